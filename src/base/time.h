@@ -1,0 +1,20 @@
+// Time as the protocol code sees it: nanoseconds of a monotonic clock, always passed in, never read here.
+#pragma once
+
+#include <cstdint>
+
+namespace verbena {
+
+using Time = std::int64_t;      // nanoseconds since an arbitrary start
+using Duration = std::int64_t;  // nanoseconds
+
+inline constexpr Time kNever = INT64_MAX;
+
+inline constexpr Duration kMicrosecond = 1'000;
+inline constexpr Duration kMillisecond = 1'000'000;
+inline constexpr Duration kSecond = 1'000'000'000;
+
+// The IBA's timeout exponent: 4.096 us * 2^t (IBA 9.7.6.1.3, 12.7.34); 0 means "for ever" and is the caller's to handle.
+inline constexpr Duration iba_timeout(unsigned exponent) { return Duration{4096} << (exponent & 31); }
+
+}  // namespace verbena

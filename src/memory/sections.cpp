@@ -1,0 +1,29 @@
+#include "memory/sections.h"
+
+#include <sched.h>
+
+namespace verbena::memory {
+namespace {
+
+unsigned stripe_of_this_thread() {
+    static std::atomic<unsigned> next{0};
+    thread_local const unsigned stripe = next.fetch_add(1, std::memory_order_relaxed) % Sections::kStripes;
+    return stripe;
+}
+
+}  // namespace
+
+Section::Section(Sections& sections) : stripe_(sections.stripes[stripe_of_this_thread()]) {
+    // Sequentially consistent: the entry must be visible before the region's state is read, and vice versa for the
+    // thread that marks a region dead and then looks at the stripes.
+    stripe_.inside.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void Sections::wait_for_grace() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (const Stripe& stripe : stripes)
+        for (unsigned spins = 0; stripe.inside.load(std::memory_order_acquire) != 0; spins++)
+            if (spins > 64) sched_yield();
+}
+
+}  // namespace verbena::memory

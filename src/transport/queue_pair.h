@@ -1,0 +1,101 @@
+// A queue pair as a state machine without I/O or clock: work requests and packets go in, packets and completions
+// come out. The adapter feeds it: post_*() and receive() change its state, transmit() lets it send what it may, and
+// advance() tells it the time when next_deadline() has come.
+//
+// Thread safety: none; the adapter holds the queue pair's lock around each call (post_receive excepted: a receive
+// queue has its own), and a memory::Section around receive(), transmit() and post_send().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/time.h"
+#include "completion/completion_queue.h"
+#include "memory/regions.h"
+#include "transport/attributes.h"
+#include "transport/receive_queue.h"
+#include "transport/requests.h"
+#include "wire/packet.h"
+#include "wire/packet_sink.h"
+
+namespace verbena::transport {
+
+class QueuePair;
+
+// enum ibv_event_type, as far as queue pairs raise them.
+enum class QpEvent : std::uint8_t {
+    fatal = 1,
+    request_error = 2,
+    access_error = 3,
+    communication_established = 4,
+    send_queue_drained = 5,
+    last_wqe_reached = 16,
+};
+
+class QpListener {
+   public:
+    virtual ~QpListener() = default;
+    virtual void qp_event(QueuePair& qp, QpEvent event) = 0;
+};
+
+struct QpSetup {
+    Service service = Service::rc;
+    std::uint32_t number = 0;
+    memory::PdNumber pd = 0;
+    Capabilities capabilities;
+    bool signal_all = false;  // sq_sig_all
+    completion::CompletionQueue* send_cq = nullptr;
+    completion::CompletionQueue* receive_cq = nullptr;
+    std::shared_ptr<ReceiveQueue> receive_queue;  // its own or a shared one
+    bool shared_receive_queue = false;
+    memory::RegionTable* regions = nullptr;
+    QpListener* listener = nullptr;
+};
+
+// What counters and tools show.
+struct QpCounters {
+    std::uint64_t packets_sent, packets_received, bytes_sent, bytes_received;
+    std::uint64_t retransmitted, duplicates, out_of_sequence, rnr_naks_sent, rnr_naks_received, naks_sent, naks_received;
+    std::uint64_t timeouts, probes, dropped;
+};
+
+class QueuePair {
+   public:
+    static std::unique_ptr<QueuePair> create(const QpSetup& setup);  // nullptr: service not supported
+    virtual ~QueuePair() = default;
+
+    // IBA 11.2.5.3: EINVAL with a reason for a transition or mask that the specification forbids.
+    virtual int modify(const Attributes& attributes, std::uint32_t mask, Time now) = 0;
+    virtual void query(Attributes& attributes) const = 0;
+
+    // Queues one request. ENOMEM: the send queue is full. EINVAL, EOPNOTSUPP: with a reason. Nothing is sent yet.
+    // In the error state the request completes as flushed.
+    virtual int post_send(const SendRequest& request, Time now) = 0;
+    // Must be called after requests were posted to the receive queue while in the error state, so that they flush.
+    virtual void receives_posted() = 0;
+
+    // One packet whose ICRC is good and whose destination QP is this one; `sender_view` is as it came from the wire.
+    virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
+
+    // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements that can
+    // wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect). Returns false if the
+    // budget of `max_packets` ended it and more is ready.
+    virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets, bool push_acknowledgements) = 0;
+
+    virtual Time next_deadline() const = 0;
+    virtual void advance(Time now) = 0;
+
+    std::uint32_t number() const { return setup_.number; }
+    QpState state() const { return state_; }
+    const QpSetup& setup() const { return setup_; }
+    const QpCounters& counters() const { return counters_; }
+
+   protected:
+    explicit QueuePair(const QpSetup& setup) : setup_(setup) {}
+
+    QpSetup setup_;
+    QpState state_ = QpState::reset;
+    QpCounters counters_{};
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,65 @@
+// Work requests as the transport takes them, with the values of the ecosystem's headers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "wire/path.h"
+
+namespace verbena::transport {
+
+// Layout of struct ibv_sge.
+struct Sge {
+    std::uint64_t address;
+    std::uint32_t length;
+    std::uint32_t lkey;
+};
+
+// enum ibv_wr_opcode
+enum class Operation : std::uint8_t {
+    rdma_write = 0,
+    rdma_write_with_immediate,
+    send,
+    send_with_immediate,
+    rdma_read,
+    compare_swap,
+    fetch_add,
+    local_invalidate,
+    bind_window,
+    send_with_invalidate,
+    tso,
+    driver1,
+    flush = 14,
+    atomic_write = 15,
+};
+
+// enum ibv_send_flags
+inline constexpr std::uint32_t kFence = 1u << 0;
+inline constexpr std::uint32_t kSignaled = 1u << 1;
+inline constexpr std::uint32_t kSolicited = 1u << 2;
+inline constexpr std::uint32_t kInline = 1u << 3;
+
+struct SendRequest {
+    std::uint64_t wr_id = 0;
+    Operation operation = Operation::send;
+    std::uint32_t flags = 0;
+    std::uint32_t immediate_or_key = 0;  // immediate as it goes on the wire, or the rkey to invalidate (host order)
+    std::uint64_t remote_address = 0;
+    std::uint32_t rkey = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    std::span<const Sge> sges;  // with kInline: addresses are read during the post, lkeys ignored
+
+    // Datagram services.
+    const wire::Path* path = nullptr;  // copied
+    std::uint32_t remote_qp = 0;
+    std::uint32_t remote_qkey = 0;
+    std::uint32_t remote_srq = 0;  // XRC
+};
+
+struct ReceiveRequest {
+    std::uint64_t wr_id = 0;
+    std::span<const Sge> sges;
+};
+
+}  // namespace verbena::transport

@@ -1,5 +1,5 @@
-// How a packet leaves the protocol code: headers built, payload gathered from where it lies. The link adds padding
-// and ICRC, groups packets into segmentation bursts and sends them.
+// How a packet leaves the protocol code: headers built, payload gathered from where it lies. The link adds
+// padding and ICRC, groups packets into segmentation bursts and sends them.
 #pragma once
 
 #include <sys/uio.h>
@@ -18,16 +18,16 @@ struct OutPacket {
     const Path* path = nullptr;  // must live until flush()
     std::array<std::uint8_t, kMaxHeaderLength> header;
     std::uint8_t header_length = 0;
-    std::uint8_t pad_count = 0;             // zero bytes after the payload, 0..3, equal to the BTH's field
-    std::span<const iovec> payload;         // the memory must stay as it is until flush(); the span itself is copied
+    std::uint8_t pad_count = 0;      // zero bytes after the payload, 0..3, equal to the BTH's field
+    std::span<const iovec> payload;  // the memory must stay as it is until flush(); the span itself is copied
 };
 
 class PacketSink {
    public:
     virtual ~PacketSink() = default;
 
-    // Takes one packet; may send it now or with the next ones. Never fails: a packet that cannot leave is lost, as
-    // on any wire.
+    // Takes one packet; may send it now or with the next ones. Never fails: a packet that cannot leave is
+    // lost, as on any wire.
     virtual void send(const OutPacket& packet) = 0;
 
     // Everything taken so far leaves. Afterwards no reference to payloads or paths is kept.

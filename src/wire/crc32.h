@@ -1,0 +1,29 @@
+// CRC-32 (IEEE 802.3, reflected polynomial 0xEDB88320) as a bare running state: no initial or final
+// complement, so that it can be fed in pieces and is linear in state and data: update(a ^ b, x ^ y) =
+// update(a, x) ^ update(b, y).
+//
+// crc32_update() uses the fastest version that this processor has: carry-less multiplication on x86 and the
+// CRC instructions on ARMv8, found when first called; otherwise eight tables. All give the same result.
+// Thread safety: pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::wire {
+
+inline constexpr std::uint32_t kCrc32Polynomial = 0xedb88320;  // reflected: bit 31 is x^0
+
+std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t size);
+
+// The versions, for tests and benchmarks.
+std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size);
+using Crc32Update = std::uint32_t (*)(std::uint32_t state, const void* data, std::size_t size);
+// nullptr if this processor (or this build) does not have it.
+Crc32Update crc32_pclmul_version();
+Crc32Update crc32_armv8_version();
+
+// The state after `count` zero bytes, undone: the inverse of feeding zeros, in constant time.
+std::uint32_t crc32_rewind_zeros(std::uint32_t state, std::size_t count);
+
+}  // namespace verbena::wire

@@ -1,0 +1,53 @@
+// The invariant CRC of RoCE v2 (IBA 7.8.1, annex A17.3.3): CRC-32 over eight bytes of ones, the IP and UDP
+// headers and the BTH with the fields that change on the way set to ones, and everything behind them, pad
+// included.
+//
+// Sending, in pieces and without a copy:
+//     auto state = icrc_begin(path, kUdpPort, udp_payload_length, 0, true);
+//     state = icrc_bth(state, headers, header_length);
+//     state = crc32_update(state, payload, n);  // and the pad bytes
+//     store_icrc(out, icrc_end(state));
+//
+// Receiving: the ICRC covers the IPv4 identification, which a UDP socket does not show. The CRC is linear, so
+// the difference between the ICRC received and the one computed for identification 0 (DF set) depends only on
+// the identification and on the number of bytes behind it. Shifted back over those bytes it must touch the 16
+// bits of that field only; they are then its value. What this gives up: one in 2^16 corrupted packets passes
+// on IPv4. IPv6 has no such field and is checked strictly.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/byte_order.h"
+#include "wire/crc32.h"
+#include "wire/opcode.h"
+#include "wire/path.h"
+
+namespace verbena::wire {
+
+// The state behind the masked IP and UDP headers. `udp_payload_length` counts BTH to ICRC inclusive; `ip_id`
+// and `dont_fragment` are ignored over IPv6.
+std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length,
+                         std::uint16_t ip_id, bool dont_fragment);
+
+// Feeds BTH and extended headers: `size` bytes, at least a BTH, whose fifth byte counts as ones.
+std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size);
+
+constexpr std::uint32_t icrc_end(std::uint32_t state) { return ~state; }
+constexpr void store_icrc(std::uint8_t* out, std::uint32_t icrc) { store_le32(out, icrc); }
+
+// The ICRC of a datagram whose last four bytes are the ICRC's (and are not read). At least 16 bytes.
+std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,
+                           std::span<const std::uint8_t> udp_payload, std::uint16_t ip_id,
+                           bool dont_fragment);
+
+enum class IcrcCheck { good, bad };
+
+// Checks a received datagram (whole UDP payload, ICRC last). `from_sender_view`: source is the sender's
+// address and udp_source_port the port it came from. If good over IPv4, *ip_id_out (if not null) is the
+// identification it was sent with; 0 over IPv6. Less than 16 bytes are bad.
+IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
+                      std::span<const std::uint8_t> udp_payload, std::uint32_t* ip_id_out = nullptr);
+
+}  // namespace verbena::wire

@@ -1,0 +1,56 @@
+// Where a packet goes: the two addresses, the interface, and the UDP source port that names the flow.
+//
+// The hashes are Linux's own, so that both directions of a connection, and two peers of which only one is
+// Verbena, choose the same port (IBA annex A17.9.2 leaves the choice to the implementation; 0xC000..0xFFFF).
+#pragma once
+
+#include <cstdint>
+
+#include "base/gid.h"
+
+namespace verbena::wire {
+
+inline constexpr std::uint16_t kUdpPort = 4791;               // annex A17.4: RoCE v2's destination port
+inline constexpr std::uint16_t kFirstUdpSourcePort = 0xc000;  // the low 14 bits are the flow's
+inline constexpr std::uint32_t kFlowLabelMask = 0xfffff;
+
+struct Path {
+    Gid source;
+    Gid destination;
+    std::uint32_t interface_index = 0;
+    std::uint16_t udp_source_port = kFirstUdpSourcePort;
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+
+    // IPv4 iff both GIDs are v4-mapped.
+    bool is_ipv4() const { return source.is_ipv4() && destination.is_ipv4(); }
+    friend bool operator==(const Path&, const Path&) = default;
+};
+
+// Folds a 20-bit flow label into 14 bits.
+constexpr std::uint16_t udp_source_port(std::uint32_t flow_label) {
+    return static_cast<std::uint16_t>(((flow_label ^ (flow_label & kFlowLabelMask) >> 14) & 0x3fff) |
+                                      kFirstUdpSourcePort);
+}
+
+// RC and UC without a flow label of their own; symmetric in its arguments.
+constexpr std::uint32_t flow_label_from_qpns(std::uint32_t local, std::uint32_t remote) {
+    std::uint64_t v = std::uint64_t{local} * remote;
+    v ^= v >> 20;
+    v ^= v >> 40;
+    return static_cast<std::uint32_t>(v) & kFlowLabelMask;
+}
+
+// What rdma_cm puts into the REQ, from the two port numbers.
+constexpr std::uint32_t flow_label_from_ports(std::uint16_t client, std::uint16_t server) {
+    return (std::uint32_t{client} * 31 + server) & kFlowLabelMask;
+}
+
+// A UD QP (QP1 too) has no peer: its own number decides.
+constexpr std::uint16_t udp_source_port_for_ud(std::uint32_t qpn) {
+    return static_cast<std::uint16_t>(kFirstUdpSourcePort + (qpn * std::uint32_t{0x61c88647} >> 18));
+}
+
+static_assert(udp_source_port_for_ud(1) == 55410);
+
+}  // namespace verbena::wire

@@ -1,12 +1,14 @@
-// The adapter of one process: its queue pairs, regions and completion queues, and the walk of packets between them
-// and the link. Portable and without threads or clock of its own: the engine (engine.h) drives it in a program, the
-// simulator drives it in tests.
+// The adapter of one process: its queue pairs, regions and completion queues, and the walk of packets between
+// them and the link. Portable and without threads or clock of its own: the engine (engine.h) drives it in a
+// program, the simulator drives it in tests.
 //
-// A packet's walk:  link->receive -> datagram() -> wire::parse, wire::icrc_verify -> find the queue pair by the BTH's
-// destination QPN -> QueuePair::receive -> completion or memory -> QueuePair::transmit -> link->send -> link->flush.
+// A packet's walk:  link->receive -> datagram() -> wire::parse, wire::icrc_verify -> find the queue pair by
+// the BTH's destination QPN -> QueuePair::receive -> completion or memory -> QueuePair::transmit ->
+// link->send -> link->flush.
 //
-// Thread safety: all calls unless said otherwise. Each queue pair has a lock; nothing is shared between two of them
-// but the link's transmit side (one lock per sending thread's burst) and the completion queues they name.
+// Thread safety: all calls unless said otherwise. Each queue pair has a lock; nothing is shared between two
+// of them but the link's transmit side (one lock per sending thread's burst) and the completion queues they
+// name.
 #pragma once
 
 #include <atomic>
@@ -22,8 +24,8 @@
 
 namespace verbena::adapter {
 
-// The process's exported tables (a memfd in a program, the heap in the simulator); the local link and the tools read
-// them. Sizes are fixed at creation; memory is only touched as far as it is used.
+// The process's exported tables (a memfd in a program, the heap in the simulator); the local link and the
+// tools read them. Sizes are fixed at creation; memory is only touched as far as it is used.
 struct SegmentHeader;
 class Segment;
 
@@ -48,18 +50,20 @@ class Adapter {
     // No completion or event of it appears after the return.
     void destroy_qp(transport::QueuePair* qp, Time now);
 
-    // The transport's calls under the queue pair's lock; what became ready to leave is sent before the return.
-    int modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask, Time now);
+    // The transport's calls under the queue pair's lock; what became ready to leave is sent before the
+    // return.
+    int modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
+               Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
-    int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests, std::size_t& index,
-                  Time now);
-    int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests, std::size_t& index,
-                     Time now);
+    int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
+                  std::size_t& index, Time now);
+    int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
+                     std::size_t& index, Time now);
 
-    // Receives what waits, lets every touched queue pair answer. `idle`: the caller found nothing to do before, so
-    // acknowledgements that were held back leave now. Returns the number of datagrams. One thread at a time gets in;
-    // others return 0 at once.
+    // Receives what waits, lets every touched queue pair answer. `idle`: the caller found nothing to do
+    // before, so acknowledgements that were held back leave now. Returns the number of datagrams. One thread
+    // at a time gets in; others return 0 at once.
     unsigned progress(Time now, bool idle);
 
     // Timers. progress() looks at them itself when they are due.

@@ -24,8 +24,8 @@ struct Gid {
 
     // IPv4 address in host byte order; only meaningful if is_ipv4().
     std::uint32_t ipv4() const {
-        return std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 | std::uint32_t{bytes[14]} << 8 |
-               bytes[15];
+        return std::uint32_t{bytes[12]} << 24 | std::uint32_t{bytes[13]} << 16 |
+               std::uint32_t{bytes[14]} << 8 | bytes[15];
     }
     static Gid from_ipv4(std::uint32_t host_order) {
         Gid g;

@@ -52,8 +52,8 @@ void write_line(const char* text) {
     char line[700];
     int n;
     if (current_call.name && current_call.object)
-        n = std::snprintf(line, sizeof line, "verbena: %s(%s 0x%06llx): %s\n", current_call.name, current_call.object,
-                          current_call.number, text);
+        n = std::snprintf(line, sizeof line, "verbena: %s(%s 0x%06llx): %s\n", current_call.name,
+                          current_call.object, current_call.number, text);
     else if (current_call.name)
         n = std::snprintf(line, sizeof line, "verbena: %s: %s\n", current_call.name, text);
     else
@@ -62,7 +62,8 @@ void write_line(const char* text) {
         n = sizeof line - 1;
         line[n - 1] = '\n';
     }
-    if (n > 0) [[maybe_unused]] auto written = write(log_target().fd, line, static_cast<std::size_t>(n));
+    if (n > 0) [[maybe_unused]]
+        auto written = write(log_target().fd, line, static_cast<std::size_t>(n));
 }
 
 void record(int error, const char* format, std::va_list arguments) {

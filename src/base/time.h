@@ -14,7 +14,8 @@ inline constexpr Duration kMicrosecond = 1'000;
 inline constexpr Duration kMillisecond = 1'000'000;
 inline constexpr Duration kSecond = 1'000'000'000;
 
-// The IBA's timeout exponent: 4.096 us * 2^t (IBA 9.7.6.1.3, 12.7.34); 0 means "for ever" and is the caller's to handle.
+// The IBA's timeout exponent: 4.096 us * 2^t (IBA 9.7.6.1.3, 12.7.34); 0 means "for ever" and is the caller's
+// to handle.
 inline constexpr Duration iba_timeout(unsigned exponent) { return Duration{4096} << (exponent & 31); }
 
 }  // namespace verbena

@@ -59,8 +59,9 @@ struct ConnectParameters {
     QpType qp_type = QpType::rc;
     std::uint8_t private_data_length = 0;
     std::uint32_t qp_number = 0;
-    std::uint32_t qkey = 0;         // UD
-    std::uint32_t starting_psn = 0;  // the caller's receive PSN (what the peer shall send with); 0: the manager's own
+    std::uint32_t qkey = 0;  // UD
+    std::uint32_t starting_psn =
+        0;  // the caller's receive PSN (what the peer shall send with); 0: the manager's own
     std::uint32_t ece_vendor_id = 0;
     std::uint32_t ece_attribute_mod = 0;
     std::array<std::uint8_t, kMaxPrivateData> private_data{};
@@ -96,13 +97,15 @@ using FileNumber = std::uint32_t;  // names an event channel's file within the d
 struct Event {
     EventType type = EventType::addr_resolved;
     std::uint8_t reserved[3] = {};
-    std::int32_t status = 0;        // 0, a negative errno, or a positive reject reason / SIDR status
-    IdNumber id = 0;                // the id that it happened to; connect_request: the new child
-    IdNumber listen_id = 0;         // connect_request: the listener
-    std::uint64_t user_handle = 0;  // what the program registered for `id` (connect_request: for the listener)
-    std::uint64_t argument = 0;     // user events; multicast: the join's handle
-    ConnectParameters connection;   // connect_request, connect_response, established, rejected; UD: qp_number, qkey
-    Route ud_route;                 // UD established, connect_request, multicast_join: the address vector
+    std::int32_t status = 0;  // 0, a negative errno, or a positive reject reason / SIDR status
+    IdNumber id = 0;          // the id that it happened to; connect_request: the new child
+    IdNumber listen_id = 0;   // connect_request: the listener
+    std::uint64_t user_handle =
+        0;                       // what the program registered for `id` (connect_request: for the listener)
+    std::uint64_t argument = 0;  // user events; multicast: the join's handle
+    ConnectParameters
+        connection;  // connect_request, connect_response, established, rejected; UD: qp_number, qkey
+    Route ud_route;  // UD established, connect_request, multicast_join: the address vector
 };
 
 enum class IdState : std::uint8_t {
@@ -128,9 +131,9 @@ struct IdInfo {
     PortSpace port_space = PortSpace::tcp;
     Endpoint local;
     Endpoint remote;
-    Route route;                        // device == kNoDevice until one is known
-    std::uint64_t node_guid = 0;        // of the device, network byte order
-    std::uint32_t path_count = 0;       // 0 before resolve_route, then 1
+    Route route;                   // device == kNoDevice until one is known
+    std::uint64_t node_guid = 0;   // of the device, network byte order
+    std::uint32_t path_count = 0;  // 0 before resolve_route, then 1
     std::uint32_t local_qkey = 0;
     ConnectParameters remote_parameters;  // of the REQ or REP that arrived
 };

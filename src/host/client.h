@@ -1,0 +1,49 @@
+// A program's side of the conversation with the daemon. The first call finds the daemon of this network
+// namespace, user and fabric, or starts it; linking the libraries alone starts nothing.
+//
+// The functions are shared with librdmacm through libibverbs' private version node.
+// Thread safety: all calls. After fork() the child has no connection and gets one of its own on its first
+// call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "host/device_table.h"
+#include "host/protocol.h"
+
+namespace verbena::host {
+
+// One call; returns 0 or a positive errno with the daemon's reason recorded. EIO: the daemon is gone (then
+// and for ever for this process generation: objects that it knew are dead). `send_fd` goes along (-1: none;
+// not closed);
+// `*received_fd` gets what came along (-1: none), close-on-exec.
+[[gnu::visibility("default")]] int call(Command command, std::span<const std::uint8_t> request,
+                                        std::span<std::uint8_t> reply, int send_fd = -1,
+                                        int* received_fd = nullptr);
+
+template <class Request, class Reply>
+int call(Command command, const Request& request, Reply& reply, int send_fd = -1,
+         int* received_fd = nullptr) {
+    static_assert(std::is_trivially_copyable_v<Request> && std::is_trivially_copyable_v<Reply>);
+    return call(
+        command,
+        std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request),
+        std::span(static_cast<std::uint8_t*>(static_cast<void*>(&reply)), sizeof reply), send_fd,
+        received_fd);
+}
+
+// For the commands without reply.
+[[gnu::visibility("default")]] void tell(Command command, std::span<const std::uint8_t> request);
+
+// The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.
+[[gnu::visibility("default")]] const DeviceTable* devices();
+
+// Counts the daemons that this process has talked to; an object made under another generation is dead.
+[[gnu::visibility("default")]] std::uint32_t generation();
+
+// Readable (EOF) when the daemon is gone; for the engine's epoll set. -1 before the first call.
+[[gnu::visibility("default")]] int lifeline_fd();
+
+}  // namespace verbena::host

@@ -1,0 +1,209 @@
+// What programs and the daemon say to each other, over one SOCK_SEQPACKET connection per process and one
+// socket per event channel. All structures are plain data of this build; the hello carries the protocol
+// version, and a mismatch names the side to restart.
+//
+// A call is one datagram {RequestHeader, request} answered by one datagram {ReplyHeader, reply}; file
+// descriptors go along as SCM_RIGHTS where the comment says so. Events are bare cm::Event datagrams on the
+// channel's socket.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cm/types.h"
+
+namespace verbena::host {
+
+inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
+inline constexpr std::uint32_t kProtocolVersion =
+    1;  // changes whenever a structure here or in cm/types.h does
+
+enum class Command : std::uint16_t {
+    hello = 1,    // HelloRequest -> HelloReply, with the device table's memfd
+    open_queue,   // OpenQueueRequest (with the process's segment memfd) -> OpenQueueReply, with the receive
+                  // socket
+    close_queue,  // QueueNumber; the process gives a block back
+    create_file,  // one end of a SOCK_SEQPACKET pair -> FileReply
+    close_file,   // FileRequest
+    create_id,    // CreateIdRequest -> IdReply
+    destroy_id,   // IdRequest -> EventsReply
+    bind,         // BindRequest -> cm::IdInfo
+    listen,       // ListenRequest -> cm::IdInfo
+    resolve_address,     // ResolveAddressRequest -> Empty
+    resolve_route,       // ResolveRouteRequest -> Empty
+    query,               // IdRequest -> cm::IdInfo
+    connect,             // ConnectRequest -> Empty
+    accept,              // AcceptRequest -> Empty
+    reject,              // RejectRequest -> Empty
+    disconnect,          // IdRequest -> Empty
+    init_qp_attributes,  // InitQpRequest -> cm::QpTransition
+    set_option,          // OptionRequest -> Empty
+    notify,              // NotifyRequest -> Empty
+    migrate,             // MigrateRequest -> EventsReply
+    requeue,  // RequeueRequest: an event taken from a file in the course of migrate goes to another -> Empty
+    write_event,                // WriteEventRequest -> Empty
+    join_multicast,             // MulticastRequest -> Empty
+    leave_multicast,            // MulticastRequest -> EventsReply
+    request_taken,              // IdRequest, no reply: a CONNECT_REQUEST of that listener was read
+    communication_established,  // QpRequest, no reply: first packet on a QP that is still in RTR
+    status,                     // Empty -> StatusReply (for the tool)
+};
+
+struct RequestHeader {
+    std::uint32_t magic = kProtocolMagic;
+    std::uint16_t version = kProtocolVersion;
+    Command command{};
+    std::uint32_t sequence = 0;
+    std::uint32_t length = 0;  // of the request behind the header
+};
+
+struct ReplyHeader {
+    std::uint32_t magic = kProtocolMagic;
+    std::uint16_t version = kProtocolVersion;
+    std::uint16_t reserved = 0;
+    std::uint32_t sequence = 0;
+    std::int32_t error = 0;  // 0 or a positive errno; then `reason` says why
+    std::uint32_t length = 0;
+    std::array<char, 252> reason{};
+};
+
+struct Empty {
+    std::uint8_t nothing = 0;
+};
+
+struct HelloRequest {
+    std::uint32_t pid = 0;  // as the program sees itself; the daemon trusts SCM_CREDENTIALS only
+    std::array<char, 64> build{};
+};
+struct HelloReply {
+    std::uint32_t daemon_pid = 0;
+    std::array<char, 64> build{};
+    std::array<char, 32> fabric{};
+    std::uint8_t wire_available =
+        0;  // 0: UDP 4791 belongs to somebody else; programs of this fabric reach each other only
+    std::uint8_t reserved[3] = {};
+};
+
+struct OpenQueueRequest {
+    std::uint32_t pid = 0;
+};
+struct OpenQueueReply {
+    std::uint32_t queue = 0;            // number in the group
+    std::uint32_t first_qp_number = 0;  // queue << 12
+    std::uint32_t qp_numbers = 0;       // 4096
+    std::uint16_t udp_port = 0;         // 4791, or the fabric's own
+    std::uint16_t reserved = 0;
+};
+struct QueueNumber {
+    std::uint32_t queue = 0;
+};
+
+struct FileReply {
+    cm::FileNumber file = 0;
+};
+struct FileRequest {
+    cm::FileNumber file = 0;
+};
+
+struct CreateIdRequest {
+    cm::FileNumber file = 0;
+    cm::PortSpace port_space{};
+    cm::QpType qp_type{};
+    std::uint8_t reserved = 0;
+    std::uint64_t user_handle = 0;
+};
+struct IdReply {
+    cm::IdNumber id = 0;
+};
+struct IdRequest {
+    cm::IdNumber id = 0;
+};
+struct EventsReply {
+    std::uint64_t events_delivered = 0;
+};
+struct BindRequest {
+    cm::IdNumber id = 0;
+    cm::Endpoint local;
+};
+struct ListenRequest {
+    cm::IdNumber id = 0;
+    std::int32_t backlog = 0;
+};
+struct ResolveAddressRequest {
+    cm::IdNumber id = 0;
+    std::int32_t timeout_ms = 0;
+    std::uint8_t has_source = 0;
+    std::uint8_t reserved[7] = {};
+    cm::Endpoint source;
+    cm::Endpoint remote;
+};
+struct ResolveRouteRequest {
+    cm::IdNumber id = 0;
+    std::int32_t timeout_ms = 0;
+};
+struct ConnectRequest {
+    cm::IdNumber id = 0;
+    cm::ConnectParameters parameters;
+};
+struct AcceptRequest {
+    cm::IdNumber id = 0;
+    std::uint8_t has_parameters = 0;
+    std::uint8_t reserved[3] = {};
+    std::uint64_t user_handle = 0;
+    cm::ConnectParameters parameters;
+};
+struct RejectRequest {
+    cm::IdNumber id = 0;
+    std::uint8_t reason = 0;
+    std::uint8_t private_data_length = 0;
+    std::array<std::uint8_t, cm::kMaxPrivateData> private_data{};
+};
+struct InitQpRequest {
+    cm::IdNumber id = 0;
+    std::uint8_t qp_state = 0;
+    std::uint8_t reserved[3] = {};
+};
+struct OptionRequest {
+    cm::IdNumber id = 0;
+    std::int32_t level = 0;
+    std::int32_t option = 0;
+    std::uint32_t length = 0;
+    std::array<std::uint8_t, 256> value{};
+};
+struct NotifyRequest {
+    cm::IdNumber id = 0;
+    std::int32_t event = 0;
+};
+struct MigrateRequest {
+    cm::IdNumber id = 0;
+    cm::FileNumber file = 0;
+};
+struct RequeueRequest {
+    cm::FileNumber file = 0;
+    cm::Event event;
+};
+struct WriteEventRequest {
+    cm::IdNumber id = 0;
+    std::int32_t status = 0;
+    cm::EventType type{};
+    std::uint8_t reserved[7] = {};
+    std::uint64_t argument = 0;
+};
+struct MulticastRequest {
+    cm::IdNumber id = 0;
+    std::uint16_t join_flags = 0;
+    std::uint16_t reserved = 0;
+    std::uint64_t handle = 0;
+    cm::Endpoint group;
+};
+struct QpRequest {
+    std::uint32_t qp_number = 0;
+};
+struct StatusReply {
+    std::uint32_t daemon_pid = 0, clients = 0, queues = 0, files = 0;
+    std::uint32_t ids = 0, listeners = 0, connections = 0, timewait = 0;
+    std::uint32_t uptime_seconds = 0;
+    std::uint32_t reserved = 0;
+};
+
+}  // namespace verbena::host

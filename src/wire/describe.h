@@ -1,6 +1,6 @@
 // One line of text for a packet or a CM message, for traces, captures' comments and tests' messages:
-//     RC SEND_ONLY qp=0x000011 psn=123456 ack_request payload=64
-//     REQ local_comm_id=0x1234 service=tcp:7471 qpn=0x000011 psn=… mtu=1024 …
+//     rc_send_only qp=0x000011 psn=123456 ack_request payload=64
+//     REQ local_comm_id=0x1234 service=tcp:7471 qpn=0x000011 psn=123456 mtu=1024 ...
 // Not for data paths: it allocates.
 #pragma once
 

@@ -1,0 +1,81 @@
+#include "wire/crc32.h"
+
+#include <array>
+#include <atomic>
+
+#include "wire/byte_order.h"
+#include "wire/crc32_math.h"
+
+namespace verbena::wire {
+namespace {
+
+using namespace crc32_math;
+
+// kTables[k][b]: the state that byte b leaves behind after k further zero bytes. Eight bytes then take eight
+// independent look-ups ("slicing by eight").
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+constexpr Tables make_tables() {
+    Tables t{};
+    for (unsigned b = 0; b < 256; b++) {
+        std::uint32_t state = b;
+        for (int bit = 0; bit < 8; bit++) state = times_x(state);
+        t[0][b] = state;
+    }
+    for (unsigned k = 1; k < 8; k++)
+        for (unsigned b = 0; b < 256; b++) t[k][b] = (t[k - 1][b] >> 8) ^ t[0][t[k - 1][b] & 0xff];
+    return t;
+}
+constexpr Tables kTables = make_tables();
+
+// kUndo[n] = x^(-8 n). Covers a packet of the largest path MTU in one step.
+constexpr std::size_t kUndoSpan = 4096 + 256;
+constexpr std::array<std::uint32_t, kUndoSpan> make_undo() {
+    std::array<std::uint32_t, kUndoSpan> t{};
+    std::uint32_t a = kOne;
+    for (std::uint32_t& entry : t) {
+        entry = a;
+        for (int bit = 0; bit < 8; bit++) a = divided_by_x(a);
+    }
+    return t;
+}
+constexpr auto kUndo = make_undo();
+constexpr std::uint32_t kUndoWholeSpan = multiply(kUndo[kUndoSpan - 1], kUndo[1]);
+
+std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size_t size);
+
+// Starts at the chooser and is replaced by what it chose; every thread would choose the same.
+std::atomic<Crc32Update> chosen{choose_and_update};
+
+std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size_t size) {
+    Crc32Update best = crc32_pclmul_version();
+    if (!best) best = crc32_armv8_version();
+    if (!best) best = crc32_update_table;
+    chosen.store(best, std::memory_order_relaxed);
+    return best(state, data, size);
+}
+
+}  // namespace
+
+std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t size) {
+    return chosen.load(std::memory_order_relaxed)(state, data, size);
+}
+
+std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size) {
+    const auto* p = static_cast<const std::uint8_t*>(data);
+    for (; size >= 8; p += 8, size -= 8) {
+        std::uint32_t a = state ^ load_le32(p);
+        std::uint32_t b = load_le32(p + 4);
+        state = kTables[7][a & 0xff] ^ kTables[6][a >> 8 & 0xff] ^ kTables[5][a >> 16 & 0xff] ^
+                kTables[4][a >> 24] ^ kTables[3][b & 0xff] ^ kTables[2][b >> 8 & 0xff] ^
+                kTables[1][b >> 16 & 0xff] ^ kTables[0][b >> 24];
+    }
+    for (; size > 0; p++, size--) state = (state >> 8) ^ kTables[0][(state ^ *p) & 0xff];
+    return state;
+}
+
+std::uint32_t crc32_rewind_zeros(std::uint32_t state, std::size_t count) {
+    for (; count >= kUndoSpan; count -= kUndoSpan) state = multiply(state, kUndoWholeSpan);
+    return multiply(state, kUndo[count]);
+}
+
+}  // namespace verbena::wire

@@ -1,0 +1,100 @@
+#include "wire/icrc.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace verbena::wire {
+namespace {
+
+constexpr std::uint32_t kInitialState = 0xffffffff;
+constexpr std::size_t kOnesLength = 8;  // in place of the local route header (7.8.1)
+constexpr std::size_t kIpv4Length = 20;
+constexpr std::size_t kIpv6Length = 40;
+constexpr std::size_t kUdpLength = 8;
+constexpr std::uint16_t kDontFragment = 0x4000;
+constexpr std::uint8_t kProtocolUdp = 17;
+constexpr std::size_t kBthMaskedByte = 4;  // FECN, BECN and reserved bits
+constexpr std::size_t kSmallest = kBthLength + kIcrcLength;
+
+// Covered bytes between the IPv4 identification field and the UDP payload: flags to destination address, UDP.
+constexpr std::size_t kBehindIpId = kIpv4Length - 6 + kUdpLength;
+
+// State behind the eight ones.
+std::uint32_t after_ones() {
+    static constexpr std::uint8_t kOnes[kOnesLength] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    return crc32_update_table(kInitialState, kOnes, kOnesLength);
+}
+
+}  // namespace
+
+std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length,
+                         std::uint16_t ip_id, bool dont_fragment) {
+    std::uint8_t bytes[kIpv6Length + kUdpLength];
+    const auto udp_length = static_cast<std::uint16_t>(udp_payload_length + kUdpLength);
+    std::size_t ip_length;
+    if (path.is_ipv4()) {
+        ip_length = kIpv4Length;
+        bytes[0] = 0x45;
+        bytes[1] = 0xff;  // type of service
+        store_be16(bytes + 2, static_cast<std::uint16_t>(udp_length + kIpv4Length));
+        store_be16(bytes + 4, ip_id);
+        store_be16(bytes + 6, dont_fragment ? kDontFragment : 0);
+        bytes[8] = 0xff;  // time to live
+        bytes[9] = kProtocolUdp;
+        store_be16(bytes + 10, 0xffff);  // header checksum
+        std::memcpy(bytes + 12, path.source.bytes.data() + 12, 4);
+        std::memcpy(bytes + 16, path.destination.bytes.data() + 12, 4);
+    } else {
+        ip_length = kIpv6Length;
+        store_be32(bytes, 0x6fffffff);  // version; traffic class and flow label masked
+        store_be16(bytes + 4, udp_length);
+        bytes[6] = kProtocolUdp;
+        bytes[7] = 0xff;  // hop limit
+        std::memcpy(bytes + 8, path.source.bytes.data(), 16);
+        std::memcpy(bytes + 24, path.destination.bytes.data(), 16);
+    }
+    std::uint8_t* udp = bytes + ip_length;
+    store_be16(udp, path.udp_source_port);
+    store_be16(udp + 2, destination_port);
+    store_be16(udp + 4, udp_length);
+    store_be16(udp + 6, 0xffff);  // checksum
+    return crc32_update_table(after_ones(), bytes, ip_length + kUdpLength);
+}
+
+std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size) {
+    std::uint8_t masked[kMaxHeaderLength];
+    std::size_t copied = std::min<std::size_t>(size, sizeof masked);
+    std::memcpy(masked, headers, copied);
+    masked[kBthMaskedByte] = 0xff;
+    state = crc32_update(state, masked, copied);
+    return crc32_update(state, headers + copied, size - copied);
+}
+
+std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,
+                           std::span<const std::uint8_t> udp_payload, std::uint16_t ip_id,
+                           bool dont_fragment) {
+    std::uint32_t state = icrc_begin(path, destination_port, udp_payload.size(), ip_id, dont_fragment);
+    std::size_t covered = udp_payload.size() - kIcrcLength;
+    state = icrc_bth(state, udp_payload.data(), kBthLength);
+    return icrc_end(crc32_update(state, udp_payload.data() + kBthLength, covered - kBthLength));
+}
+
+IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
+                      std::span<const std::uint8_t> udp_payload, std::uint32_t* ip_id_out) {
+    if (udp_payload.size() < kSmallest) return IcrcCheck::bad;
+    std::size_t covered = udp_payload.size() - kIcrcLength;
+    std::uint32_t difference = icrc_compute(from_sender_view, destination_port, udp_payload, 0, true) ^
+                               load_le32(udp_payload.data() + covered);
+    std::uint32_t ip_id = 0;
+    if (difference != 0) {
+        if (!from_sender_view.is_ipv4()) return IcrcCheck::bad;
+        // What two bytes b0 b1 add to a CRC is (b0 | b1 << 8) pushed on by these two and all following bytes.
+        std::uint32_t at_field = crc32_rewind_zeros(difference, 2 + kBehindIpId + covered);
+        if (at_field >> 16 != 0) return IcrcCheck::bad;
+        ip_id = (at_field & 0xff) << 8 | at_field >> 8;
+    }
+    if (ip_id_out) *ip_id_out = ip_id;
+    return IcrcCheck::good;
+}
+
+}  // namespace verbena::wire

@@ -1,0 +1,103 @@
+// Loading and unloading the libraries does nothing that a program could notice: no thread, descriptor, file,
+// child or output. Many programs link them and never use RDMA.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+namespace {
+
+// Descriptor number to what it refers to; the one that lists them is left out.
+std::map<int, std::string> descriptors() {
+    std::map<int, std::string> found;
+    DIR* directory = opendir("/proc/self/fd");
+    while (dirent* entry = readdir(directory)) {
+        int fd = std::atoi(entry->d_name);
+        if (entry->d_name[0] == '.' || fd == dirfd(directory)) continue;
+        found[fd] = std::filesystem::read_symlink(std::string("/proc/self/fd/") + entry->d_name).string();
+    }
+    closedir(directory);
+    return found;
+}
+
+std::set<std::string> entries(const char* path) {
+    std::set<std::string> found;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error))
+        found.insert(entry.path().filename());
+    return found;
+}
+
+// Mappings of anything but the loaded files and anonymous memory: shared memory would show up here.
+std::set<std::string> shared_mappings() {
+    std::set<std::string> found;
+    FILE* maps = std::fopen("/proc/self/maps", "r");
+    char line[4096];
+    while (std::fgets(line, sizeof line, maps)) {
+        std::string text(line);
+        if (text.size() > 25 && text.find("s ", text.find(' ')) == text.find(' ') + 4) found.insert(text);
+    }
+    std::fclose(maps);
+    return found;
+}
+
+bool loaded(const char* name) {
+    void* handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle) dlclose(handle);
+    return handle != nullptr;
+}
+
+class QuietLoad : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(QuietLoad, LeavesNoTrace) {
+    // An empty directory of our own, so that nobody else's files come and go in it.
+    char scratch[] = "/tmp/verbena-quiet-XXXXXX";
+    ASSERT_TRUE(mkdtemp(scratch));
+    setenv("XDG_RUNTIME_DIR", scratch, 1);
+    setenv("TMPDIR", scratch, 1);
+    setenv("HOME", scratch, 1);
+
+    auto fds = descriptors();
+    auto threads = entries("/proc/self/task");
+    auto mappings = shared_mappings();
+    auto check = [&](const char* when) {
+        EXPECT_EQ(descriptors(), fds) << when;
+        EXPECT_EQ(entries("/proc/self/task"), threads) << when;
+        EXPECT_EQ(shared_mappings(), mappings) << when;
+        EXPECT_TRUE(entries(scratch).empty()) << when;
+        EXPECT_TRUE(entries(("/proc/self/task/" + std::to_string(getpid()) + "/children").c_str()).empty())
+            << when;
+    };
+
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    auto captured = descriptors();
+    void* library = dlopen(GetParam(), RTLD_NOW);
+    bool same = descriptors() == captured;
+    const char* error = library ? "" : dlerror();
+    std::string out = testing::internal::GetCapturedStdout(), err = testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(library) << error;
+    EXPECT_TRUE(same) << "loading opened or closed a descriptor";
+    EXPECT_EQ(out, "");
+    EXPECT_EQ(err, "");
+    check("loaded");
+
+    dlclose(library);
+    check("unloaded");
+    EXPECT_FALSE(loaded("libibverbs.so.1")) << "something pins the library in the process";
+    EXPECT_FALSE(loaded("librdmacm.so.1")) << "something pins the library in the process";
+    std::filesystem::remove_all(scratch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Libraries, QuietLoad, ::testing::Values(IBVERBS_PATH, RDMACM_PATH));
+
+}  // namespace

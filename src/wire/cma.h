@@ -36,7 +36,8 @@ void encode(const CmaHeader& header, std::span<std::uint8_t, kCmaHeaderLength> o
 // False if the version is not 0 or the IP version neither 4 nor 6; `out` is filled all the same.
 bool decode(std::span<const std::uint8_t, kCmaHeaderLength> in, CmaHeader& out);
 
-// rdma_cm's port spaces, by their numbers in service ids: 0x0000000001 ‖ low byte of the port space ‖ port.
+// rdma_cm's port spaces. A service id is 32 zero bits, the port space and the port; all but IPoIB's thereby
+// begin with the five bytes 00 00 00 00 01 that annex A11 reserves for IP services.
 inline constexpr std::uint16_t kPortSpaceIpoib = 0x0002;
 inline constexpr std::uint16_t kPortSpaceTcp = 0x0106;
 inline constexpr std::uint16_t kPortSpaceUdp = 0x0111;
@@ -45,8 +46,8 @@ inline constexpr std::uint16_t kPortSpaceIb = 0x013f;
 constexpr std::uint64_t service_id(std::uint16_t port_space, std::uint16_t port) {
     return std::uint64_t{port_space} << 16 | port;
 }
-// True if the service id is one of the RDMA IP CM service's (the first five bytes are 00 00 00 00 01).
-constexpr bool is_ip_service(std::uint64_t id) { return id >> 24 == 1; }
+// True if the service id is rdma_cm's: its private data then begins with a CmaHeader.
+constexpr bool is_ip_service(std::uint64_t id) { return id >> 24 == 1 || id >> 16 == kPortSpaceIpoib; }
 constexpr std::uint16_t service_port_space(std::uint64_t id) { return static_cast<std::uint16_t>(id >> 16); }
 constexpr std::uint16_t service_port(std::uint64_t id) { return static_cast<std::uint16_t>(id); }
 

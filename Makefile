@@ -1,0 +1,46 @@
+# make          build into build/
+# make demo     install what is missing, build, run two unmodified rpings and show their handshake
+# make test     install what is missing, build, run all tests
+# make sim      the simulator: SEEDS=n (2000), SEED=n for one, MUTATE=n for a deliberate bug
+# make interop  against Linux soft-RoCE in a virtual machine
+# make install PREFIX=/opt/verbena, make uninstall
+
+BUILD  ?= build
+PREFIX ?= /opt/verbena
+JOBS   ?= $(shell nproc)
+
+.PHONY: all deps demo test sim interop bench install uninstall asan tsan fuzz coverage cross lint format clean
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) -j $(JOBS)
+
+$(BUILD)/build.ninja: CMakeLists.txt
+	@cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS) > /dev/null
+
+deps:
+	@scripts/install-deps build test
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@scripts/demo $(BUILD)
+
+test: deps
+	@$(MAKE) --no-print-directory all
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+sim: all
+	@$(BUILD)/bin/verbena-sim --seeds $(or $(SEEDS),2000) $(if $(SEED),--seed $(SEED)) $(if $(MUTATE),--mutate $(MUTATE))
+
+interop:
+	@scripts/install-deps build test interop
+	@$(MAKE) --no-print-directory all
+	@tests/interop/run
+
+install: all
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+uninstall:
+	@scripts/uninstall $(BUILD)
+
+clean:
+	@rm -rf $(BUILD)

@@ -1,0 +1,164 @@
+#include "tool/capture_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <span>
+
+#include "wire/byte_order.h"
+
+namespace verbena::tool {
+namespace {
+
+constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
+constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
+constexpr std::uint32_t kInterfaceDescription = 1;
+constexpr std::uint32_t kEnhancedPacket = 6;
+constexpr std::uint16_t kOptionFlags = 2;       // of a packet: bits 1..0 say inbound or outbound
+constexpr std::uint16_t kOptionResolution = 9;  // of an interface
+constexpr std::uint16_t kLinkEthernet = 1;
+constexpr std::uint16_t kLinkRawIp = 101;
+constexpr std::size_t kUdpHeader = 8;
+
+using Bytes = std::span<const std::uint8_t>;
+
+std::uint16_t le16(Bytes b, std::size_t at) { return static_cast<std::uint16_t>(b[at] | b[at + 1] << 8); }
+std::uint32_t le32(Bytes b, std::size_t at) { return wire::load_le32(b.data() + at); }
+
+struct Interface {
+    std::uint16_t link_type = 0;
+    std::uint64_t nanoseconds_per_tick = 1000;
+};
+
+// Calls visit(code, value) for each option in `options`.
+template <class Visit>
+void for_each_option(Bytes options, Visit visit) {
+    while (options.size() >= 4) {
+        std::uint16_t code = le16(options, 0), length = le16(options, 2);
+        std::size_t padded = (std::size_t{length} + 3) & ~std::size_t{3};
+        if (code == 0 || options.size() < 4 + padded) return;
+        visit(code, options.subspan(4, length));
+        options = options.subspan(4 + padded);
+    }
+}
+
+Interface read_interface(Bytes body) {
+    Interface interface;
+    interface.link_type = le16(body, 0);
+    for_each_option(body.subspan(8), [&](std::uint16_t code, Bytes value) {
+        if (code == kOptionResolution && !value.empty()) {
+            interface.nanoseconds_per_tick = 1;
+            for (int power = value[0]; power < 9; power++) interface.nanoseconds_per_tick *= 10;
+        }
+    });
+    return interface;
+}
+
+bool read_udp(Bytes udp, CapturedPacket& packet) {
+    if (udp.size() < kUdpHeader || wire::load_be16(udp.data() + 2) != wire::kUdpPort) return false;
+    std::size_t length = wire::load_be16(udp.data() + 4);
+    if (length < kUdpHeader || length > udp.size()) return false;
+    packet.path.udp_source_port = wire::load_be16(udp.data());
+    packet.bytes.assign(udp.begin() + kUdpHeader, udp.begin() + static_cast<std::ptrdiff_t>(length));
+    return true;
+}
+
+bool read_ip(Bytes ip, CapturedPacket& packet) {
+    if (ip.size() < 20) return false;
+    wire::Path& path = packet.path;
+    if (ip[0] >> 4 == 4) {
+        std::size_t header = std::size_t{ip[0] & 0xfu} * 4;
+        if (ip[9] != 17 || header < 20 || header > ip.size()) return false;
+        path.source = Gid::from_ipv4(wire::load_be32(ip.data() + 12));
+        path.destination = Gid::from_ipv4(wire::load_be32(ip.data() + 16));
+        return read_udp(ip.subspan(header), packet);
+    }
+    if (ip.size() < 40 || ip[6] != 17) return false;
+    std::copy_n(ip.begin() + 8, 16, path.source.bytes.begin());
+    std::copy_n(ip.begin() + 24, 16, path.destination.bytes.begin());
+    return read_udp(ip.subspan(40), packet);
+}
+
+bool read_frame(std::uint16_t link_type, Bytes frame, CapturedPacket& packet) {
+    if (link_type == kLinkRawIp) return read_ip(frame, packet);
+    if (link_type != kLinkEthernet || frame.size() < 14) return false;
+    std::uint16_t type = wire::load_be16(frame.data() + 12);
+    return (type == 0x0800 || type == 0x86dd) && read_ip(frame.subspan(14), packet);
+}
+
+bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedPacket& packet) {
+    if (body.size() < 20 || le32(body, 0) >= interfaces.size()) return false;
+    const Interface& interface = interfaces[le32(body, 0)];
+    std::uint64_t ticks = std::uint64_t{le32(body, 4)} << 32 | le32(body, 8);
+    packet.nanoseconds = ticks * interface.nanoseconds_per_tick;
+    std::size_t captured = le32(body, 12);
+    std::size_t padded = (captured + 3) & ~std::size_t{3};
+    if (padded > body.size() - 20) return false;
+    for_each_option(body.subspan(20 + padded), [&](std::uint16_t code, Bytes value) {
+        if (code == kOptionFlags && value.size() == 4)
+            packet.direction = static_cast<Direction>(le32(value, 0) & 3);
+    });
+    return read_frame(interface.link_type, body.subspan(20, captured), packet);
+}
+
+bool read_file(const std::string& name, std::vector<CapturedPacket>& packets, std::string& error) {
+    std::ifstream file(name, std::ios::binary);
+    std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(file), {}};
+    if (!file.is_open() || content.size() < 28 || le32(content, 0) != kSectionHeader ||
+        le32(content, 8) != kByteOrderMagic) {
+        error = name + (file.is_open() ? " is not a pcapng file of this byte order" : " cannot be read");
+        return false;
+    }
+    std::vector<Interface> interfaces;
+    Bytes rest = content;
+    while (rest.size() >= 12) {
+        std::uint32_t type = le32(rest, 0), length = le32(rest, 4);
+        if (length < 12 || length > rest.size()) break;  // the last block may be half written
+        Bytes body = rest.subspan(8, length - 12);
+        if (type == kSectionHeader) interfaces.clear();
+        if (type == kInterfaceDescription && body.size() >= 8) interfaces.push_back(read_interface(body));
+        if (CapturedPacket packet; type == kEnhancedPacket && read_packet(body, interfaces, packet))
+            packets.push_back(std::move(packet));
+        rest = rest.subspan(length);
+    }
+    return true;
+}
+
+// The same packet seen leaving and arriving.
+bool same_packet(const CapturedPacket& left, const CapturedPacket& right) {
+    return left.bytes == right.bytes && left.path.source == right.path.source &&
+           left.path.destination == right.path.destination;
+}
+
+void drop_arrivals_already_seen(std::vector<CapturedPacket>& packets) {
+    constexpr std::uint64_t kWindow = 1'000'000'000;
+    std::vector<bool> matched(packets.size(), false);
+    std::vector<CapturedPacket> kept;
+    for (std::size_t i = 0; i < packets.size(); i++) {
+        bool seen = false;
+        if (packets[i].direction == Direction::inbound)
+            for (std::size_t j = i;
+                 j-- > 0 && packets[i].nanoseconds - packets[j].nanoseconds < kWindow && !seen;)
+                if (packets[j].direction == Direction::outbound && !matched[j] &&
+                    same_packet(packets[i], packets[j]))
+                    seen = matched[j] = true;
+        if (!seen) kept.push_back(packets[i]);
+    }
+    packets = std::move(kept);
+}
+
+}  // namespace
+
+bool read_captures(const std::vector<std::string>& files, std::vector<CapturedPacket>& packets,
+                   std::string& error) {
+    for (const std::string& file : files)
+        if (!read_file(file, packets, error)) return false;
+    std::stable_sort(packets.begin(), packets.end(), [](const auto& left, const auto& right) {
+        return left.nanoseconds < right.nanoseconds;
+    });
+    drop_arrivals_already_seen(packets);
+    return true;
+}
+
+}  // namespace verbena::tool

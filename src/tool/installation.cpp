@@ -1,0 +1,27 @@
+#include "tool/installation.h"
+
+#include <filesystem>
+#include <initializer_list>
+#include <system_error>
+
+namespace verbena::tool {
+
+Installation find_installation() {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+    Installation found;
+    for (const char* folder : {"../lib/verbena", "../lib"}) {
+        fs::path candidate = (here / folder).lexically_normal();
+        if (found.libraries.empty() && fs::exists(candidate / "libibverbs.so.1", error) &&
+            fs::exists(candidate / "librdmacm.so.1", error))
+            found.libraries = candidate.string();
+    }
+    for (const char* place : {"../libexec/verbena/verbenad", "verbenad"}) {
+        fs::path candidate = (here / place).lexically_normal();
+        if (found.daemon.empty() && fs::exists(candidate, error)) found.daemon = candidate.string();
+    }
+    return found;
+}
+
+}  // namespace verbena::tool

@@ -1,0 +1,16 @@
+// Where this installation's libraries and daemon are: beside the command, in the build tree or where it was
+// installed.
+#pragma once
+
+#include <string>
+
+namespace verbena::tool {
+
+struct Installation {
+    std::string libraries;  // the folder with libibverbs.so.1 and librdmacm.so.1; empty if not found
+    std::string daemon;     // verbenad; empty if not found
+};
+
+Installation find_installation();
+
+}  // namespace verbena::tool

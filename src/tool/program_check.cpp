@@ -1,0 +1,147 @@
+#include "tool/program_check.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <string_view>
+
+namespace verbena::tool {
+namespace {
+
+// A file in memory, read-only.
+class Mapping {
+   public:
+    explicit Mapping(const std::string& file) {
+        int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+        if (fd < 0) return;
+        struct stat status {};
+        if (fstat(fd, &status) == 0 && status.st_size > 0) {
+            void* data =
+                mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+            if (data != MAP_FAILED)
+                bytes_ = {static_cast<const char*>(data), static_cast<std::size_t>(status.st_size)};
+        }
+        close(fd);
+    }
+    ~Mapping() {
+        if (!bytes_.empty()) munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+    }
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+
+    std::string_view bytes() const { return bytes_; }
+
+    template <class T>
+    bool read(std::size_t offset, T& out) const {
+        if (offset > bytes_.size() || bytes_.size() - offset < sizeof out) return false;
+        std::memcpy(&out, bytes_.data() + offset, sizeof out);
+        return true;
+    }
+
+   private:
+    std::string_view bytes_;
+};
+
+struct Linkage {
+    bool dynamic = false;  // has an interpreter
+    std::string rpath;     // DT_RPATH without DT_RUNPATH: searched before LD_LIBRARY_PATH
+};
+
+// The file offset of a virtual address, or 0.
+std::size_t file_offset(const Mapping& file, const Elf64_Ehdr& header, Elf64_Addr address) {
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr segment;
+        if (!file.read(header.e_phoff + i * sizeof segment, segment)) return 0;
+        if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+            address - segment.p_vaddr < segment.p_filesz)
+            return segment.p_offset + (address - segment.p_vaddr);
+    }
+    return 0;
+}
+
+Linkage linkage_of(const Mapping& file, const Elf64_Ehdr& header) {
+    Linkage linkage;
+    Elf64_Phdr dynamic{};
+    for (unsigned i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr segment;
+        if (!file.read(header.e_phoff + i * sizeof segment, segment)) return linkage;
+        if (segment.p_type == PT_INTERP) linkage.dynamic = true;
+        if (segment.p_type == PT_DYNAMIC) dynamic = segment;
+    }
+    Elf64_Addr strings = 0;
+    std::size_t rpath = 0;
+    bool runpath = false;
+    for (std::size_t at = 0; at < dynamic.p_filesz; at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        if (!file.read(dynamic.p_offset + at, entry) || entry.d_tag == DT_NULL) break;
+        if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
+        if (entry.d_tag == DT_RPATH) rpath = entry.d_un.d_val;
+        if (entry.d_tag == DT_RUNPATH) runpath = true;
+    }
+    std::size_t place = strings ? file_offset(file, header, strings) : 0;
+    if (rpath && !runpath && place && place + rpath < file.bytes().size()) {
+        std::string_view rest = file.bytes().substr(place + rpath);
+        linkage.rpath = std::string(rest.substr(0, rest.find('\0')));
+    }
+    return linkage;
+}
+
+// The folder of an RPATH that has RDMA libraries of its own; empty if none has.
+std::string foreign_folder(const std::string& rpath, const std::string& file) {
+    std::istringstream folders(rpath);
+    std::string folder;
+    while (std::getline(folders, folder, ':')) {
+        for (const char* origin : {"$ORIGIN", "${ORIGIN}"})
+            if (folder.rfind(origin, 0) == 0)
+                folder = file.substr(0, file.rfind('/')) + folder.substr(std::strlen(origin));
+        for (const char* library : {"/libibverbs.so.1", "/librdmacm.so.1"})
+            if (access((folder + library).c_str(), R_OK) == 0) return folder;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name) {
+    if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : std::string();
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+    std::string folder;
+    while (std::getline(folders, folder, ':')) {
+        std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+        struct stat status {};
+        if (stat(candidate.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+            access(candidate.c_str(), X_OK) == 0)
+            return candidate;
+    }
+    return {};
+}
+
+std::string why_not_ours(const std::string& name) {
+    struct stat status {};
+    if (stat(name.c_str(), &status) != 0) return {};
+    Mapping file(name);
+    Elf64_Ehdr header;
+    if (!file.read(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return {};
+    if (header.e_ident[EI_CLASS] != ELFCLASS64)
+        return "it is a 32-bit program; Verbena's libraries are 64-bit";
+    bool gains_id = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
+                    ((status.st_mode & S_ISGID) && status.st_gid != getegid());
+    if (gains_id) return "it is set-user-ID or set-group-ID, so the loader ignores LD_LIBRARY_PATH";
+    Linkage linkage = linkage_of(file, header);
+    // A static program is worth a word only if it has an RDMA library inside.
+    if (!linkage.dynamic && file.bytes().find("/infiniband") != std::string_view::npos)
+        return "it is statically linked and carries its own libibverbs";
+    if (std::string folder = foreign_folder(linkage.rpath, name); !folder.empty())
+        return "its RPATH names " + folder +
+               ", which has other RDMA libraries and comes before LD_LIBRARY_PATH";
+    return {};
+}
+
+}  // namespace verbena::tool

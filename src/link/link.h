@@ -1,5 +1,5 @@
-// How packets leave and arrive: the sockets of a process (udp), shared memory (local), the simulator's network, and
-// wrappers around them (faults, capture).
+// How packets leave and arrive: the sockets of a process (udp), shared memory (local), the simulator's
+// network, and wrappers around them (faults, capture).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ struct Datagram {
     std::span<const std::uint8_t> bytes;  // valid during the call only
     const wire::Path* path = nullptr;     // as the sender saw it: source is the sender
     std::uint16_t destination_port = wire::kUdpPort;
+    bool forwarded = false;  // another process got it first; it is not passed on again
 };
 
 class Receiver {
@@ -35,6 +36,18 @@ class Link : public wire::PacketSink {
 
     // Bytes that the receive side can hold before it loses packets; what the path MTU we offer is capped by.
     virtual std::size_t receive_capacity() const = 0;
+
+    // A sink for the calling thread alone, from borrow to return, so that two threads that send do not wait
+    // for each other. Flush it before it is returned. The default is the link itself.
+    virtual wire::PacketSink& borrow_sink() { return *this; }
+    virtual void return_sink(wire::PacketSink&) {}
+
+    // A datagram that belongs to the process that owns the QPN's block (a kernel or an adapter merged packets
+    // of several queues): passed on, or lost. May be called while receive() runs.
+    virtual void stray(const Datagram&, std::uint32_t /*destination_qp*/) {}
+
+    // Segmentation bursts to this peer seem not to arrive; send it single packets from now on. Any thread.
+    virtual void avoid_bursts(const Gid& /*destination*/) {}
 };
 
 }  // namespace verbena::link

@@ -1,0 +1,27 @@
+// What the environment may switch off: VERBENA_DISABLE=gso,gro,steering,... Each feature is also probed where
+// it is used, so a machine that lacks one needs no setting; the switches are for tests and for narrowing down
+// a problem.
+#pragma once
+
+#include <string_view>
+
+namespace verbena {
+
+struct Features {
+    bool gso = true;  // segmentation offload for sending (UDP_SEGMENT)
+    bool gro = true;  // receive offload (UDP_GRO)
+    bool steering =
+        true;           // queues chosen by destination QPN in the kernel; off: packets are passed on by hand
+    bool memfd = true;  // the process's tables in an exported file; off: on the heap
+    bool local = true;  // the shared-memory link to peers of this host
+    bool inline_progress = true;  // packets are handled in the caller's thread; off: by the helper only
+};
+
+// Names separated by commas or spaces: gso, gro, steering, memfd, local, inline, all. `unknown`, if given, is
+// set to the first name that is none of these (a view into `disabled`).
+Features parse_features(std::string_view disabled, std::string_view* unknown = nullptr);
+
+// The same of the environment, read once. An unknown name is logged.
+const Features& features();
+
+}  // namespace verbena

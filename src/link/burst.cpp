@@ -1,0 +1,306 @@
+#include "link/burst.h"
+
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "link/hooks.h"
+#include "wire/byte_order.h"
+#include "wire/icrc.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr std::uint8_t kDefaultHopLimit = 64;  // what prepare_send_socket() has set
+
+std::uint32_t destination_qp_of(const std::uint8_t* bth) { return wire::load_be24(bth + 5); }
+
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
+    // One writer: no locked instruction needed.
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+// Appends control messages to a msghdr whose buffer is large enough.
+class ControlWriter {
+   public:
+    explicit ControlWriter(std::uint8_t* buffer) : buffer_(buffer) {}
+
+    template <typename Value>
+    void add(int level, int type, const Value& value) {
+        auto* header = reinterpret_cast<cmsghdr*>(buffer_ + size_);
+        header->cmsg_level = level;
+        header->cmsg_type = type;
+        header->cmsg_len = CMSG_LEN(sizeof value);
+        std::memcpy(CMSG_DATA(header), &value, sizeof value);
+        size_ += CMSG_SPACE(sizeof value);
+    }
+    std::size_t size() const { return size_; }
+
+   private:
+    std::uint8_t* buffer_;
+    std::size_t size_ = 0;
+};
+
+bool same_flow(const wire::Path& a, const wire::Path& b) {
+    return a.source == b.source && a.destination == b.destination && a.interface_index == b.interface_index &&
+           a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
+}
+
+}  // namespace
+
+BurstBuilder::BurstBuilder(SourcePorts& sources, BurstPolicy& policy, std::uint16_t destination_port)
+    : sources_(sources), policy_(policy), destination_port_(destination_port) {}
+
+bool BurstBuilder::has_room(const wire::OutPacket& packet, std::size_t length) const {
+    return message_count_ < kMaxMessages && packet_count_ < kMaxPackets && bytes_ + length <= kMaxBytes &&
+           piece_count_ + packet.payload.size() + 2 <= kMaxPieces &&
+           (!packet.snapshot || snapshots_used_ + length <= kSnapshots);
+}
+
+// Whether the packet continues the message that was begun last.
+bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) const {
+    if (message_count_ == 0) return false;
+    const Message& last = messages_[message_count_ - 1];
+    return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
+           last.bytes + length <= kMaxBurst &&
+           last.destination_qp == destination_qp_of(packet.header.data()) &&
+           last.wanted_port == packet.path->udp_source_port && same_flow(last.path, *packet.path);
+}
+
+void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
+    Message& message = messages_[message_count_++];
+    message.path = *packet.path;
+    message.wanted_port = packet.path->udp_source_port;
+    const SourcePorts::Source source = sources_.find(message.path.is_ipv4(), message.wanted_port);
+    message.path.udp_source_port = source.port;
+    message.fd = source.fd;
+    message.destination_qp = destination_qp_of(packet.header.data());
+    message.first_piece = piece_count_;
+    message.pieces = 0;
+    message.segments = 0;
+    message.segment_size = length;
+    message.bytes = 0;
+    message.may_grow = policy_.allowed(message.path.destination);
+}
+
+void BurstBuilder::append(Message& message, const void* data, std::size_t size) {
+    if (size == 0) return;
+    auto* bytes = static_cast<std::uint8_t*>(const_cast<void*>(data));
+    if (message.pieces > 0) {
+        iovec& last = pieces_[piece_count_ - 1];
+        if (static_cast<std::uint8_t*>(last.iov_base) + last.iov_len == bytes) {
+            last.iov_len += size;
+            return;
+        }
+    }
+    pieces_[piece_count_++] = {bytes, size};
+    message.pieces++;
+}
+
+void BurstBuilder::send(const wire::OutPacket& packet) {
+    std::size_t payload_length = 0;
+    for (const iovec& piece : packet.payload) payload_length += piece.iov_len;
+    const std::size_t length = packet.header_length + payload_length + packet.pad_count + wire::kIcrcLength;
+
+    if (!has_room(packet, length)) flush();
+    if (!joins(packet, length)) start(packet, length);
+    Message& message = messages_[message_count_ - 1];
+
+    // Header, pad and ICRC lie side by side, so that the end of one packet and the header of the next are one
+    // piece.
+    std::uint8_t* frame = frames_.data() + frames_used_;
+    std::uint8_t* tail = frame + packet.header_length;
+    std::memcpy(frame, packet.header.data(), packet.header_length);
+    std::memset(tail, 0, packet.pad_count);
+    frames_used_ += packet.header_length + packet.pad_count + wire::kIcrcLength;
+
+    auto ip_id = static_cast<std::uint16_t>(message.segments);
+    std::uint32_t state = wire::icrc_begin(message.path, destination_port_, length, ip_id, true);
+    state = wire::icrc_bth(state, frame, packet.header_length);
+    append(message, frame, packet.header_length);
+    for (const iovec& piece : packet.payload) {
+        const void* data = piece.iov_base;
+        if (packet.snapshot) {
+            std::memcpy(snapshots_.data() + snapshots_used_, piece.iov_base, piece.iov_len);
+            data = snapshots_.data() + snapshots_used_;
+            snapshots_used_ += piece.iov_len;
+        }
+        state = wire::crc32_update(state, data, piece.iov_len);
+        append(message, data, piece.iov_len);
+    }
+    state = wire::crc32_update(state, tail, packet.pad_count);
+    wire::store_icrc(tail + packet.pad_count, wire::icrc_end(state));
+    append(message, tail, packet.pad_count + std::size_t{wire::kIcrcLength});
+
+    message.segments++;
+    message.bytes += length;
+    if (length < message.segment_size) message.may_grow = false;
+    packet_count_++;
+    bytes_ += length;
+}
+
+void BurstBuilder::flush() {
+    for (unsigned first = 0; first < message_count_;) {
+        unsigned end = first + 1;
+        while (end < message_count_ && messages_[end].fd == messages_[first].fd) end++;
+        send_messages(first, end);
+        first = end;
+    }
+    message_count_ = piece_count_ = packet_count_ = 0;
+    frames_used_ = bytes_ = snapshots_used_ = 0;
+}
+
+void BurstBuilder::prepare(const Message& message, unsigned segments, Prepared& prepared, msghdr& header) {
+    const wire::Path& path = message.path;
+    ControlWriter control(prepared.control.data());
+    header = {};
+    header.msg_name = &prepared.address;
+    header.msg_control = prepared.control.data();
+    if (path.is_ipv4()) {
+        auto* address = reinterpret_cast<sockaddr_in*>(&prepared.address);
+        *address = {};
+        address->sin_family = AF_INET;
+        address->sin_port = htons(destination_port_);
+        address->sin_addr.s_addr = htonl(path.destination.ipv4());
+        header.msg_namelen = sizeof *address;
+        in_pktinfo info{};
+        info.ipi_spec_dst.s_addr = htonl(path.source.ipv4());
+        // The interface only where the address alone does not say it; otherwise routing decides, so that
+        // one's own address is reached through lo.
+        if (path.destination.is_multicast()) info.ipi_ifindex = static_cast<int>(path.interface_index);
+        control.add(IPPROTO_IP, IP_PKTINFO, info);
+        if (path.hop_limit != kDefaultHopLimit && path.hop_limit != 0)
+            control.add(IPPROTO_IP, IP_TTL, int{path.hop_limit});
+        if (path.traffic_class != 0) control.add(IPPROTO_IP, IP_TOS, int{path.traffic_class});
+    } else {
+        sockaddr_in6& address = prepared.address;
+        address = {};
+        address.sin6_family = AF_INET6;
+        address.sin6_port = htons(destination_port_);
+        std::memcpy(&address.sin6_addr, path.destination.bytes.data(), 16);
+        header.msg_namelen = sizeof address;
+        in6_pktinfo info{};
+        std::memcpy(&info.ipi6_addr, path.source.bytes.data(), 16);
+        if (path.destination.is_multicast() || path.destination.is_link_local()) {
+            info.ipi6_ifindex = path.interface_index;
+            address.sin6_scope_id = path.interface_index;
+        }
+        control.add(IPPROTO_IPV6, IPV6_PKTINFO, info);
+        if (path.hop_limit != kDefaultHopLimit && path.hop_limit != 0)
+            control.add(IPPROTO_IPV6, IPV6_HOPLIMIT, int{path.hop_limit});
+        if (path.traffic_class != 0) control.add(IPPROTO_IPV6, IPV6_TCLASS, int{path.traffic_class});
+    }
+    if (segments > 1) control.add(IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(message.segment_size));
+    header.msg_controllen = control.size();
+}
+
+void BurstBuilder::send_messages(unsigned first, unsigned end) {
+    const int fd = messages_[first].fd;
+    for (unsigned i = first; i < end; i++) {
+        const Message& message = messages_[i];
+        msghdr& header = headers_[i].msg_hdr;
+        prepare(message, message.segments, prepared_[i], header);
+        header.msg_iov = &pieces_[message.first_piece];
+        header.msg_iovlen = message.pieces;
+        count(counters_.packets, message.segments);
+        if (message.segments > 1) count(counters_.bursts);
+        if (packet_observer()) observe(message);
+    }
+    while (first < end) {
+        int sent = fd < 0 ? -1 : sendmmsg(fd, &headers_[first], end - first, 0);
+        if (sent > 0) {
+            first += static_cast<unsigned>(sent);
+            continue;
+        }
+        int error = fd < 0 ? ENOTCONN : errno;
+        if (error == EINTR) continue;
+        failed(messages_[first], error);
+        first++;
+    }
+}
+
+// EIO: the route cannot segment (no checksum offload, IPsec); EINVAL also from kernels that do not know the
+// request.
+void BurstBuilder::failed(const Message& message, int error) {
+    if (message.segments > 1 && (error == EIO || error == EINVAL || error == EOPNOTSUPP)) {
+        count(counters_.refused);
+        policy_.avoid(message.path.destination);
+        send_singly(message);
+        return;
+    }
+    const std::uint64_t lost = counters_.lost.load(std::memory_order_relaxed);
+    count(counters_.lost, message.segments);
+    if (lost == 0 || error == EMSGSIZE)
+        log(LogLevel::info, "%u packets of %zu bytes from %s to %s did not leave: %s%s", message.segments,
+            message.segment_size, to_string(message.path.source).c_str(),
+            to_string(message.path.destination).c_str(), std::strerror(error),
+            error == EMSGSIZE ? " (the route's MTU is smaller than the queue pair's path MTU)" : "");
+}
+
+void BurstBuilder::send_singly(const Message& message) {
+    Cursor cursor{message.first_piece, 0};
+    for (std::size_t left = message.bytes; left > 0;) {
+        const std::size_t size = left < message.segment_size ? left : message.segment_size;
+        left -= size;
+        const unsigned pieces = cut(message, cursor, size, cut_);
+
+        // The same packet with identification 0. Its BTH lies whole in the first piece, the ICRC at the last
+        // one's end.
+        auto* bth = static_cast<std::uint8_t*>(cut_[0].iov_base);
+        std::uint32_t state = wire::icrc_begin(message.path, destination_port_, size, 0, true);
+        state = wire::icrc_bth(state, bth, wire::kBthLength);
+        for (unsigned i = 0; i < pieces; i++) {
+            const std::size_t skip = i == 0 ? wire::kBthLength : 0;
+            const std::size_t cut_off = i + 1 == pieces ? wire::kIcrcLength : 0;
+            state = wire::crc32_update(state, static_cast<std::uint8_t*>(cut_[i].iov_base) + skip,
+                                       cut_[i].iov_len - skip - cut_off);
+        }
+        iovec& last = cut_[pieces - 1];
+        wire::store_icrc(static_cast<std::uint8_t*>(last.iov_base) + last.iov_len - wire::kIcrcLength,
+                         wire::icrc_end(state));
+
+        msghdr header;
+        Prepared prepared;
+        prepare(message, 1, prepared, header);
+        header.msg_iov = cut_.data();
+        header.msg_iovlen = pieces;
+        ssize_t sent;
+        do sent = sendmsg(message.fd, &header, 0);
+        while (sent < 0 && errno == EINTR);
+        if (sent < 0) count(counters_.lost);
+    }
+}
+
+unsigned BurstBuilder::cut(const Message& message, Cursor& cursor, std::size_t size,
+                           std::array<iovec, kMaxPieces>& out) const {
+    unsigned n = 0;
+    const unsigned end = message.first_piece + message.pieces;
+    while (size > 0 && cursor.piece < end) {
+        const iovec& piece = pieces_[cursor.piece];
+        const std::size_t here = piece.iov_len - cursor.offset < size ? piece.iov_len - cursor.offset : size;
+        out[n++] = {static_cast<std::uint8_t*>(piece.iov_base) + cursor.offset, here};
+        size -= here;
+        cursor.offset += here;
+        if (cursor.offset == piece.iov_len) cursor = {cursor.piece + 1, 0};
+    }
+    return n;
+}
+
+void BurstBuilder::observe(const Message& message) {
+    PacketEvent event;
+    event.sent = true;
+    event.path = &message.path;
+    event.destination_port = destination_port_;
+    Cursor cursor{message.first_piece, 0};
+    for (std::size_t left = message.bytes; left > 0;) {
+        const std::size_t size = left < message.segment_size ? left : message.segment_size;
+        left -= size;
+        event.pieces = {cut_.data(), cut(message, cursor, size, cut_)};
+        packet_observer()->packet(event);
+        event.ip_id++;
+    }
+}
+
+}  // namespace verbena::link

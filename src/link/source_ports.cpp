@@ -1,0 +1,85 @@
+#include "link/source_ports.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "link/socket_options.h"
+#include "wire/path.h"
+
+namespace verbena::link {
+namespace {
+
+bool bind_to(int fd, int domain, std::uint16_t port) {
+    if (domain == AF_INET) {
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    }
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// The wanted port, else another of the range that RoCE v2 leaves to senders (annex A17.9.2). 0: none is free.
+std::uint16_t bind_near(int fd, int domain, std::uint16_t wanted) {
+    constexpr unsigned kRange = 0x10000 - wire::kFirstUdpSourcePort;
+    constexpr unsigned kTries = 256;
+    constexpr unsigned kStride = 613;  // odd, so that all of the range is reachable
+    for (unsigned i = 0; i < kTries; i++) {
+        auto port = static_cast<std::uint16_t>(wire::kFirstUdpSourcePort + (wanted + i * kStride) % kRange);
+        if (bind_to(fd, domain, port)) return port;
+        if (errno != EADDRINUSE) break;
+    }
+    return 0;
+}
+
+}  // namespace
+
+SourcePorts::~SourcePorts() {
+    for (Family& family : families_)
+        for (unsigned i = 0; i < family.count.load(std::memory_order_relaxed); i++)
+            close(family.entries[i].fd);
+}
+
+const SourcePorts::Family::Entry* SourcePorts::look_up(const Family& family, std::uint16_t wanted) {
+    const unsigned count = family.count.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        if (family.entries[i].wanted == wanted) return &family.entries[i];
+    if (count == kPerFamily) return &family.entries[wanted % kPerFamily];
+    return nullptr;
+}
+
+SourcePorts::Source SourcePorts::find(bool ipv4, std::uint16_t wanted) {
+    Family& family = families_[ipv4 ? 0 : 1];
+    if (const Family::Entry* entry = look_up(family, wanted)) return {entry->fd, entry->port};
+    return open(family, ipv4 ? AF_INET : AF_INET6, wanted);
+}
+
+SourcePorts::Source SourcePorts::open(Family& family, int domain, std::uint16_t wanted) {
+    std::lock_guard guard(lock_);
+    if (const Family::Entry* entry = look_up(family, wanted)) return {entry->fd, entry->port};
+
+    const unsigned count = family.count.load(std::memory_order_relaxed);
+    int fd = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    std::uint16_t port = 0;
+    if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, domain, wanted);
+    if (port == 0) {
+        log(LogLevel::warn, "no socket to send %s packets from: %s", domain == AF_INET ? "IPv4" : "IPv6",
+            std::strerror(errno));
+        if (fd >= 0) close(fd);
+        if (count == 0) return {};
+        return {family.entries[0].fd, family.entries[0].port};
+    }
+    family.entries[count] = {wanted, port, fd};
+    family.count.store(count + 1, std::memory_order_release);
+    return {fd, port};
+}
+
+}  // namespace verbena::link

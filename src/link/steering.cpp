@@ -1,0 +1,100 @@
+#include "link/steering.h"
+
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "link/socket_options.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr int kLargestBuffer = 64 << 20;
+
+int close_and_fail(int fd, int error) {
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+}  // namespace
+
+int open_group_socket(std::uint16_t port, bool gro) {
+    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return fail_minus_one(errno, "socket(AF_INET6, UDP): %s", std::strerror(errno));
+    const int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+        return close_and_fail(fd, fail(errno, "setsockopt(SO_REUSEPORT): %s", std::strerror(errno)));
+    if (int error = prepare_receive_socket(fd, gro)) return close_and_fail(fd, error);
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        return close_and_fail(fd,
+                              fail(errno, "binding UDP port %u: %s", unsigned{port}, std::strerror(errno)));
+    return fd;
+}
+
+std::uint16_t bound_port(int fd) {
+    sockaddr_in6 address{};
+    socklen_t size = sizeof address;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+    return ntohs(address.sin6_port);  // the port lies at the same place in sockaddr_in
+}
+
+int attach_steering(int fd, std::uint32_t group_size) {
+    // Offset 0 is the first byte of the UDP payload. A load beyond the end of a runt makes the program return
+    // 0.
+    sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),  // BTH: reserved byte, destination QPN
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, kBlockBits),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, group_size, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, 0),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    const sock_fprog program{sizeof code / sizeof code[0], code};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program) != 0)
+        return fail(errno, "setsockopt(SO_ATTACH_REUSEPORT_CBPF): %s", std::strerror(errno));
+    return 0;
+}
+
+int lock_filter(int fd) {
+    const int on = 1;
+    if (setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &on, sizeof on) != 0)
+        return fail(errno, "setsockopt(SO_LOCK_FILTER): %s", std::strerror(errno));
+    return 0;
+}
+
+unsigned drain(int fd) {
+    unsigned count = 0;
+    char byte;
+    // A pending socket error ends a call like a datagram does; the bound stops a queue that fills as fast as
+    // we read.
+    while (count < 1'000'000 && (recv(fd, &byte, 1, MSG_DONTWAIT | MSG_TRUNC) >= 0 ||
+                                 (errno != EAGAIN && errno != EWOULDBLOCK && errno != EBADF)))
+        count++;
+    return count;
+}
+
+int park(int fd) {
+    const int smallest = 0;  // the kernel makes it its minimum
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &smallest, sizeof smallest) != 0)
+        return fail(errno, "setsockopt(SO_RCVBUF): %s", std::strerror(errno));
+    drain(fd);
+    return 0;
+}
+
+int unpark(int fd) {
+    drain(fd);
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kLargestBuffer, sizeof kLargestBuffer) != 0)
+        return fail(errno, "setsockopt(SO_RCVBUF): %s", std::strerror(errno));
+    return 0;
+}
+
+}  // namespace verbena::link

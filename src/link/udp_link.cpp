@@ -1,0 +1,185 @@
+#include "link/udp_link.h"
+
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "link/socket_options.h"
+#include "link/steering.h"
+
+namespace verbena::link {
+namespace {
+
+bool probe_segmentation() {
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return false;
+    const bool known = kernel_has_segmentation(fd);
+    close(fd);
+    return known;
+}
+
+// Threads start at different sinks, and each finds the one again that its cache holds.
+unsigned first_sink_of_this_thread() {
+    static std::atomic<unsigned> next{0};
+    thread_local const unsigned first = next.fetch_add(1, std::memory_order_relaxed);
+    return first;
+}
+
+}  // namespace
+
+std::unique_ptr<UdpLink> UdpLink::create(const Setup& setup) {
+    int wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (wait_fd < 0) return fail_null(errno, "epoll_create1: %s", std::strerror(errno));
+    return std::unique_ptr<UdpLink>(new UdpLink(setup, wait_fd));
+}
+
+UdpLink::UdpLink(const Setup& setup, int wait_fd)
+    : setup_(setup), wait_fd_(wait_fd), policy_(setup.gso && probe_segmentation()), reader_(setup.port) {
+    if (!setup_.fabric.empty()) stray_sender_ = std::make_unique<StraySender>(setup_.fabric);
+}
+
+UdpLink::~UdpLink() {
+    for (Sink& sink : sinks_) delete sink.builder.load(std::memory_order_relaxed);
+    for (unsigned i = 0; i < queue_count_.load(std::memory_order_relaxed); i++) close(queues_[i].fd);
+    close(wait_fd_);
+}
+
+bool UdpLink::watch(int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    return epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+int UdpLink::add_queue(int fd, std::uint32_t block) {
+    const unsigned count = queue_count_.load(std::memory_order_relaxed);
+    if (count == kMaxQueues) return fail(ENOMEM, "a process has at most %u receive queues", kMaxQueues);
+    std::unique_ptr<StrayInbox> inbox;
+    if (!setup_.fabric.empty()) {
+        inbox = StrayInbox::open(setup_.fabric, block);
+        if (!inbox) return errno;
+        if (!watch(inbox->fd())) return fail(errno, "epoll_ctl: %s", std::strerror(errno));
+    }
+    if (!watch(fd)) return fail(errno, "epoll_ctl: %s", std::strerror(errno));
+    queues_[count] = {fd, std::move(inbox)};
+    queue_count_.store(count + 1, std::memory_order_release);
+    return 0;
+}
+
+unsigned UdpLink::receive(Receiver& receiver, unsigned max) {
+    const unsigned count = queue_count_.load(std::memory_order_acquire);
+    // Strays are rare and late anyway: looking for them at each call would double an empty poll's cost.
+    const bool look_for_strays = ++receive_calls_ % kInboxEvery == 0;
+    unsigned received = 0;
+    for (unsigned i = 0; i < count && received < max; i++) {
+        received += reader_.read(queues_[i].fd, receiver, max - received);
+        if (look_for_strays && queues_[i].inbox) received += queues_[i].inbox->receive(receiver, max);
+    }
+    return received;
+}
+
+std::size_t UdpLink::receive_capacity() const {
+    const unsigned count = queue_count_.load(std::memory_order_acquire);
+    std::size_t smallest = count == 0 ? 0 : SIZE_MAX;
+    for (unsigned i = 0; i < count; i++) smallest = std::min(smallest, receive_buffer(queues_[i].fd));
+    return smallest;
+}
+
+void UdpLink::send(const wire::OutPacket& packet) {
+    if (!own_sink_) own_sink_ = std::make_unique<BurstBuilder>(sources_, policy_, setup_.port);
+    own_sink_->send(packet);
+}
+
+void UdpLink::flush() {
+    if (own_sink_) own_sink_->flush();
+}
+
+wire::PacketSink& UdpLink::borrow_sink() {
+    for (unsigned i = first_sink_of_this_thread();; i++) {
+        Sink& sink = sinks_[i % kSinks];
+        if (!sink.busy.load(std::memory_order_relaxed) &&
+            !sink.busy.exchange(true, std::memory_order_acquire)) {
+            BurstBuilder* builder = sink.builder.load(std::memory_order_relaxed);
+            if (!builder) {
+                builder = new BurstBuilder(sources_, policy_, setup_.port);
+                sink.builder.store(builder, std::memory_order_release);
+            }
+            return *builder;
+        }
+        if (i % kSinks == kSinks - 1) sched_yield();  // more threads send than there are sinks
+    }
+}
+
+void UdpLink::return_sink(wire::PacketSink& sink) {
+    for (Sink& each : sinks_)
+        if (each.builder.load(std::memory_order_acquire) == &sink) {
+            each.busy.store(false, std::memory_order_release);
+            return;
+        }
+}
+
+void UdpLink::stray(const Datagram& datagram, std::uint32_t destination_qp) {
+    const bool sent = stray_sender_ && stray_sender_->send(datagram, block_of(destination_qp));
+    (sent ? strays_forwarded_ : strays_lost_).fetch_add(1, std::memory_order_relaxed);
+}
+
+void UdpLink::avoid_bursts(const Gid& destination) { policy_.avoid(destination); }
+
+int UdpLink::change_membership(bool join, const Gid& group, std::uint32_t interface_index) {
+    if (queue_count_.load(std::memory_order_acquire) == 0)
+        return fail(EINVAL, "no receive queue to join a group with");
+    const int fd = queues_[0].fd;
+    int result;
+    if (group.is_ipv4()) {
+        ip_mreqn request{};
+        request.imr_multiaddr.s_addr = htonl(group.ipv4());
+        request.imr_ifindex = static_cast<int>(interface_index);
+        result = setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request,
+                            sizeof request);
+    } else {
+        ipv6_mreq request{};
+        std::memcpy(&request.ipv6mr_multiaddr, group.bytes.data(), 16);
+        request.ipv6mr_interface = interface_index;
+        result =
+            setsockopt(fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
+    }
+    if (result == 0) return 0;
+    return fail(errno, "%s group %s: %s", join ? "joining" : "leaving", to_string(group).c_str(),
+                std::strerror(errno));
+}
+
+int UdpLink::join_multicast(const Gid& group, std::uint32_t interface_index) {
+    return change_membership(true, group, interface_index);
+}
+
+int UdpLink::leave_multicast(const Gid& group, std::uint32_t interface_index) {
+    return change_membership(false, group, interface_index);
+}
+
+UdpCounters UdpLink::counters() const {
+    UdpCounters total{};
+    auto add = [&total](const BurstBuilder* builder) {
+        if (!builder) return;
+        total.packets_sent += builder->counters().packets.load(std::memory_order_relaxed);
+        total.bursts_sent += builder->counters().bursts.load(std::memory_order_relaxed);
+        total.bursts_refused += builder->counters().refused.load(std::memory_order_relaxed);
+        total.packets_lost += builder->counters().lost.load(std::memory_order_relaxed);
+    };
+    add(own_sink_.get());
+    for (const Sink& sink : sinks_) add(sink.builder.load(std::memory_order_acquire));
+    for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++)
+        if (queues_[i].inbox) total.strays_refused += queues_[i].inbox->refused();
+    total.strays_forwarded = strays_forwarded_.load(std::memory_order_relaxed);
+    total.strays_lost = strays_lost_.load(std::memory_order_relaxed);
+    total.truncated = reader_.truncated();
+    return total;
+}
+
+}  // namespace verbena::link

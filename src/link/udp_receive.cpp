@@ -1,0 +1,107 @@
+#include "link/udp_receive.h"
+
+#include <netinet/udp.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace verbena::link {
+namespace {
+
+template <typename Value>
+Value value_of(const cmsghdr* header) {
+    Value value{};
+    std::memcpy(&value, CMSG_DATA(const_cast<cmsghdr*>(header)), sizeof value);
+    return value;
+}
+
+// What the control messages say; an IPv4 packet on our IPv6 socket has its addresses mapped by the kernel,
+// but brings TTL and TOS as IPv4 ones. Returns the size of the merged packets, 0 if there is one only.
+std::size_t read_control(msghdr& message, wire::Path& path) {
+    std::size_t segment = 0;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_PKTINFO) {
+            auto info = value_of<in6_pktinfo>(header);
+            std::memcpy(path.destination.bytes.data(), &info.ipi6_addr, 16);
+            path.interface_index = info.ipi6_ifindex;
+        } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_HOPLIMIT) {
+            path.hop_limit = static_cast<std::uint8_t>(value_of<int>(header));
+        } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
+            path.traffic_class = static_cast<std::uint8_t>(value_of<int>(header));
+        } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TTL) {
+            path.hop_limit = static_cast<std::uint8_t>(value_of<int>(header));
+        } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_TOS) {
+            path.traffic_class = value_of<std::uint8_t>(header);
+        } else if (header->cmsg_level == IPPROTO_UDP && header->cmsg_type == UDP_GRO) {
+            segment = static_cast<std::size_t>(value_of<int>(header));
+        }
+    }
+    return segment;
+}
+
+}  // namespace
+
+// Not value-initialized: pages that no packet fills are never touched.
+UdpReader::UdpReader(std::uint16_t destination_port)
+    : destination_port_(destination_port), buffers_(new std::uint8_t[kMessages * kBuffer]) {
+    for (unsigned i = 0; i < kMessages; i++) {
+        iovecs_[i] = {buffers_.get() + i * kBuffer, kBuffer};
+        msghdr& header = headers_[i].msg_hdr;
+        header = {};
+        header.msg_name = &sources_[i];
+        header.msg_iov = &iovecs_[i];
+        header.msg_iovlen = 1;
+        header.msg_control = controls_[i].bytes.data();
+    }
+}
+
+unsigned UdpReader::read(int fd, Receiver& receiver, unsigned max) {
+    unsigned delivered = 0;
+    while (delivered < max) {
+        for (mmsghdr& header : headers_) {
+            header.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
+            header.msg_hdr.msg_controllen = sizeof(Control);
+        }
+        int count = recvmmsg(fd, headers_.data(), kMessages, MSG_DONTWAIT, nullptr);
+        if (count <= 0) {
+            // An error that waited on the socket is not ours to act on: the packet it speaks of is lost, no
+            // more.
+            if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EBADF && ++delivered < max)
+                continue;
+            break;
+        }
+        for (int i = 0; i < count; i++)
+            delivered += deliver(static_cast<unsigned>(i), headers_[i].msg_len, receiver);
+        if (count < static_cast<int>(kMessages)) break;
+    }
+    return delivered;
+}
+
+unsigned UdpReader::deliver(unsigned index, std::size_t size, Receiver& receiver) {
+    msghdr& header = headers_[index].msg_hdr;
+    if (header.msg_flags & MSG_TRUNC) {
+        truncated_.fetch_add(1, std::memory_order_relaxed);
+        return 1;
+    }
+    wire::Path path;
+    std::memcpy(path.source.bytes.data(), &sources_[index].sin6_addr, 16);
+    path.udp_source_port = ntohs(sources_[index].sin6_port);
+    std::size_t segment = read_control(header, path);
+    if (segment == 0 || segment > size) segment = size;
+
+    Datagram datagram;
+    datagram.path = &path;
+    datagram.destination_port = destination_port_;
+    const std::uint8_t* bytes = buffers_.get() + index * kBuffer;
+    unsigned count = 0;
+    std::size_t offset = 0;
+    do {  // an empty datagram is one, too
+        datagram.bytes = {bytes + offset, size - offset < segment ? size - offset : segment};
+        receiver.datagram(datagram);
+        offset += segment;
+        count++;
+    } while (offset < size);
+    return count;
+}
+
+}  // namespace verbena::link

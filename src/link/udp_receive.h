@@ -1,0 +1,48 @@
+// Reads bursts from a receive socket: recvmmsg(), each message split into the packets that the kernel merged
+// (UDP_GRO), with the addresses as the sender saw them. No allocation after the construction; the buffers are
+// memory that is only touched as far as it fills.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "link/link.h"
+
+namespace verbena::link {
+
+class UdpReader {
+   public:
+    explicit UdpReader(std::uint16_t destination_port);
+
+    // Until the socket is empty or about `max` packets were delivered. Returns how many.
+    unsigned read(int fd, Receiver& receiver, unsigned max);
+
+    std::uint64_t truncated() const { return truncated_.load(std::memory_order_relaxed); }
+
+   private:
+    static constexpr unsigned kMessages = 8;
+    static constexpr std::size_t kBuffer = 64 << 10;
+
+    unsigned deliver(unsigned index, std::size_t size, Receiver& receiver);
+
+    const std::uint16_t destination_port_;
+    std::atomic<std::uint64_t> truncated_{0};
+    std::unique_ptr<std::uint8_t[]> buffers_;
+    struct Control {
+        alignas(cmsghdr) std::array<std::uint8_t, 192> bytes;
+    };
+    std::array<Control, kMessages> controls_;
+    std::array<sockaddr_in6, kMessages> sources_;
+    std::array<iovec, kMessages> iovecs_;
+    std::array<mmsghdr, kMessages> headers_;
+};
+
+}  // namespace verbena::link

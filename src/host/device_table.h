@@ -1,6 +1,10 @@
 // The devices of this host as the daemon sees them: one per network interface that is up and has an address.
 // The table lies in a sealed memfd that the daemon writes and every program maps read-only.
 //
+// Slots: the interfaces in the order of their numbers, a later one in the first free slot; loopback is always
+// in the last slot, so that programs that take the first device get a real one. A slot in the middle may be
+// free.
+//
 // Reading: copy the device between two loads of `sequence` that are equal and even (read_device does it).
 #pragma once
 
@@ -41,7 +45,12 @@ struct DeviceTable {
     std::array<Device, kMaxDevices> devices;
 };
 
-// False if there is no device in that slot.
+inline constexpr unsigned kLoopbackSlot = kMaxDevices - 1;
+
+// False if there is no device in that slot. The name is as this process wants it (VERBENA_DEVICE):
+//     mlx5_            every device: the prefix and its position in the list: mlx5_0, mlx5_1, ...
+//     eth0=rxe0,...    the device of that netdev
+// Thread safety: all.
 bool read_device(const DeviceTable& table, unsigned slot, Device& out);
 
 }  // namespace verbena::host

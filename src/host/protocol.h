@@ -19,16 +19,17 @@ inline constexpr std::uint32_t kProtocolVersion =
     1;  // changes whenever a structure here or in cm/types.h does
 
 enum class Command : std::uint16_t {
-    hello = 1,    // HelloRequest -> HelloReply, with the device table's memfd
-    open_queue,   // OpenQueueRequest (with the process's segment memfd) -> OpenQueueReply, with the receive
-                  // socket
-    close_queue,  // QueueNumber; the process gives a block back
-    create_file,  // one end of a SOCK_SEQPACKET pair -> FileReply
-    close_file,   // FileRequest
-    create_id,    // CreateIdRequest -> IdReply
-    destroy_id,   // IdRequest -> EventsReply
-    bind,         // BindRequest -> cm::IdInfo
-    listen,       // ListenRequest -> cm::IdInfo
+    hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
+                 // of the lifeline, a pipe of which only the daemon has the other end
+    open_queue,  // OpenQueueRequest (with the process's segment memfd) -> OpenQueueReply, with the receive
+                 // socket
+    close_queue,         // QueueNumber; the process gives a block back
+    create_file,         // one end of a SOCK_SEQPACKET pair -> FileReply
+    close_file,          // FileRequest
+    create_id,           // CreateIdRequest -> IdReply
+    destroy_id,          // IdRequest -> EventsReply
+    bind,                // BindRequest -> cm::IdInfo
+    listen,              // ListenRequest -> cm::IdInfo
     resolve_address,     // ResolveAddressRequest -> Empty
     resolve_route,       // ResolveRouteRequest -> Empty
     query,               // IdRequest -> cm::IdInfo
@@ -49,6 +50,8 @@ enum class Command : std::uint16_t {
     status,                     // Empty -> StatusReply (for the tool)
 };
 
+// The first six bytes (magic, version) of both headers are the same in every version, so that a mismatch can
+// be told.
 struct RequestHeader {
     std::uint32_t magic = kProtocolMagic;
     std::uint16_t version = kProtocolVersion;
@@ -62,7 +65,8 @@ struct ReplyHeader {
     std::uint16_t version = kProtocolVersion;
     std::uint16_t reserved = 0;
     std::uint32_t sequence = 0;
-    std::int32_t error = 0;  // 0 or a positive errno; then `reason` says why
+    // 0 or a positive errno; then `reason` says why. ESHUTDOWN: the daemon is leaving, start another one.
+    std::int32_t error = 0;
     std::uint32_t length = 0;
     std::array<char, 252> reason{};
 };
@@ -82,6 +86,7 @@ struct HelloReply {
     std::uint8_t wire_available =
         0;  // 0: UDP 4791 belongs to somebody else; programs of this fabric reach each other only
     std::uint8_t reserved[3] = {};
+    std::array<char, 188> wire_note{};  // why, in words
 };
 
 struct OpenQueueRequest {
@@ -93,6 +98,8 @@ struct OpenQueueReply {
     std::uint32_t qp_numbers = 0;       // 4096
     std::uint16_t udp_port = 0;         // 4791, or the fabric's own
     std::uint16_t reserved = 0;
+    std::array<char, 40>
+        stray_fabric{};  // link::UdpLink::Setup::fabric: random, known to the daemon's clients
 };
 struct QueueNumber {
     std::uint32_t queue = 0;

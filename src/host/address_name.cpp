@@ -1,0 +1,42 @@
+#include "host/address_name.h"
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/reason.h"
+
+namespace verbena::host {
+
+bool is_fabric_name(std::string_view name) {
+    if (name.empty() || name.size() > kMaxFabricName) return false;
+    for (char c : name)
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+              c == '_' || c == '-'))
+            return false;
+    return true;
+}
+
+int fabric_of_environment(std::string& name) {
+    const char* setting = secure_getenv("VERBENA_FABRIC");
+    name = setting && *setting ? std::string_view(setting) : kDefaultFabric;
+    if (!is_fabric_name(name))
+        return fail(
+            EINVAL,
+            "VERBENA_FABRIC=%.60s: a fabric's name has 1 to 31 letters, digits, dots, dashes or underscores",
+            name.c_str());
+    return 0;
+}
+
+std::string daemon_address(uid_t user, std::string_view fabric) {
+    return "verbena/" + std::to_string(user) + "/" + std::string(fabric);
+}
+
+std::string start_lock_address(uid_t user, std::string_view fabric) {
+    return daemon_address(user, fabric) + "/start";
+}
+
+std::string service_address() { return "verbena/service"; }
+
+std::string port_address(std::uint16_t port) { return "verbena/port-" + std::to_string(port); }
+
+}  // namespace verbena::host

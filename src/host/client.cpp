@@ -1,0 +1,176 @@
+#include "host/client.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "base/reason.h"
+#include "host/connection.h"
+
+namespace verbena::host {
+namespace {
+
+// What one process (by pid) knows. A forked child makes its own and leaves the parent's alone: the inherited
+// mutex may be locked for ever.
+struct State {
+    pid_t pid = 0;
+    bool inherited = false;  // the parent talked to a daemon
+    std::atomic<std::uint32_t> generation{1};
+    std::mutex mutex;  // guards everything below
+    bool connected = false;
+    bool lost = false;  // a daemon that it talked to has died
+    bool announced = false;
+    Connection connection;
+};
+
+std::atomic<State*> current_state{nullptr};
+
+State& state() {
+    State* known = current_state.load(std::memory_order_acquire);
+    const pid_t pid = getpid();
+    while (!known || known->pid != pid) {
+        auto* fresh = new State;
+        fresh->pid = pid;
+        if (known) {
+            fresh->inherited = known->inherited || known->connected || known->lost;
+            fresh->generation = known->generation + 1;
+        }
+        State* expected = known;
+        if (current_state.compare_exchange_strong(expected, fresh, std::memory_order_acq_rel)) {
+            // The parent's connection is the parent's; our copy of the socket would only outlive it.
+            if (known && known->connected) close_connection(known->connection);
+            return *fresh;
+        }
+        delete fresh;
+        known = expected;
+    }
+    return *known;
+}
+
+// A thread that is cancelled in the middle of a call would leave its reply to the next one.
+class NoCancellation {
+   public:
+    NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+    NoCancellation(const NoCancellation&) = delete;
+    NoCancellation& operator=(const NoCancellation&) = delete;
+
+   private:
+    int before_ = 0;
+};
+
+// The commands that need nothing from before, and so may open a connection after a daemon's death or a fork.
+bool starts_anew(Command command) {
+    return command == Command::hello || command == Command::open_queue || command == Command::create_file ||
+           command == Command::status;
+}
+
+void lose(State& s) {
+    close_connection(s.connection);
+    s.connected = false;
+    s.lost = true;
+    s.generation++;
+}
+
+int refuse(const State& s) {
+    if (s.lost)
+        return fail(EIO, "verbenad (pid %d) is gone, and with it what it knew of this object",
+                    s.connection.daemon);
+    return fail(EIO, "the object was made before fork() and belongs to the parent process");
+}
+
+int ensure_connection(State& s, Command command) {
+    if (s.connected && !is_alive(s.connection)) lose(s);
+    if (s.connected) return 0;
+    if ((s.lost || s.inherited) && !starts_anew(command)) return refuse(s);
+    if (int error = open_connection(s.connection)) return error;
+    s.connected = true;
+    return 0;
+}
+
+// The one line that DESIGN asks for when a program opens a device that has no wire. One write, so that lines
+// of several processes do not mix.
+void announce_fabric(State& s) {
+    const HelloReply& hello = s.connection.hello;
+    if (s.announced || hello.wire_available) return;
+    s.announced = true;
+    char line[400];
+    int n = std::snprintf(
+        line, sizeof line,
+        "verbena: %s; programs of fabric \"%s\" on this host reach each other, the network does not\n",
+        hello.wire_note.data(), hello.fabric.data());
+    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
+}
+
+}  // namespace
+
+int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
+         int* received_fd) {
+    NoCancellation no_cancellation;
+    if (received_fd) *received_fd = -1;
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (int error = ensure_connection(s, command)) return error;
+    Exchange exchange;
+    exchange.command = command;
+    exchange.request = request;
+    exchange.reply = reply;
+    exchange.send_fd = send_fd;
+    int error = host::exchange(s.connection, exchange);
+    if (error < 0) {
+        bool explained = errno == EPROTO || errno == ETIMEDOUT;
+        lose(s);
+        if (explained) {
+            errno = EIO;
+            return EIO;
+        }
+        return fail(EIO, "verbenad (pid %d) is gone: it died or closed the connection", s.connection.daemon);
+    }
+    if (exchange.received_fds[1] >= 0) close(exchange.received_fds[1]);
+    if (error == 0 && received_fd)
+        *received_fd = exchange.received_fds[0];
+    else if (exchange.received_fds[0] >= 0)
+        close(exchange.received_fds[0]);
+    if (error) return fail(error, "%s", exchange.header.reason.data());
+    if (command == Command::open_queue) announce_fabric(s);
+    return 0;
+}
+
+void tell(Command command, std::span<const std::uint8_t> request) {
+    NoCancellation no_cancellation;
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.connected && is_alive(s.connection) && !send_only(s.connection, command, request)) lose(s);
+}
+
+const DeviceTable* devices() {
+    NoCancellation no_cancellation;
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (int error = ensure_connection(s, Command::hello)) {
+        errno = error;
+        return nullptr;
+    }
+    return s.connection.table;
+}
+
+std::uint32_t generation() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.connected && !is_alive(s.connection)) lose(s);
+    return s.generation;
+}
+
+int lifeline_fd() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    return s.connected || s.lost ? s.connection.lifeline : -1;
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,253 @@
+#include "host/connection.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/reason.h"
+#include "base/time.h"
+#include "host/address_name.h"
+#include "host/launch.h"
+#include "host/unix_socket.h"
+
+namespace verbena::host {
+namespace {
+
+constexpr Duration kPatience = 15 * kSecond;     // for a daemon to be there
+constexpr Duration kLockPatience = 4 * kSecond;  // for another process that starts it
+constexpr Duration kRetryPause = 2 * kMillisecond;
+constexpr int kAnswerTimeoutMs = 30'000;  // the daemon never blocks; one that is stopped is as good as dead
+
+Time now() {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return Time{t.tv_sec} * kSecond + t.tv_nsec;
+}
+
+void pause_briefly() {
+    timespec t{0, kRetryPause};
+    nanosleep(&t, nullptr);
+}
+
+ino_t inode_of(int fd) {
+    struct stat status {};
+    return fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
+}
+
+iovec part(const void* bytes, std::size_t size) { return {const_cast<void*>(bytes), size}; }
+
+template <class T>
+std::span<std::uint8_t> bytes_of(T& object) {
+    return {static_cast<std::uint8_t*>(static_cast<void*>(&object)), sizeof object};
+}
+
+int version_mismatch(unsigned theirs, pid_t daemon) {
+    if (theirs > kProtocolVersion)
+        return fail(
+            EPROTO,
+            "verbenad (pid %d) speaks protocol %u, this program's libraries speak %u: restart the program "
+            "with the libraries that verbenad came with",
+            daemon, theirs, kProtocolVersion);
+    return fail(EPROTO,
+                "verbenad (pid %d) speaks protocol %u, this program's libraries speak %u: the daemon is the "
+                "older one; "
+                "end its other programs (it leaves then) or kill it, and start again",
+                daemon, theirs, kProtocolVersion);
+}
+
+// Maps the device table read-only; closes `fd`.
+int map_table(int fd, const DeviceTable*& table) {
+    struct stat status {};
+    void* address = MAP_FAILED;
+    int error = EPROTO;
+    if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(sizeof(DeviceTable))) {
+        address = mmap(nullptr, sizeof(DeviceTable), PROT_READ, MAP_SHARED, fd, 0);
+        error = errno;
+    }
+    if (fd >= 0) close(fd);
+    if (address == MAP_FAILED) return fail(error, "verbenad's device table cannot be mapped");
+    table = static_cast<const DeviceTable*>(address);
+    return 0;
+}
+
+// The hello. ESHUTDOWN: the daemon is leaving; ask again.
+int greet(Connection& connection) {
+    HelloRequest request;
+    request.pid = static_cast<std::uint32_t>(getpid());
+    Exchange hello;
+    hello.command = Command::hello;
+    hello.request = bytes_of(request);
+    hello.reply = bytes_of(connection.hello);
+    int error = exchange(connection, hello);
+    connection.lifeline = hello.received_fds[1];
+    if (error == 0 && connection.lifeline < 0)
+        error = fail(EPROTO, "verbenad's hello came without its files");
+    if (error != 0) {
+        if (hello.received_fds[0] >= 0) close(hello.received_fds[0]);
+        // A daemon that left between our connect() and its answer looks like this, too.
+        if (error < 0) return errno == EPROTO || errno == ETIMEDOUT ? errno : ESHUTDOWN;
+        return error == ESHUTDOWN ? error : fail(error, "%s", hello.header.reason.data());
+    }
+    connection.hello.fabric.back() = connection.hello.wire_note.back() = '\0';
+    return map_table(hello.received_fds[0], connection.table);
+}
+
+// Tries one address. ECONNREFUSED: nobody is there; ESHUTDOWN: leaving; else as open_connection.
+int try_address(const std::string& name, bool service, Connection& out) {
+    int fd = connect_to(name);
+    if (fd < 0) return -fd;
+    Peer peer;
+    int error = peer_of(fd, peer);
+    if (!error && !(service ? peer.user == 0 : is_own_user(peer.user))) {
+        close(fd);
+        if (service) return ECONNREFUSED;
+        return fail(EACCES, "the socket @%s belongs to user %u (pid %d), not to this user", name.c_str(),
+                    peer.user, peer.pid);
+    }
+    out = {};
+    out.socket = fd;
+    out.socket_inode = inode_of(fd);
+    out.daemon = peer.pid;
+    if (!error) error = greet(out);
+    if (error) {
+        close_connection(out);
+        if (out.lifeline >= 0) close(out.lifeline);
+        out = {};
+    }
+    return error;
+}
+
+int try_daemons(const std::string& fabric, Connection& out) {
+    if (fabric == kDefaultFabric) {
+        int error = try_address(service_address(), true, out);
+        if (error != ECONNREFUSED) return error;
+    }
+    return try_address(daemon_address(geteuid(), fabric), false, out);
+}
+
+}  // namespace
+
+int open_connection(Connection& out) {
+    std::string fabric;
+    if (int error = fabric_of_environment(fabric)) return error;
+    const Time begin = now();
+    const std::string lock_name = start_lock_address(geteuid(), fabric);
+    for (;;) {
+        int error = try_daemons(fabric, out);
+        if (error != ECONNREFUSED && error != ESHUTDOWN) {
+            if (error && error != EPROTO && error != EACCES)
+                return fail(error, "connecting to verbenad: %s", std::strerror(error));
+            return error;
+        }
+        const Duration waited = now() - begin;
+        if (waited > kPatience) return fail(ETIMEDOUT, "verbenad does not come up; it was tried for 15 s");
+        if (error == ECONNREFUSED) {
+            int lock = bind_name(lock_name, SOCK_DGRAM);
+            // A holder that never finishes must not stop us; the daemons themselves agree on one of them.
+            if (lock >= 0 || waited > kLockPatience) {
+                // Whoever held the lock before us may have just succeeded.
+                error = try_daemons(fabric, out);
+                if (error == ECONNREFUSED)
+                    error = launch_daemon(fabric);
+                else if (error == 0) {
+                    if (lock >= 0) close(lock);
+                    return 0;
+                } else
+                    error = 0;
+                if (lock >= 0) close(lock);
+                if (error) return error;
+                continue;
+            }
+        }
+        pause_briefly();
+    }
+}
+
+bool is_alive(const Connection& connection) {
+    if (connection.socket < 0 || inode_of(connection.socket) != connection.socket_inode) return false;
+    pollfd entry{connection.lifeline, POLLIN, 0};
+    return poll(&entry, 1, 0) == 0;
+}
+
+void close_connection(Connection& connection) {
+    if (connection.socket >= 0 && inode_of(connection.socket) == connection.socket_inode)
+        close(connection.socket);
+    connection.socket = -1;
+}
+
+int exchange(Connection& connection, Exchange& exchange) {
+    RequestHeader request;
+    request.command = exchange.command;
+    request.sequence = ++connection.sequence;
+    request.length = static_cast<std::uint32_t>(exchange.request.size());
+    const iovec out[] = {part(&request, sizeof request),
+                         part(exchange.request.data(), exchange.request.size())};
+    const int descriptors[] = {exchange.send_fd};
+    if (int error = send_datagram(connection.socket, out,
+                                  std::span(descriptors).first(exchange.send_fd >= 0 ? 1 : 0))) {
+        errno = error;
+        return -1;
+    }
+    for (;;) {
+        if (int error = wait_readable(connection.socket, kAnswerTimeoutMs)) {
+            errno = error;
+            if (error == ETIMEDOUT)
+                fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
+            return -1;
+        }
+        const iovec in[] = {part(&exchange.header, sizeof exchange.header),
+                            part(exchange.reply.data(), exchange.reply.size())};
+        Received received;
+        if (int error = receive_datagram(connection.socket, in, received)) {
+            errno = error;
+            return -1;
+        }
+        constexpr std::size_t kCommonSize = offsetof(ReplyHeader, reserved);
+        if (received.size >= kCommonSize && exchange.header.magic == kProtocolMagic &&
+            exchange.header.version != kProtocolVersion) {
+            received.close_all();
+            if (exchange.header.error == ESHUTDOWN) return ESHUTDOWN;
+            version_mismatch(exchange.header.version, connection.daemon);
+            return -1;
+        }
+        bool whole = received.size == sizeof exchange.header + exchange.header.length && !received.truncated;
+        bool fitting = exchange.header.length == (exchange.header.error ? 0 : exchange.reply.size());
+        if (received.size < sizeof exchange.header || exchange.header.magic != kProtocolMagic || !whole ||
+            !fitting) {
+            received.close_all();
+            if (received.size == 0)
+                errno = ECONNRESET;
+            else
+                fail(EPROTO, "verbenad (pid %d) gave an answer of %zu bytes that is none", connection.daemon,
+                     received.size);
+            return -1;
+        }
+        if (exchange.header.sequence != request.sequence) {  // of a call that was given up
+            received.close_all();
+            continue;
+        }
+        exchange.header.reason.back() = '\0';
+        exchange.received_fds[0] = received.take(0);
+        exchange.received_fds[1] = received.take(1);
+        received.close_all();
+        return exchange.header.error;
+    }
+}
+
+bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request) {
+    RequestHeader header;
+    header.command = command;
+    header.sequence = ++connection.sequence;
+    header.length = static_cast<std::uint32_t>(request.size());
+    const iovec out[] = {part(&header, sizeof header), part(request.data(), request.size())};
+    return send_datagram(connection.socket, out) == 0;
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,50 @@
+// One connection to a daemon: finding it or starting it, the hello, and calls over it.
+//
+// Not thread-safe; client.cpp holds a lock.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <span>
+
+#include "host/device_table.h"
+#include "host/protocol.h"
+
+namespace verbena::host {
+
+struct Connection {
+    int socket = -1;
+    ino_t socket_inode = 0;  // a program that closes descriptors it does not know may reuse the number
+    int lifeline = -1;
+    const DeviceTable* table = nullptr;  // stays mapped for ever: somebody may be reading it
+    pid_t daemon = 0;
+    std::uint32_t sequence = 0;
+    HelloReply hello;
+};
+
+// Connects to the daemon of this user and fabric, after starting it if need be. 0 or an errno with a reason.
+int open_connection(Connection& out);
+
+// False if the daemon is gone or the program closed our socket.
+bool is_alive(const Connection& connection);
+
+// Closes the socket if it is still ours. The lifeline stays open, so that its number cannot come to mean
+// another file while somebody waits on it.
+void close_connection(Connection& connection);
+
+// One request, and its reply if `reply` is not null. Answers what the daemon answered (0 or an errno;
+// `*reason` then says why and lives in `header`), or -1 if the conversation broke.
+struct Exchange {
+    Command command{};
+    std::span<const std::uint8_t> request;
+    std::span<std::uint8_t> reply;
+    int send_fd = -1;
+    int received_fds[2] = {-1, -1};  // the caller's to close
+    ReplyHeader header;
+};
+int exchange(Connection& connection, Exchange& exchange);
+// Without reply. False if the conversation broke.
+bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request);
+
+}  // namespace verbena::host

@@ -1,0 +1,181 @@
+#include "host/unix_socket.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace verbena::host {
+namespace {
+
+constexpr uid_t kOverflowUser = 65534;
+
+struct AbstractAddress {
+    sockaddr_un address{};
+    socklen_t length = 0;
+
+    // False if the name does not fit.
+    bool set(const std::string& name) {
+        if (name.size() + 1 > sizeof address.sun_path) return false;
+        address.sun_family = AF_UNIX;
+        std::memcpy(address.sun_path + 1, name.data(), name.size());
+        length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+        return true;
+    }
+    const sockaddr* get() const { return static_cast<const sockaddr*>(static_cast<const void*>(&address)); }
+};
+
+// Whether every user of the machine is mapped to itself here, so that no user is shown as the overflow user.
+bool all_users_are_mapped() {
+    int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    char text[128] = {};
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return false;
+    unsigned inside = 1, outside = 1, count = 0;
+    return std::sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0 &&
+           count == UINT32_MAX;
+}
+
+std::int64_t milliseconds() {
+    timespec t{};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
+}
+
+}  // namespace
+
+int bind_name(const std::string& name, int type) {
+    AbstractAddress address;
+    if (!address.set(name)) return -ENAMETOOLONG;
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    if (bind(fd, address.get(), address.length) != 0) {
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int start_listening(int fd, int backlog) { return listen(fd, backlog) == 0 ? 0 : errno; }
+
+int listen_on(const std::string& name, int backlog) {
+    int fd = bind_name(name, SOCK_SEQPACKET);
+    if (fd < 0) return fd;
+    if (int error = start_listening(fd, backlog)) {
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int connect_to(const std::string& name) {
+    AbstractAddress address;
+    if (!address.set(name)) return -ENAMETOOLONG;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0) return -errno;
+    while (connect(fd, address.get(), address.length) != 0) {
+        if (errno == EINTR) continue;
+        int error = errno;
+        close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> descriptors, int flags) {
+    if (descriptors.size() > kMaxDescriptors) return EINVAL;
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    if (!descriptors.empty()) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+        cmsghdr* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+        std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+    }
+    while (sendmsg(fd, &message, flags | MSG_NOSIGNAL) < 0)
+        if (errno != EINTR) return errno;
+    return 0;
+}
+
+int Received::take(unsigned index) {
+    if (index >= descriptor_count) return -1;
+    int fd = descriptors[index];
+    descriptors[index] = -1;
+    return fd;
+}
+
+void Received::close_all() {
+    for (int& fd : descriptors) {
+        if (fd >= 0) close(fd);
+        fd = -1;
+    }
+    descriptor_count = 0;
+}
+
+int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags) {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
+    out = {};
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ssize_t n;
+    while ((n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC)) < 0)
+        if (errno != EINTR) return errno;
+    out.size = static_cast<std::size_t>(n);
+    out.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; i++) {
+            int received;
+            std::memcpy(&received, CMSG_DATA(header) + i * sizeof(int), sizeof received);
+            if (out.descriptor_count < kMaxDescriptors)
+                out.descriptors[out.descriptor_count++] = received;
+            else
+                close(received);
+        }
+    }
+    return 0;
+}
+
+int peer_of(int fd, Peer& peer) {
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return errno;
+    peer = {credentials.pid, credentials.uid};
+    return 0;
+}
+
+bool is_own_user(uid_t user) {
+    return user == geteuid() && (user != kOverflowUser || all_users_are_mapped());
+}
+
+int wait_readable(int fd, int timeout_ms) {
+    const std::int64_t deadline = milliseconds() + timeout_ms;
+    for (;;) {
+        pollfd entry{fd, POLLIN, 0};
+        std::int64_t left = deadline - milliseconds();
+        int n = poll(&entry, 1, left > 0 ? static_cast<int>(left) : 0);
+        if (n > 0) return 0;
+        if (n == 0) return ETIMEDOUT;
+        if (errno != EINTR) return errno;
+    }
+}
+
+}  // namespace verbena::host

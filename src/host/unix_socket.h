@@ -1,0 +1,61 @@
+// Unix sockets as the daemon and the programs use them: abstract names, datagrams with descriptors, and who
+// is at the other end.
+//
+// Thread safety: all functions. Errors are answered as positive errno values without a reason; the caller
+// knows the context.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace verbena::host {
+
+// A new SOCK_SEQPACKET socket (close on exec) bound to and listening on, or connected to, the abstract name.
+// Returns the descriptor, or a negative errno.
+int listen_on(const std::string& name, int backlog);
+int connect_to(const std::string& name);
+// A bound socket without any listening, for a lock that vanishes with its holder.
+int bind_name(const std::string& name, int type);
+int start_listening(int fd, int backlog);
+
+// Sends one datagram, with descriptors if there are any. 0 or an errno; never SIGPIPE; EINTR is retried.
+int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> descriptors = {}, int flags = 0);
+
+inline constexpr std::size_t kMaxDescriptors = 4;
+
+struct Received {
+    std::size_t size = 0;  // bytes of the datagram that were stored; 0 with error 0: end of file
+    bool truncated = false;
+    int descriptors[kMaxDescriptors] = {-1, -1, -1, -1};
+    unsigned descriptor_count = 0;
+
+    // Hands one out, -1 if there is none; the caller closes it.
+    int take(unsigned index);
+    void close_all();
+};
+
+// Receives one datagram; descriptors are close-on-exec and the caller's. 0 or an errno (EAGAIN with
+// MSG_DONTWAIT).
+int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags = 0);
+
+struct Peer {
+    pid_t pid = 0;  // 0: in another pid namespace
+    uid_t user = 0;
+};
+// The process that connected, or that called listen(). 0 or an errno.
+int peer_of(int fd, Peer& peer);
+
+// Whether `user` is this process's own effective user. The kernel shows an unmapped user of another user
+// namespace as the overflow user, so inside a user namespace that one equals nobody.
+bool is_own_user(uid_t user);
+
+// Waits until `fd` is readable or at its end. 0, ETIMEDOUT, or another errno. EINTR is retried, with the time
+// left.
+int wait_readable(int fd, int timeout_ms);
+
+}  // namespace verbena::host

@@ -1,0 +1,211 @@
+// Address conversion and the public fields of an id that follow from its route.
+#include "rdmacm/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "rdmacm/daemon_call.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+constexpr int kFamilyIb = 27;            // AF_IB
+constexpr std::uint16_t kPkey = 0xffff;  // the default partition; RoCE has no other
+constexpr std::uint8_t kExactly = 2;     // selector of a path record's MTU, rate and lifetime (IBA 15.2.5.16)
+constexpr std::uint8_t kPort = 1;
+
+void show_path(Id& id, const cm::Route& route) {
+    ibv_sa_path_rec& path = id.path;
+    path = {};
+    path.dgid = to_gid(route.destination_gid);
+    path.sgid = to_gid(route.source_gid);
+    path.flow_label = htonl(route.flow_label);
+    path.hop_limit = route.hop_limit;
+    path.traffic_class = route.traffic_class;
+    path.reversible = 1;
+    path.numb_path = 1;
+    path.pkey = htons(kPkey);
+    path.mtu_selector = kExactly;
+    path.mtu = route.path_mtu;
+    path.rate_selector = kExactly;
+    path.packet_life_time_selector = kExactly;
+    path.packet_life_time = route.packet_life_time;
+    id.route.path_rec = &path;
+    id.route.num_paths = 1;
+}
+
+}  // namespace
+
+int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint) {
+    endpoint = {};
+    if (!address) return fail_minus_one(EINVAL, "the address is NULL");
+    endpoint.family = address->sa_family;
+    if (address->sa_family == AF_INET) {
+        sockaddr_in in;
+        std::memcpy(&in, address, sizeof in);
+        endpoint.address = Gid::from_ipv4(ntohl(in.sin_addr.s_addr));
+        endpoint.port = ntohs(in.sin_port);
+        return 0;
+    }
+    if (address->sa_family == AF_INET6) {
+        sockaddr_in6 in6;
+        std::memcpy(&in6, address, sizeof in6);
+        std::memcpy(endpoint.address.bytes.data(), &in6.sin6_addr, endpoint.address.bytes.size());
+        endpoint.port = ntohs(in6.sin6_port);
+        endpoint.scope_id = in6.sin6_scope_id;
+        endpoint.flow_info = in6.sin6_flowinfo;
+        return 0;
+    }
+    if (address->sa_family == kFamilyIb)
+        return fail_minus_one(EOPNOTSUPP, "AF_IB addresses are not supported; use AF_INET or AF_INET6");
+    return fail_minus_one(EAFNOSUPPORT, "address family %d is neither AF_INET nor AF_INET6",
+                          address->sa_family);
+}
+
+void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address) {
+    address = {};
+    if (endpoint.family == AF_INET) {
+        sockaddr_in in{};
+        in.sin_family = AF_INET;
+        in.sin_port = htons(endpoint.port);
+        if (!endpoint.is_any()) in.sin_addr.s_addr = htonl(endpoint.address.ipv4());
+        std::memcpy(&address, &in, sizeof in);
+    } else if (endpoint.family == AF_INET6) {
+        sockaddr_in6 in6{};
+        in6.sin6_family = AF_INET6;
+        in6.sin6_port = htons(endpoint.port);
+        in6.sin6_scope_id = endpoint.scope_id;
+        in6.sin6_flowinfo = endpoint.flow_info;
+        std::memcpy(&in6.sin6_addr, endpoint.address.bytes.data(), endpoint.address.bytes.size());
+        std::memcpy(&address, &in6, sizeof in6);
+    }
+}
+
+socklen_t length_of(const sockaddr* address) {
+    if (!address) return 0;
+    if (address->sa_family == AF_INET) return sizeof(sockaddr_in);
+    if (address->sa_family == AF_INET6) return sizeof(sockaddr_in6);
+    return 0;
+}
+
+bool same_host(const sockaddr* a, const sockaddr* b) {
+    cm::Endpoint first, second;
+    return length_of(a) && length_of(b) && a->sa_family == b->sa_family && to_endpoint(a, first) == 0 &&
+           to_endpoint(b, second) == 0 && first.address == second.address;
+}
+
+ibv_gid to_gid(const Gid& gid) {
+    ibv_gid out;
+    static_assert(sizeof out == sizeof gid.bytes);
+    std::memcpy(&out, gid.bytes.data(), sizeof out);
+    return out;
+}
+
+int show(Id& id, const cm::IdInfo& info) {
+    rdma_addr& shown = id.route.addr;
+    to_sockaddr(info.local, shown.src_storage);
+    to_sockaddr(info.remote, shown.dst_storage);
+    if (info.route.device == cm::kNoDevice) return 0;
+    if (!id.device) {
+        id.device = acquire_device(info.route.device);
+        if (!id.device) return -1;
+        id.verbs = id.device->verbs;
+        if (!id.pd) id.pd = id.device->pd;
+    }
+    id.port_num = kPort;
+    shown.addr.ibaddr.sgid = to_gid(info.route.source_gid);
+    shown.addr.ibaddr.dgid = to_gid(info.route.destination_gid);
+    shown.addr.ibaddr.pkey = htons(kPkey);
+    if (info.path_count > 0) show_path(id, info.route);
+    return 0;
+}
+
+int refresh(Id& id) {
+    cm::IdInfo info;
+    if (ask(host::Command::query, host::IdRequest{id.number}, info) != 0) return -1;
+    return show(id, info);
+}
+
+ibv_ah_attr address_vector(const cm::Route& route) {
+    ibv_ah_attr attributes{};
+    attributes.is_global = 1;  // RoCE addresses by GID only (IBA A17.9)
+    attributes.grh.dgid = to_gid(route.destination_gid);
+    attributes.grh.flow_label = route.flow_label;
+    attributes.grh.sgid_index = static_cast<std::uint8_t>(route.gid_index);
+    attributes.grh.hop_limit = route.hop_limit;
+    attributes.grh.traffic_class = route.traffic_class;
+    attributes.port_num = kPort;
+    return attributes;
+}
+
+}  // namespace verbena::rdmacm
+
+using namespace verbena;
+using namespace verbena::rdmacm;
+
+extern "C" {
+
+int rdma_bind_addr(rdma_cm_id* public_id, sockaddr* addr) {
+    IdCall id("rdma_bind_addr", public_id);
+    if (!id) return -1;
+    host::BindRequest request;
+    request.id = id->number;
+    if (to_endpoint(addr, request.local) != 0) return -1;
+    cm::IdInfo info;
+    if (ask(host::Command::bind, request, info) != 0) return -1;
+    return show(*id, info);
+}
+
+int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_addr, int timeout_ms) {
+    IdCall id("rdma_resolve_addr", public_id);
+    if (!id) return -1;
+    host::ResolveAddressRequest request;
+    request.id = id->number;
+    request.timeout_ms = timeout_ms;
+    request.has_source = src_addr != nullptr;
+    if (src_addr && to_endpoint(src_addr, request.source) != 0) return -1;
+    if (to_endpoint(dst_addr, request.remote) != 0) return -1;
+    if (ask(host::Command::resolve_address, request) != 0) return -1;
+    to_sockaddr(request.remote, id->route.addr.dst_storage);
+    return complete(*id);
+}
+
+int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
+    IdCall id("rdma_resolve_route", public_id);
+    if (!id) return -1;
+    host::ResolveRouteRequest request;
+    request.id = id->number;
+    request.timeout_ms = timeout_ms;
+    if (ask(host::Command::resolve_route, request) != 0) return -1;
+    return complete(*id);
+}
+
+int rdma_listen(rdma_cm_id* public_id, int backlog) {
+    IdCall id("rdma_listen", public_id);
+    if (!id) return -1;
+    host::ListenRequest request;
+    request.id = id->number;
+    request.backlog = backlog;
+    cm::IdInfo info;
+    if (ask(host::Command::listen, request, info) != 0) return -1;
+    return show(*id, info);
+}
+
+__be16 rdma_get_src_port(rdma_cm_id* id) {
+    cm::Endpoint endpoint;
+    if (!id || !length_of(&id->route.addr.src_addr)) return 0;
+    return to_endpoint(&id->route.addr.src_addr, endpoint) == 0 ? htons(endpoint.port) : __be16{0};
+}
+
+__be16 rdma_get_dst_port(rdma_cm_id* id) {
+    cm::Endpoint endpoint;
+    if (!id || !length_of(&id->route.addr.dst_addr)) return 0;
+    return to_endpoint(&id->route.addr.dst_addr, endpoint) == 0 ? htons(endpoint.port) : __be16{0};
+}
+}

@@ -1,0 +1,33 @@
+// Between socket addresses and the connection manager's endpoints, and what an id shows of its route.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include "cm/types.h"
+
+namespace verbena::rdmacm {
+
+struct Id;
+
+// 0, or -1 with errno and a reason: EINVAL (no address), EAFNOSUPPORT, EOPNOTSUPP (AF_IB).
+int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint);
+
+// Zeroes `address` if the endpoint is not set.
+void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address);
+
+// The size of the structure, by family; 0: not an IP address.
+socklen_t length_of(const sockaddr* address);
+
+// Same family and address; the port does not count.
+bool same_host(const sockaddr* a, const sockaddr* b);
+
+ibv_gid to_gid(const Gid& gid);
+
+// Asks the daemon for what it knows of an id and shows it in the public fields: addresses, device, path.
+// 0, or -1 with errno and a reason.
+int refresh(Id& id);
+int show(Id& id, const cm::IdInfo& info);
+
+ibv_ah_attr address_vector(const cm::Route& route);
+
+}  // namespace verbena::rdmacm

@@ -1,0 +1,130 @@
+// rdma_getaddrinfo and rdma_freeaddrinfo: the resolver of the C library, in rdma_cm's terms. Only the first
+// answer is converted, as librdmacm does; a resolver's failure is returned as its own EAI_* code, which is
+// what programs print with gai_strerror.
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "base/reason.h"
+#include "host/client.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+struct FreeInfo {
+    void operator()(rdma_addrinfo* info) const { rdma_freeaddrinfo(info); }
+};
+using Info = std::unique_ptr<rdma_addrinfo, FreeInfo>;
+
+bool is_stream(int qp_type) {
+    return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC || qp_type == IBV_QPT_XRC_SEND ||
+           qp_type == IBV_QPT_XRC_RECV;
+}
+
+addrinfo resolver_hints(const rdma_addrinfo& hints) {
+    addrinfo out{};
+    if (hints.ai_flags & RAI_PASSIVE) out.ai_flags |= AI_PASSIVE;
+    if (hints.ai_flags & RAI_NUMERICHOST) out.ai_flags |= AI_NUMERICHOST;
+    out.ai_family = hints.ai_family;
+    if (is_stream(hints.ai_qp_type)) out.ai_socktype = SOCK_STREAM;
+    if (hints.ai_qp_type == IBV_QPT_UD) out.ai_socktype = SOCK_DGRAM;
+    if (hints.ai_port_space == RDMA_PS_TCP) out.ai_protocol = IPPROTO_TCP;
+    if (hints.ai_port_space == RDMA_PS_UDP || hints.ai_port_space == RDMA_PS_IPOIB)
+        out.ai_protocol = IPPROTO_UDP;
+    if (hints.ai_port_space == RDMA_PS_IB && out.ai_socktype)
+        out.ai_protocol = out.ai_socktype == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
+    return out;
+}
+
+bool copy_address(const sockaddr* from, socklen_t length, sockaddr*& to, socklen_t& to_length) {
+    to = static_cast<sockaddr*>(std::malloc(length));
+    if (!to) return false;
+    std::memcpy(to, from, length);
+    to_length = length;
+    return true;
+}
+
+bool convert(const addrinfo& from, const rdma_addrinfo& hints, rdma_addrinfo& to) {
+    to.ai_family = from.ai_family;
+    to.ai_qp_type = hints.ai_qp_type                 ? hints.ai_qp_type
+                    : from.ai_socktype == SOCK_DGRAM ? static_cast<int>(IBV_QPT_UD)
+                                                     : static_cast<int>(IBV_QPT_RC);
+    to.ai_port_space = hints.ai_port_space               ? hints.ai_port_space
+                       : from.ai_protocol == IPPROTO_UDP ? static_cast<int>(RDMA_PS_UDP)
+                                                         : static_cast<int>(RDMA_PS_TCP);
+    if (hints.ai_flags & RAI_PASSIVE) {
+        to.ai_flags = RAI_PASSIVE;
+        return copy_address(from.ai_addr, from.ai_addrlen, to.ai_src_addr, to.ai_src_len);
+    }
+    return copy_address(from.ai_addr, from.ai_addrlen, to.ai_dst_addr, to.ai_dst_len);
+}
+
+// Neither a name nor a service: the hints are the answer.
+bool copy_hints(const rdma_addrinfo& hints, rdma_addrinfo& to) {
+    to.ai_flags = hints.ai_flags;
+    to.ai_family = hints.ai_family;
+    to.ai_qp_type = hints.ai_qp_type;
+    to.ai_port_space = hints.ai_port_space;
+    return !hints.ai_dst_len ||
+           copy_address(hints.ai_dst_addr, hints.ai_dst_len, to.ai_dst_addr, to.ai_dst_len);
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm
+
+using namespace verbena;
+using namespace verbena::rdmacm;
+
+extern "C" {
+
+int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints, rdma_addrinfo** res) {
+    Call call("rdma_getaddrinfo");
+    if (!res) return fail_minus_one(EINVAL, "res is NULL: nowhere to put the answer");
+    if (!node && !service && !hints)
+        return fail_minus_one(EINVAL, "neither a node, a service nor hints are given");
+    if (!host::devices()) return -1;
+    Info answer(static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo))));
+    if (!answer) return fail_minus_one(ENOMEM, "no memory for an rdma_addrinfo");
+
+    const rdma_addrinfo none{};
+    const rdma_addrinfo& wanted = hints ? *hints : none;
+    bool copied;
+    if (node || service) {
+        addrinfo asked = resolver_hints(wanted);
+        addrinfo* found = nullptr;
+        if (int code = getaddrinfo(node, service, hints ? &asked : nullptr, &found)) {
+            int error = errno;
+            fail(code == EAI_SYSTEM ? error : EINVAL, "%s:%s: %s", node ? node : "", service ? service : "",
+                 gai_strerror(code));
+            return code;
+        }
+        copied = convert(*found, wanted, *answer);
+        freeaddrinfo(found);
+    } else {
+        copied = copy_hints(wanted, *answer);
+    }
+    if (copied && !answer->ai_src_len && wanted.ai_src_len)
+        copied = copy_address(wanted.ai_src_addr, wanted.ai_src_len, answer->ai_src_addr, answer->ai_src_len);
+    if (!copied) return fail_minus_one(ENOMEM, "no memory for an address");
+    *res = answer.release();
+    return 0;
+}
+
+void rdma_freeaddrinfo(rdma_addrinfo* res) {
+    while (res) {
+        rdma_addrinfo* next = res->ai_next;
+        std::free(res->ai_connect);
+        std::free(res->ai_route);
+        std::free(res->ai_src_canonname);
+        std::free(res->ai_dst_canonname);
+        std::free(res->ai_src_addr);
+        std::free(res->ai_dst_addr);
+        std::free(res);
+        res = next;
+    }
+}
+}

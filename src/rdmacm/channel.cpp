@@ -1,0 +1,223 @@
+// rdma_create_event_channel, rdma_destroy_event_channel, and reading a channel's socket (see channel.h for
+// how events leave the middle of it).
+#include "rdmacm/channel.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "host/client.h"
+#include "rdmacm/daemon_call.h"
+#include "rdmacm/id.h"
+#include "rdmacm/process.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+bool is_token(const cm::Event& event) { return event.id == 0; }
+
+// The id that an event counts for: the listener, for a connection request.
+cm::IdNumber owner_number(const cm::Event& event) {
+    return event.type == cm::EventType::connect_request ? event.listen_id : event.id;
+}
+
+bool any_device() {
+    const host::DeviceTable* table = host::devices();
+    if (!table) return false;
+    for (unsigned slot = 0; slot < host::kMaxDevices; slot++)
+        if (host::Device device; host::read_device(*table, slot, device)) return true;
+    fail(ENODEV, "no network interface is up and has an address, so there is no RDMA device");
+    return false;
+}
+
+// One token per event held makes the descriptor readable once for each. If the daemon is gone the tokens are
+// not needed: the end of the socket is readable for ever.
+void send_tokens(Channel& channel, std::size_t count) {
+    host::RequeueRequest request;
+    request.file = channel.file;
+    request.event.type = cm::EventType::internal;
+    for (std::size_t i = 0; i < count; i++)
+        if (ask(host::Command::requeue, request) != 0) return;
+}
+
+// Moves everything that waits in the socket to `held`.
+void drain(Channel& channel) {
+    cm::Event event;
+    while (recv(channel.fd, &event, sizeof event, MSG_DONTWAIT) == ssize_t{sizeof event})
+        if (!is_token(event)) channel.held.push_back(event);
+}
+
+template <class Belongs>
+std::deque<cm::Event> extract(Channel& channel, Belongs belongs) {
+    drain(channel);
+    std::deque<cm::Event> taken, kept;
+    for (const cm::Event& event : channel.held) (belongs(event) ? taken : kept).push_back(event);
+    channel.held = std::move(kept);
+    send_tokens(channel, channel.held.size());
+    return taken;
+}
+
+// The live id that an event belongs to, now counted as having delivered it; nullptr if it was destroyed
+// meanwhile. The handle is the id's address (or 0, for a child that was never accepted), trusted only if the
+// number agrees.
+std::shared_ptr<Id> count_event(const cm::Event& event) {
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    auto count = [](const std::shared_ptr<Id>& id) {
+        std::lock_guard counters(id->mutex);
+        id->taken++;
+        return id;
+    };
+    auto found = self.ids.find(id_of_handle(event.user_handle));
+    if (found != self.ids.end() && found->second->number == owner_number(event)) return count(found->second);
+    for (const auto& [pointer, id] : self.ids)
+        if (id->number == owner_number(event)) return count(id);
+    return nullptr;
+}
+
+// The daemon is gone, and all devices with it: each id of the channel is told once.
+bool next_removal(const Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    for (const auto& [pointer, id] : self.ids) {
+        if (id->home.get() != &channel || id->removal_told) continue;
+        std::lock_guard counters(id->mutex);
+        id->removal_told = true;
+        id->taken++;
+        event = {};
+        event.type = cm::EventType::device_removal;
+        event.id = id->number;
+        owner = id;
+        return true;
+    }
+    return false;
+}
+
+enum class Read { event, nothing, failed };
+
+// One attempt, without blocking. The caller holds channel.mutex.
+Read read_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
+    for (;;) {
+        if (channel.closed) {
+            fail(EBADF, "the event channel was destroyed");
+            return Read::failed;
+        }
+        ssize_t length = recv(channel.fd, &event, sizeof event, MSG_DONTWAIT);
+        bool gone = length == 0 || (length < 0 && errno == ECONNRESET);
+        if (length < 0 && !gone) return errno == EAGAIN ? Read::nothing : Read::failed;
+        if (length == ssize_t{sizeof event} && !is_token(event)) channel.held.push_back(event);
+        if (!channel.held.empty()) {
+            event = channel.held.front();
+            channel.held.pop_front();
+            owner = count_event(event);
+            if (owner) return Read::event;
+        } else if (gone) {
+            if (next_removal(channel, event, owner)) return Read::event;
+            fail(EIO, "verbenad has ended; all ids of this event channel are dead");
+            return Read::failed;
+        }
+    }
+}
+
+}  // namespace
+
+Channel::~Channel() {
+    if (fd >= 0) close(fd);
+}
+
+std::shared_ptr<Channel> open_channel() {
+    if (!any_device()) return nullptr;
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+        return fail_null(errno, "no socket pair for an event channel: %s", std::strerror(errno));
+    auto channel = std::make_shared<Channel>();
+    channel->fd = ends[0];
+    host::FileReply reply;
+    int error = host::call(host::Command::create_file, host::Empty{}, reply, ends[1]);
+    close(ends[1]);  // the daemon's copy must be the only one, or its death would not end the socket
+    if (error) {
+        errno = error;
+        return nullptr;
+    }
+    channel->file = reply.file;
+    channel->generation = host::generation();
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    self.channels.emplace(channel.get(), channel);
+    return channel;
+}
+
+void close_channel(const std::shared_ptr<Channel>& channel) {
+    {
+        Process& self = process();
+        std::lock_guard lock(self.mutex);
+        self.channels.erase(channel.get());
+    }
+    {
+        std::lock_guard lock(channel->mutex);
+        if (channel->closed) return;
+        channel->closed = true;
+        channel->held.clear();
+    }
+    if (channel->generation == host::generation())
+        ask(host::Command::close_file, host::FileRequest{channel->file});
+    close(channel->fd);
+    channel->fd = -1;
+}
+
+int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
+    for (;;) {
+        {
+            std::lock_guard lock(channel.mutex);
+            switch (read_event(channel, event, owner)) {
+                case Read::event:
+                    return 0;
+                case Read::failed:
+                    return errno;
+                case Read::nothing:
+                    break;
+            }
+        }
+        // Blocks, or not, as the program set the descriptor up; takes nothing.
+        char byte;
+        if (recv(channel.fd, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) return errno;
+    }
+}
+
+std::deque<cm::Event> extract_events(Channel& channel, cm::IdNumber id) {
+    return extract(channel, [id](const cm::Event& event) { return owner_number(event) == id; });
+}
+
+std::deque<cm::Event> extract_join_events(Channel& channel, cm::IdNumber id, std::uint64_t join) {
+    return extract(channel, [id, join](const cm::Event& event) {
+        return event.id == id && event.argument == join &&
+               (event.type == cm::EventType::multicast_join || event.type == cm::EventType::multicast_error);
+    });
+}
+
+void append_events(Channel& channel, const std::deque<cm::Event>& events) {
+    channel.held.insert(channel.held.end(), events.begin(), events.end());
+    send_tokens(channel, events.size());
+}
+
+}  // namespace verbena::rdmacm
+
+using namespace verbena;
+using namespace verbena::rdmacm;
+
+extern "C" {
+
+rdma_event_channel* rdma_create_event_channel() {
+    Call call("rdma_create_event_channel");
+    return open_channel().get();
+}
+
+void rdma_destroy_event_channel(rdma_event_channel* channel) {
+    Call call("rdma_destroy_event_channel");
+    if (auto known = find_channel(channel)) close_channel(known);
+}
+}

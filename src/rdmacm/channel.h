@@ -1,0 +1,60 @@
+// Event channels. The program's end of a SOCK_SEQPACKET pair is channel->fd; the daemon writes one cm::Event
+// per datagram to the other end. So the descriptor is readable if and only if an event waits, and blocking,
+// O_NONBLOCK, signals, poll and epoll are the kernel's own behaviour.
+//
+// Events sometimes have to leave the middle of that queue: an id is destroyed, or moves to another channel. A
+// socket cannot do that, so all of it is read, what stays is kept in `held`, and for each event held one
+// *token* (an event without an id) is sent through the socket again. Whoever reads a datagram appends its
+// event, if it has one, to `held` and takes the first of `held`: one readable datagram is one event, in the
+// order of arrival, whatever the daemon sends meanwhile.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "cm/types.h"
+
+namespace verbena::rdmacm {
+
+struct Id;
+struct Group;
+
+struct Channel : rdma_event_channel {
+    Channel() : rdma_event_channel{} { fd = -1; }
+    ~Channel();
+    Channel(const Channel&) = delete;
+    Channel& operator=(const Channel&) = delete;
+
+    cm::FileNumber file = 0;       // the daemon's name for it
+    std::uint32_t generation = 0;  // of the daemon that knows it
+
+    std::mutex mutex;  // reading the socket, and everything below
+    std::deque<cm::Event> held;
+    bool closed = false;  // destroyed by the program; ids may still refer to it
+};
+
+// A channel and its file in the daemon; nullptr with errno and a reason. ENODEV: no device exists.
+std::shared_ptr<Channel> open_channel();
+
+// Takes it from the process's table and closes both ends: the daemon destroys the ids that are left on it.
+void close_channel(const std::shared_ptr<Channel>& channel);
+
+// The next event and the id that it counts for (the listener, for a connection request), which is counted as
+// delivered. Blocks as the descriptor's flags say. Returns 0, or an errno: EAGAIN, EINTR (no reason recorded,
+// both are ordinary), EIO (the daemon is gone and every id was told).
+int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner);
+
+// Takes all events of an id (for a listener: its connection requests too) out of the queue, in order. The
+// caller holds channel.mutex.
+std::deque<cm::Event> extract_events(Channel& channel, cm::IdNumber id);
+// The same for the events of one multicast join.
+std::deque<cm::Event> extract_join_events(Channel& channel, cm::IdNumber id, std::uint64_t join);
+
+// Appends events that were taken from another channel. The caller holds channel.mutex.
+void append_events(Channel& channel, const std::deque<cm::Event>& events);
+
+}  // namespace verbena::rdmacm

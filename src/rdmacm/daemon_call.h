@@ -1,0 +1,24 @@
+// host::call in the convention of this library: 0, or -1 with errno (the reason is recorded by host::call).
+#pragma once
+
+#include <cerrno>
+
+#include "host/client.h"
+
+namespace verbena::rdmacm {
+
+template <class Request, class Reply>
+int ask(host::Command command, const Request& request, Reply& reply) {
+    int error = host::call(command, request, reply);
+    if (error == 0) return 0;
+    errno = error;
+    return -1;
+}
+
+template <class Request>
+int ask(host::Command command, const Request& request) {
+    host::Empty nothing;
+    return ask(command, request, nothing);
+}
+
+}  // namespace verbena::rdmacm

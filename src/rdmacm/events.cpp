@@ -1,0 +1,228 @@
+// rdma_get_cm_event and rdma_ack_cm_event: from the connection manager's events to the program's. Some events
+// are the library's to act upon first (a reply arrived: connect the queue pair and confirm), and some never
+// reach the program.
+#include <rdma/rdma_cma.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/reason.h"
+#include "rdmacm/address.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/daemon_call.h"
+#include "rdmacm/id.h"
+#include "rdmacm/multicast.h"
+#include "rdmacm/newer_api.h"
+#include "rdmacm/process.h"
+#include "rdmacm/qp.h"
+#include "verbs/private.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+enum class Fate { report, swallow };
+
+// rdma_cm_event::status of a step of the library that failed.
+int status_of_errno() { return errno ? -errno : -EIO; }
+
+// The record owns the private data that the event points to.
+const void* keep_private_data(EventRecord& record, const cm::ConnectParameters& from) {
+    record.private_data = from.private_data;
+    return from.private_data_length ? record.private_data.data() : nullptr;
+}
+
+void show_connection(EventRecord& record, const cm::ConnectParameters& from) {
+    rdma_conn_param& conn = record.param.conn;
+    conn.private_data = keep_private_data(record, from);
+    conn.private_data_len = from.private_data_length;
+    conn.responder_resources = from.responder_resources;
+    conn.initiator_depth = from.initiator_depth;
+    conn.flow_control = from.flow_control;
+    conn.retry_count = from.retry_count;
+    conn.rnr_retry_count = from.rnr_retry_count;
+    conn.srq = from.srq;
+    conn.qp_num = from.qp_number;
+}
+
+void show_datagram(EventRecord& record, const cm::Event& event) {
+    rdma_ud_param& ud = record.param.ud;
+    ud.private_data = keep_private_data(record, event.connection);
+    ud.private_data_len = event.connection.private_data_length;
+    ud.ah_attr = address_vector(event.ud_route);
+    ud.qp_num = event.connection.qp_number;
+    ud.qkey = event.connection.qkey;
+}
+
+void show_parameters(EventRecord& record, const cm::Event& event) {
+    if (is_datagram(*record.id))
+        show_datagram(record, event);
+    else
+        show_connection(record, event.connection);
+}
+
+// A daemon half that nobody adopts is destroyed: the peer is told (REJ 28).
+Fate abandon_child(cm::IdNumber number) {
+    host::EventsReply ignored;
+    ask(host::Command::destroy_id, host::IdRequest{number}, ignored);
+    return Fate::swallow;
+}
+
+Fate connection_request(EventRecord& record, const cm::Event& event) {
+    Id& listener = *record.owner;
+    host::IdRequest taken{listener.number};
+    host::tell(host::Command::request_taken,
+               std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&taken)), sizeof taken));
+
+    auto child = adopt_id(event.id, listener.home, listener.context, listener.ps, listener.qp_type);
+    child->generation = listener.generation;
+    child->responder_resources = event.connection.responder_resources;
+    child->initiator_depth = event.connection.initiator_depth;
+    child->remote_ece.vendor_id = event.connection.ece_vendor_id;
+    child->remote_ece.options = event.connection.ece_attribute_mod;
+    bool usable = refresh(*child) == 0;
+    // The child of a synchronous listener is synchronous, with a channel of its own.
+    if (usable && listener.synchronous) {
+        auto own = open_channel();
+        usable = own && migrate_id(child, own) == 0;
+        child->synchronous = usable;
+        if (own && !usable) close_channel(own);
+    }
+    if (!usable) {
+        Process& self = process();
+        std::lock_guard lock(self.mutex);
+        self.ids.erase(child.get());
+        return abandon_child(event.id);
+    }
+    record.listen_id = &listener;
+    record.id = child.get();
+    show_parameters(record, event);
+    return Fate::report;
+}
+
+// The reply to rdma_connect. With a queue pair of the library's the rest happens here, and the program sees
+// the connection established; without one it continues itself (rdma_establish).
+Fate reply_arrived(EventRecord& record, const cm::Event& event) {
+    Id& id = *record.owner;
+    show_connection(record, event.connection);
+    id.remote_ece.vendor_id = event.connection.ece_vendor_id;
+    id.remote_ece.options = event.connection.ece_attribute_mod;
+    if (!id.qp) return Fate::report;
+    host::AcceptRequest confirm;
+    confirm.id = id.number;
+    confirm.user_handle = handle_of(id);
+    if (connect_qp(id) == 0 && ask(host::Command::accept, confirm) == 0) {
+        record.event = RDMA_CM_EVENT_ESTABLISHED;
+        return Fate::report;
+    }
+    record.event = RDMA_CM_EVENT_CONNECT_ERROR;
+    record.status = status_of_errno();
+    id.connect_failed = true;
+    fail_qp(id);
+    return Fate::report;
+}
+
+Fate join_result(EventRecord& record, const cm::Event& event) {
+    record.group = find_group(*record.owner, event.argument);
+    if (!record.group) return Fate::swallow;
+    show_datagram(record, event);
+    record.param.ud.private_data = record.group->context;
+    if (record.event == RDMA_CM_EVENT_MULTICAST_ERROR) return Fate::report;
+    if (int error = attach_group(*record.owner, *record.group, event)) {
+        record.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+        record.status = -error;
+    }
+    return Fate::report;
+}
+
+// Fills the record in; record.owner is set, and its id counts the event as taken already.
+Fate translate(EventRecord& record, const cm::Event& event) {
+    Id& id = *record.owner;
+    record.id = &id;
+    record.event = static_cast<rdma_cm_event_type>(event.type);
+    record.status = event.status;
+    switch (event.type) {
+        case cm::EventType::addr_resolved:
+            if (refresh(id) != 0) {
+                record.event = RDMA_CM_EVENT_ADDR_ERROR;
+                record.status = status_of_errno();
+            }
+            return Fate::report;
+        case cm::EventType::route_resolved:
+            if (refresh(id) != 0) {
+                record.event = RDMA_CM_EVENT_ROUTE_ERROR;
+                record.status = status_of_errno();
+            }
+            return Fate::report;
+        case cm::EventType::connect_request:
+            return connection_request(record, event);
+        case cm::EventType::connect_response:
+            return reply_arrived(record, event);
+        case cm::EventType::rejected:
+            if (id.connect_failed) return Fate::swallow;
+            show_connection(record, event.connection);
+            fail_qp(id);
+            return Fate::report;
+        case cm::EventType::disconnected:
+            if (id.connect_failed) return Fate::swallow;
+            // The peer's last data came before its disconnect request: the program shall find it first.
+            if (id.verbs) verbena_settle(id.verbs);
+            return Fate::report;
+        case cm::EventType::multicast_join:
+        case cm::EventType::multicast_error:
+            return join_result(record, event);
+        case cm::EventType::user:
+        case cm::EventType::internal:
+            set_argument(record, event.argument);
+            return Fate::report;
+        default:
+            show_parameters(record, event);
+            return Fate::report;
+    }
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm
+
+using namespace verbena;
+using namespace verbena::rdmacm;
+
+extern "C" {
+
+int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event) {
+    Call call("rdma_get_cm_event");
+    if (!event) return fail_minus_one(EINVAL, "event is NULL: nowhere to put the event");
+    auto channel = find_channel(public_channel);
+    if (!channel)
+        return fail_minus_one(EINVAL,
+                              "event channel %p is none of this process: destroyed, or inherited by fork",
+                              static_cast<void*>(public_channel));
+    for (;;) {
+        auto record = std::unique_ptr<EventRecord>(new (std::nothrow) EventRecord);
+        if (!record) return fail_minus_one(ENOMEM, "no memory for an event");
+        cm::Event arrived;
+        if (int error = next_event(*channel, arrived, record->owner)) {
+            errno = error;
+            return -1;
+        }
+        if (translate(*record, arrived) == Fate::report) {
+            if (record->group) {
+                std::lock_guard lock(record->owner->mutex);
+                record->group->taken++;
+            }
+            *event = record.release();
+            return 0;
+        }
+        acknowledge(*record->owner, nullptr);
+    }
+}
+
+int rdma_ack_cm_event(rdma_cm_event* event) {
+    Call call("rdma_ack_cm_event");
+    if (!event) return fail_minus_one(EINVAL, "event is NULL");
+    std::unique_ptr<EventRecord> record(static_cast<EventRecord*>(event));
+    acknowledge(*record->owner, record->group.get());
+    return 0;
+}
+}

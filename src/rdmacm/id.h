@@ -1,0 +1,126 @@
+// An rdma_cm_id with what the library keeps behind it, and an rdma_cm_event likewise.
+//
+// Thread safety: as librdmacm documents it. Calls on different ids run in parallel; on one id, event
+// retrieval may run beside another call. `mutex` guards the queue pair pointer's life (destroying it against
+// disconnecting it) and the event counters.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/reason.h"
+#include "cm/types.h"
+
+namespace verbena::rdmacm {
+
+struct Channel;
+struct Device;
+
+// One multicast join of an id.
+struct Group {
+    std::uint64_t handle = 0;
+    sockaddr_storage address{};
+    void* context = nullptr;
+    bool attach = true;  // send-only members do not receive
+    bool attached = false;
+    ibv_gid mgid{};
+    std::uint16_t mlid = 0;
+    std::uint64_t taken = 0;  // events handed to the program, and acknowledged; under the id's mutex
+    std::uint64_t acknowledged = 0;
+};
+
+struct Id : rdma_cm_id {
+    Id() : rdma_cm_id{} {}
+    ~Id();
+    Id(const Id&) = delete;
+    Id& operator=(const Id&) = delete;
+
+    cm::IdNumber number = 0;  // the daemon's name for it
+    std::uint32_t generation = 0;
+    std::shared_ptr<Channel> home;
+    bool synchronous = false;     // calls wait for their own event; `home` belongs to this id alone
+    bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
+    bool removal_told = false;
+    Device* device = nullptr;
+
+    // Limits of outstanding READs and atomics: what the REQ asked for, then what the connection uses.
+    std::uint8_t responder_resources = 0;
+    std::uint8_t initiator_depth = 0;
+    ibv_ece local_ece{};
+    ibv_ece remote_ece{};
+
+    ibv_sa_path_rec path{};                      // route.path_rec points here
+    std::unique_ptr<ibv_qp_init_attr> child_qp;  // rdma_create_ep: for rdma_get_request
+    std::vector<std::uint8_t> connect_data;      // rdma_create_ep: goes before the private data
+
+    std::mutex mutex;
+    std::condition_variable all_acknowledged;
+    std::uint64_t taken = 0;  // events handed to the program
+    std::uint64_t acknowledged = 0;
+    std::list<std::shared_ptr<Group>> groups;
+};
+
+struct EventRecord : rdma_cm_event {
+    EventRecord() : rdma_cm_event{} {}
+    std::shared_ptr<Id> owner;  // the id that it counts for
+    std::shared_ptr<Group> group;
+    std::array<std::uint8_t, cm::kMaxPrivateData> private_data{};
+};
+
+// What the daemon sends back with an id's events: its address.
+inline std::uint64_t handle_of(const rdma_cm_id& id) { return reinterpret_cast<std::uintptr_t>(&id); }
+inline const rdma_cm_id* id_of_handle(std::uint64_t handle) {
+    return reinterpret_cast<const rdma_cm_id*>(static_cast<std::uintptr_t>(handle));
+}
+
+inline bool is_datagram(const rdma_cm_id& id) { return id.qp_type == IBV_QPT_UD; }
+
+// A public call on an id, for as long as it runs: names the call in reasons and keeps the id's memory. False,
+// with errno and a reason set: EINVAL, the pointer is no id of this process; EIO, the daemon that knew the id
+// is gone.
+class IdCall {
+   public:
+    enum class Daemon { must_live, may_be_gone };
+    IdCall(const char* name, const rdma_cm_id* id, Daemon daemon = Daemon::must_live);
+    explicit operator bool() const { return id_ != nullptr; }
+    Id* operator->() const { return id_.get(); }
+    Id& operator*() const { return *id_; }
+    const std::shared_ptr<Id>& shared() const { return id_; }
+
+   private:
+    std::shared_ptr<Id> id_;
+    Call call_;
+};
+
+// The library's half of an id whose daemon half exists; puts it into the process's table. nullptr: ENOMEM.
+std::shared_ptr<Id> adopt_id(cm::IdNumber number, const std::shared_ptr<Channel>& home, void* context,
+                             rdma_port_space port_space, ibv_qp_type qp_type);
+
+// Asks the daemon for an id. nullptr with errno and a reason.
+std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_port_space port_space,
+                              ibv_qp_type qp_type);
+
+// rdma_destroy_id.
+int destroy_id(const std::shared_ptr<Id>& id);
+
+// rdma_migrate_id; nullptr makes the id synchronous.
+int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& target);
+
+// One event of the id was acknowledged (group: of that join).
+void acknowledge(Id& id, Group* group);
+
+// What a synchronous id's call does last: waits for the event, keeps it in id.event, and turns its status
+// into errno. 0 at once for an asynchronous id.
+int complete(Id& id);
+
+// Acknowledges id.event, if there is one.
+void drop_event(Id& id);
+
+}  // namespace verbena::rdmacm

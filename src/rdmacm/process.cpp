@@ -1,0 +1,43 @@
+// The one Process object. It is never destroyed: a program may return from main while a thread of it is
+// blocked in one of our calls, and nothing of that may be pulled away.
+#include "rdmacm/process.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "rdmacm/channel.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+
+namespace verbena::rdmacm {
+
+Process::Process() : pid(getpid()), devices(new DeviceCache) {}
+Process::~Process() = default;
+
+Process& process() {
+    static std::atomic<Process*> current{nullptr};
+    Process* known = current.load(std::memory_order_acquire);
+    while (!known || known->pid != getpid()) {
+        auto fresh = std::make_unique<Process>();
+        if (current.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel))
+            return *fresh.release();
+    }
+    return *known;
+}
+
+std::shared_ptr<Channel> find_channel(const rdma_event_channel* channel) {
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    auto found = self.channels.find(channel);
+    return found == self.channels.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<Id> find_id(const rdma_cm_id* id) {
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    auto found = self.ids.find(id);
+    return found == self.ids.end() ? nullptr : found->second;
+}
+
+}  // namespace verbena::rdmacm

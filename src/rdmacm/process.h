@@ -1,0 +1,39 @@
+// Everything that librdmacm keeps for one process: its event channels and its ids, found by the pointers that
+// the program holds. A pointer that is not in here is never followed: an id that another thread destroys
+// meanwhile, or that a forked child inherited, makes a call fail instead of touching freed memory.
+//
+// Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex.
+#pragma once
+
+#include <rdma/rdma_cma.h>
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace verbena::rdmacm {
+
+struct Channel;
+struct Id;
+class DeviceCache;
+
+struct Process {
+    pid_t pid = 0;
+    std::mutex mutex;
+    std::unordered_map<const rdma_event_channel*, std::shared_ptr<Channel>> channels;
+    std::unordered_map<const rdma_cm_id*, std::shared_ptr<Id>> ids;
+    std::unique_ptr<DeviceCache> devices;
+
+    Process();
+    ~Process();
+};
+
+// Of the calling process. A forked child begins with an empty one: the parent's locks, sockets and queue
+// pairs are not its own.
+Process& process();
+
+std::shared_ptr<Channel> find_channel(const rdma_event_channel* channel);
+std::shared_ptr<Id> find_id(const rdma_cm_id* id);
+
+}  // namespace verbena::rdmacm

@@ -1,0 +1,27 @@
+// The queue pair of an id: created with its completion queues, and moved through its states by the library.
+// Functions that touch id.qp take id.mutex themselves.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace verbena::rdmacm {
+
+struct Id;
+
+// The attributes for a transition to attributes.qp_state, from the daemon. 0, or -1 with errno and a reason.
+int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask);
+
+// INIT -> RTR -> RTS with the limits of the id (responder_resources, initiator_depth). 0 for an id without a
+// queue pair. 0, or -1 with errno and a reason.
+int connect_qp(Id& id);
+
+// What is owed to the peer leaves, then the queue pair flushes. 0, or -1 with errno and a reason.
+int fail_qp(Id& id);
+
+// Completion queues, with channels, for what `attributes` does not bring along.
+int create_cqs(Id& id, std::uint32_t send_entries, std::uint32_t receive_entries);
+void destroy_cqs(Id& id);
+
+}  // namespace verbena::rdmacm

@@ -27,11 +27,14 @@ constexpr Tables make_tables() {
 }
 constexpr Tables kTables = make_tables();
 
-// kUndo[n] = x^(-8 n). Covers a packet of the largest path MTU in one step.
+// Multiplying by x^(-8 n) undoes n zero bytes. The table covers a packet of the largest path MTU in one step;
+// it begins with x^24 because the four bytes of a state are multiplied apart, in chains that do not wait for
+// each other: byte k of it, counted from the lowest power, is x^(8 k) times itself.
 constexpr std::size_t kUndoSpan = 4096 + 256;
-constexpr std::array<std::uint32_t, kUndoSpan> make_undo() {
-    std::array<std::uint32_t, kUndoSpan> t{};
-    std::uint32_t a = kOne;
+constexpr std::size_t kUndoStart = 3;  // kUndo[kUndoStart] = x^0
+constexpr std::array<std::uint32_t, kUndoStart + kUndoSpan> make_undo() {
+    std::array<std::uint32_t, kUndoStart + kUndoSpan> t{};
+    std::uint32_t a = power_of_x(8 * kUndoStart);
     for (std::uint32_t& entry : t) {
         entry = a;
         for (int bit = 0; bit < 8; bit++) a = divided_by_x(a);
@@ -39,7 +42,19 @@ constexpr std::array<std::uint32_t, kUndoSpan> make_undo() {
     return t;
 }
 constexpr auto kUndo = make_undo();
-constexpr std::uint32_t kUndoWholeSpan = multiply(kUndo[kUndoSpan - 1], kUndo[1]);
+
+// count < kUndoSpan.
+std::uint32_t rewind(std::uint32_t state, std::size_t count) {
+    const std::uint32_t* undo = kUndo.data() + kUndoStart + count;
+    std::uint32_t factor[4] = {undo[0], undo[-1], undo[-2], undo[-3]};
+    std::uint32_t product = 0;
+    for (int bit = 31; bit >= 24; bit--)
+        for (int k = 0; k < 4; k++) {
+            product ^= factor[k] & (0 - (state >> (bit - 8 * k) & 1));
+            factor[k] = times_x(factor[k]);
+        }
+    return product;
+}
 
 std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size_t size);
 
@@ -47,7 +62,8 @@ std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size
 std::atomic<Crc32Update> chosen{choose_and_update};
 
 std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size_t size) {
-    Crc32Update best = crc32_pclmul_version();
+    Crc32Update best = crc32_vpclmul_version();
+    if (!best) best = crc32_pclmul_version();
     if (!best) best = crc32_armv8_version();
     if (!best) best = crc32_update_table;
     chosen.store(best, std::memory_order_relaxed);
@@ -69,13 +85,20 @@ std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::siz
                 kTables[4][a >> 24] ^ kTables[3][b & 0xff] ^ kTables[2][b >> 8 & 0xff] ^
                 kTables[1][b >> 16 & 0xff] ^ kTables[0][b >> 24];
     }
+    if (size >= 4) {  // most often the end: RoCE's lengths are multiples of four
+        std::uint32_t a = state ^ load_le32(p);
+        state = kTables[3][a & 0xff] ^ kTables[2][a >> 8 & 0xff] ^ kTables[1][a >> 16 & 0xff] ^
+                kTables[0][a >> 24];
+        p += 4;
+        size -= 4;
+    }
     for (; size > 0; p++, size--) state = (state >> 8) ^ kTables[0][(state ^ *p) & 0xff];
     return state;
 }
 
 std::uint32_t crc32_rewind_zeros(std::uint32_t state, std::size_t count) {
-    for (; count >= kUndoSpan; count -= kUndoSpan) state = multiply(state, kUndoWholeSpan);
-    return multiply(state, kUndo[count]);
+    for (; count >= kUndoSpan; count -= kUndoSpan - 1) state = rewind(state, kUndoSpan - 1);
+    return rewind(state, count);
 }
 
 }  // namespace verbena::wire

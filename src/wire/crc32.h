@@ -20,7 +20,8 @@ std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t si
 std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size);
 using Crc32Update = std::uint32_t (*)(std::uint32_t state, const void* data, std::size_t size);
 // nullptr if this processor (or this build) does not have it.
-Crc32Update crc32_pclmul_version();
+Crc32Update crc32_pclmul_version();   // x86, 128 bits at a time
+Crc32Update crc32_vpclmul_version();  // x86, 256 bits at a time
 Crc32Update crc32_armv8_version();
 
 // The state after `count` zero bytes, undone: the inverse of feeding zeros, in constant time.

@@ -12,7 +12,7 @@ namespace verbena::wire::crc32_math {
 
 inline constexpr std::uint32_t kOne = 0x80000000;
 
-constexpr std::uint32_t times_x(std::uint32_t a) { return (a >> 1) ^ ((a & 1) != 0 ? kCrc32Polynomial : 0); }
+constexpr std::uint32_t times_x(std::uint32_t a) { return (a >> 1) ^ (kCrc32Polynomial & (0 - (a & 1))); }
 
 // Undoes times_x: the polynomial has its bit 31 set and a >> 1 has not, which tells the two cases apart.
 constexpr std::uint32_t divided_by_x(std::uint32_t a) {

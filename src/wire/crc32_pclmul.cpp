@@ -1,7 +1,7 @@
 // CRC-32 by carry-less multiplication, the x86 fast path: 128 bits of message are folded onto the 128 bits
 // that lie a fixed distance behind them, since A * x^n is congruent to A_low * (x^(n+64) mod P) + A_high *
-// (x^n mod P). Four independent folds of 512 bits distance hide the multiplier's latency; the last 128 bits
-// go through the tables.
+// (x^n mod P). Four independent folds hide the multiplier's latency; where the processor multiplies two pairs
+// at once (VPCLMULQDQ), each is of 256 bits. The last 128 bits go through the tables.
 //
 // Everything is reflected: the low half of a register holds the higher powers, and the product of two
 // reflected 64-bit polynomials comes out multiplied by x, which is why the constants are of one power less.
@@ -16,56 +16,110 @@
 namespace verbena::wire {
 namespace {
 
-constexpr std::size_t kMinimum = 64;  // below, the tables are as fast
+constexpr std::size_t kMinimum = 64;       // below, the tables are as fast
+constexpr std::size_t kWideMinimum = 256;  // below, the wide version gains nothing
 
-constexpr long long fold_constant(unsigned power) {
-    return static_cast<long long>(std::uint64_t{crc32_math::power_of_x(power - 1)} << 32);
+// The pair of constants that folds over `bits`.
+constexpr long long low_constant(unsigned bits) {
+    return static_cast<long long>(std::uint64_t{crc32_math::power_of_x(bits + 64 - 1)} << 32);
+}
+constexpr long long high_constant(unsigned bits) {
+    return static_cast<long long>(std::uint64_t{crc32_math::power_of_x(bits - 1)} << 32);
 }
 
 [[gnu::target("pclmul,sse2")]] inline __m128i load(const std::uint8_t* p) {
     return _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(p)));
 }
 
-[[gnu::target("pclmul,sse2")]] inline __m128i fold(__m128i a, __m128i constants, __m128i next) {
+template <unsigned kBits>
+[[gnu::target("pclmul,sse2")]] inline __m128i fold(__m128i a, __m128i next) {
+    constexpr long long kLow = low_constant(kBits);
+    constexpr long long kHigh = high_constant(kBits);
+    const __m128i constants = _mm_set_epi64x(kHigh, kLow);
     __m128i low = _mm_clmulepi64_si128(a, constants, 0x00);
     __m128i high = _mm_clmulepi64_si128(a, constants, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-[[gnu::target("pclmul,sse2")]] std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
-    if (size < kMinimum) return crc32_update_table(state, data, size);
-    const auto* p = static_cast<const std::uint8_t*>(data);
-    const __m128i by_512 = _mm_set_epi64x(fold_constant(512), fold_constant(512 + 64));
-    const __m128i by_128 = _mm_set_epi64x(fold_constant(128), fold_constant(128 + 64));
-
-    __m128i a = _mm_xor_si128(load(p), _mm_cvtsi32_si128(static_cast<int>(state)));
-    __m128i b = load(p + 16);
-    __m128i c = load(p + 32);
-    __m128i d = load(p + 48);
-    for (p += 64, size -= 64; size >= 64; p += 64, size -= 64) {
-        a = fold(a, by_512, load(p));
-        b = fold(b, by_512, load(p + 16));
-        c = fold(c, by_512, load(p + 32));
-        d = fold(d, by_512, load(p + 48));
-    }
-    a = fold(a, by_128, b);
-    a = fold(a, by_128, c);
-    a = fold(a, by_128, d);
-    for (; size >= 16; p += 16, size -= 16) a = fold(a, by_128, load(p));
-
+// Folds what is left, 16 bytes at a time, and gives the last 128 bits and the tail to the tables.
+[[gnu::target("pclmul,sse2")]] inline std::uint32_t finish(__m128i a, const std::uint8_t* p,
+                                                           std::size_t size) {
+    for (; size >= 16; p += 16, size -= 16) a = fold<128>(a, load(p));
     alignas(16) std::uint8_t rest[16];
     _mm_store_si128(static_cast<__m128i*>(static_cast<void*>(rest)), a);
     return crc32_update_table(crc32_update_table(0, rest, sizeof rest), p, size);
 }
 
+[[gnu::target("pclmul,sse2")]] std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
+    if (size < kMinimum) return crc32_update_table(state, data, size);
+    const auto* p = static_cast<const std::uint8_t*>(data);
+    __m128i a = _mm_xor_si128(load(p), _mm_cvtsi32_si128(static_cast<int>(state)));
+    __m128i b = load(p + 16);
+    __m128i c = load(p + 32);
+    __m128i d = load(p + 48);
+    for (p += 64, size -= 64; size >= 64; p += 64, size -= 64) {
+        a = fold<512>(a, load(p));
+        b = fold<512>(b, load(p + 16));
+        c = fold<512>(c, load(p + 32));
+        d = fold<512>(d, load(p + 48));
+    }
+    a = fold<128>(fold<128>(fold<128>(a, b), c), d);
+    return finish(a, p, size);
+}
+
+#define VERBENA_WIDE [[gnu::target("vpclmulqdq,pclmul,avx2")]]
+
+VERBENA_WIDE inline __m256i load_wide(const std::uint8_t* p) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(static_cast<const void*>(p)));
+}
+
+template <unsigned kBits>
+VERBENA_WIDE inline __m256i fold_wide(__m256i a, __m256i next) {
+    constexpr long long kLow = low_constant(kBits);
+    constexpr long long kHigh = high_constant(kBits);
+    const __m256i constants = _mm256_set_epi64x(kHigh, kLow, kHigh, kLow);
+    __m256i low = _mm256_clmulepi64_epi128(a, constants, 0x00);
+    __m256i high = _mm256_clmulepi64_epi128(a, constants, 0x11);
+    return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
+}
+
+VERBENA_WIDE std::uint32_t update_wide(std::uint32_t state, const void* data, std::size_t size) {
+    if (size < kWideMinimum) return update(state, data, size);
+    const auto* p = static_cast<const std::uint8_t*>(data);
+    __m256i start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(state)));
+    __m256i a = _mm256_xor_si256(load_wide(p), start);
+    __m256i b = load_wide(p + 32);
+    __m256i c = load_wide(p + 64);
+    __m256i d = load_wide(p + 96);
+    for (p += 128, size -= 128; size >= 128; p += 128, size -= 128) {
+        a = fold_wide<1024>(a, load_wide(p));
+        b = fold_wide<1024>(b, load_wide(p + 32));
+        c = fold_wide<1024>(c, load_wide(p + 64));
+        d = fold_wide<1024>(d, load_wide(p + 96));
+    }
+    a = fold_wide<256>(fold_wide<256>(fold_wide<256>(a, b), c), d);
+    return finish(fold<128>(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)), p, size);
+}
+
+#undef VERBENA_WIDE
+
 }  // namespace
 
 Crc32Update crc32_pclmul_version() { return __builtin_cpu_supports("pclmul") ? update : nullptr; }
+
+Crc32Update crc32_vpclmul_version() {
+    return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2") ? update_wide : nullptr;
+}
 
 }  // namespace verbena::wire
 
 #else
 
-verbena::wire::Crc32Update verbena::wire::crc32_pclmul_version() { return nullptr; }
+namespace verbena::wire {
+
+Crc32Update crc32_pclmul_version() { return nullptr; }
+Crc32Update crc32_vpclmul_version() { return nullptr; }
+
+}  // namespace verbena::wire
 
 #endif

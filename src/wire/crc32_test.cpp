@@ -50,6 +50,11 @@ TEST(Crc32, CarrylessMultiplicationVersion) {
     check_version(crc32_pclmul_version());
 }
 
+TEST(Crc32, WideCarrylessMultiplicationVersion) {
+    if (!crc32_vpclmul_version()) GTEST_SKIP() << "not on this processor";
+    check_version(crc32_vpclmul_version());
+}
+
 TEST(Crc32, Armv8Version) {
     if (!crc32_armv8_version()) GTEST_SKIP() << "not on this processor";
     check_version(crc32_armv8_version());

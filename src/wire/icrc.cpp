@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "wire/crc32_math.h"
+
 namespace verbena::wire {
 namespace {
 
-constexpr std::uint32_t kInitialState = 0xffffffff;
 constexpr std::size_t kOnesLength = 8;  // in place of the local route header (7.8.1)
 constexpr std::size_t kIpv4Length = 20;
 constexpr std::size_t kIpv6Length = 40;
@@ -19,11 +20,16 @@ constexpr std::size_t kSmallest = kBthLength + kIcrcLength;
 // Covered bytes between the IPv4 identification field and the UDP payload: flags to destination address, UDP.
 constexpr std::size_t kBehindIpId = kIpv4Length - 6 + kUdpLength;
 
-// State behind the eight ones.
-std::uint32_t after_ones() {
-    static constexpr std::uint8_t kOnes[kOnesLength] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-    return crc32_update_table(kInitialState, kOnes, kOnesLength);
+// The state that eight bytes of ones leave behind. Four of them cancel the initial state.
+constexpr std::uint32_t after_ones() {
+    std::uint32_t state = 0;
+    for (std::size_t byte = 4; byte < kOnesLength; byte++) {
+        state ^= 0xff;
+        for (int bit = 0; bit < 8; bit++) state = crc32_math::times_x(state);
+    }
+    return state;
 }
+constexpr std::uint32_t kAfterOnes = after_ones();
 
 }  // namespace
 
@@ -58,7 +64,7 @@ std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::
     store_be16(udp + 2, destination_port);
     store_be16(udp + 4, udp_length);
     store_be16(udp + 6, 0xffff);  // checksum
-    return crc32_update_table(after_ones(), bytes, ip_length + kUdpLength);
+    return crc32_update_table(kAfterOnes, bytes, ip_length + kUdpLength);
 }
 
 std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size) {

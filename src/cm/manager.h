@@ -1,7 +1,7 @@
 // The connection manager: ids, port spaces, the CM protocol on QP1, timewait; what the kernel's rdma_ucm,
-// rdma_cm and ib_cm are together. It does no I/O and reads no clock: `Environment` is everything that it asks of
-// the world, and time is an argument. verbenad gives it sockets and netlink; the simulator gives it a network
-// that loses packets.
+// rdma_cm and ib_cm are together. It does no I/O and reads no clock: `Environment` is everything that it asks
+// of the world, and time is an argument. verbenad gives it sockets and netlink; the simulator gives it a
+// network that loses packets.
 //
 // Every call answers 0 or a positive errno, with the reason recorded by base/reason.h. Not thread-safe.
 #pragma once
@@ -27,20 +27,21 @@ class Environment {
     // Queues an event on a file. `sequence` counts the events ever delivered for event.id, from 1.
     virtual void deliver(FileNumber file, const Event& event) = 0;
 
-    // The route that binding to `local` fixes. ENODEV: an address of this host without a device; EADDRNOTAVAIL:
-    // not an address of this host. Never called with "any".
+    // The route that binding to `local` fixes. ENODEV: an address of this host without a device;
+    // EADDRNOTAVAIL: not an address of this host. Never called with "any".
     virtual int find_local(const Endpoint& local, Route& route) = 0;
 
     // Looks the way to `remote` up (source may be "any"); fills the route and the source address.
     // ENETUNREACH, EHOSTUNREACH, ENODEV, EADDRNOTAVAIL.
-    virtual int find_route(const Endpoint& source, const Endpoint& remote, Route& route, Gid& source_address) = 0;
+    virtual int find_route(const Endpoint& source, const Endpoint& remote, Route& route,
+                           Gid& source_address) = 0;
 
-    // Starts neighbour resolution for a route; the answer comes by Manager::neighbor_resolved(token, error), which may
-    // be called from inside. 0 or an errno if it cannot even be asked.
+    // Starts neighbour resolution for a route; the answer comes by Manager::neighbor_resolved(token, error),
+    // which may be called from inside. 0 or an errno if it cannot even be asked.
     virtual int resolve_neighbor(const Route& route, std::uint64_t token) = 0;
 
-    virtual std::uint64_t node_guid(std::uint32_t device) = 0;       // network byte order
-    virtual std::uint8_t max_rd_atomic(std::uint32_t device) = 0;    // the device's limit, both directions
+    virtual std::uint64_t node_guid(std::uint32_t device) = 0;     // network byte order
+    virtual std::uint8_t max_rd_atomic(std::uint32_t device) = 0;  // the device's limit, both directions
     virtual std::uint32_t device_count() = 0;
 
     virtual std::uint32_t random() = 0;
@@ -58,25 +59,30 @@ class Manager {
     ~Manager();
 
     // --- what programs ask for (ucma's commands). `privileged`: may bind ports below 1024.
-    int create_id(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle, IdNumber& id);
+    int create_id(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle,
+                  IdNumber& id);
     int destroy_id(IdNumber id, std::uint64_t& events_delivered, Time now);
     int bind(IdNumber id, const Endpoint& local, bool privileged);
     int listen(IdNumber id, int backlog);
-    int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout, Time now);
+    int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout,
+                        Time now);
     int resolve_route(IdNumber id, Duration timeout, Time now);
     int query(IdNumber id, IdInfo& info);
     int connect(IdNumber id, const ConnectParameters& parameters, Time now);
-    // Passive side: sends REP or SIDR_REP. Active side with parameters == nullptr: RTU. Also sets the id's user handle.
+    // Passive side: sends REP or SIDR_REP. Active side with parameters == nullptr: RTU. Also sets the id's
+    // user handle.
     int accept(IdNumber id, const ConnectParameters* parameters, std::uint64_t user_handle, Time now);
     int reject(IdNumber id, std::span<const std::uint8_t> private_data, std::uint8_t reason, Time now);
     int disconnect(IdNumber id, Time now);
     int init_qp_attributes(IdNumber id, std::uint8_t qp_state, QpTransition& transition);
     int set_option(IdNumber id, int level, int option, std::span<const std::uint8_t> value);
     int notify(IdNumber id, int event);  // IBV_EVENT_COMM_EST
-    // Moves the id to another file. Events that the old file's reader has not taken yet are the caller's to move.
+    // Moves the id to another file. Events that the old file's reader has not taken yet are the caller's to
+    // move.
     int migrate(IdNumber id, FileNumber file, std::uint64_t& events_delivered);
     int write_event(IdNumber id, EventType type, int status, std::uint64_t argument);
-    int join_multicast(IdNumber id, const Endpoint& group, std::uint16_t join_flags, std::uint64_t handle, Time now);
+    int join_multicast(IdNumber id, const Endpoint& group, std::uint16_t join_flags, std::uint64_t handle,
+                       Time now);
     int leave_multicast(IdNumber id, const Endpoint& group, std::uint64_t& events_delivered);
     // The reader took a connect_request from its file: one place of the listener's backlog is free again.
     void request_taken(IdNumber listen_id);
@@ -85,8 +91,8 @@ class Manager {
     void close_file(FileNumber file, Time now);
 
     // --- what the world tells
-    void receive_mad(const wire::Path& sender_view, std::uint32_t source_qp, std::span<const std::uint8_t, 256> mad,
-                     Time now);
+    void receive_mad(const wire::Path& sender_view, std::uint32_t source_qp,
+                     std::span<const std::uint8_t, 256> mad, Time now);
     void neighbor_resolved(std::uint64_t token, int error, Time now);
     // The first data packet of a connection arrived before the RTU.
     void communication_established(std::uint32_t local_qp_number, Time now);

@@ -1,0 +1,205 @@
+#include "cm/manager.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/reason.h"
+#include "cm/state.h"
+
+namespace verbena::cm {
+
+Manager::Manager(Environment& environment) : state_(std::make_unique<State>(environment)) {}
+Manager::~Manager() = default;
+
+int Manager::create_id(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle,
+                       IdNumber& id) {
+    switch (port_space) {
+        case PortSpace::tcp:
+            qp_type = QpType::rc;
+            break;
+        case PortSpace::udp:
+        case PortSpace::ipoib:
+            qp_type = QpType::ud;
+            break;
+        case PortSpace::ib:
+            break;  // the caller's
+        default:
+            return fail(EINVAL, "port space 0x%04x is none", static_cast<unsigned>(port_space));
+    }
+    switch (qp_type) {
+        case QpType::rc:
+        case QpType::uc:
+        case QpType::ud:
+        case QpType::xrc_send:
+        case QpType::xrc_recv:
+            break;
+        default:
+            return fail(EINVAL, "QP type %u is none", static_cast<unsigned>(qp_type));
+    }
+    id = state_->add(file, port_space, qp_type, user_handle).number;
+    return 0;
+}
+
+int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time now) {
+    Id* id = state_->find(number);
+    if (!id) return fail(ENOENT, "there is no id %u", number);
+    events_delivered = id->events_delivered;
+    state_->destroy(*id, now);
+    return 0;
+}
+
+int Manager::bind(IdNumber number, const Endpoint& local, bool privileged) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->bind(*id, local, privileged);
+}
+
+int Manager::listen(IdNumber number, int backlog) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->listen(*id, backlog);
+}
+
+int Manager::resolve_address(IdNumber number, const Endpoint* source, const Endpoint& remote,
+                             Duration timeout, Time now) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->resolve_address(*id, source, remote, timeout, now);
+}
+
+int Manager::resolve_route(IdNumber number, Duration, Time) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->resolve_route(*id);
+}
+
+int Manager::connect(IdNumber number, const ConnectParameters& parameters, Time now) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->connect(*id, parameters, now);
+}
+
+int Manager::accept(IdNumber number, const ConnectParameters* parameters, std::uint64_t user_handle,
+                    Time now) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    std::uint64_t old_handle = id->user_handle;
+    bool was_accepted = id->accepted;
+    id->user_handle = user_handle;
+    id->accepted = true;
+    int error = state_->accept(*id, parameters, now);
+    if (error) {
+        id->user_handle = old_handle;
+        id->accepted = was_accepted;
+    }
+    return error;
+}
+
+int Manager::reject(IdNumber number, std::span<const std::uint8_t> private_data, std::uint8_t reason,
+                    Time now) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->reject(*id, private_data, reason, now);
+}
+
+int Manager::disconnect(IdNumber number, Time now) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->disconnect(*id, now);
+}
+
+int Manager::init_qp_attributes(IdNumber number, std::uint8_t qp_state, QpTransition& transition) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->init_qp_attributes(*id, qp_state, transition);
+}
+
+int Manager::set_option(IdNumber number, int level, int option, std::span<const std::uint8_t> value) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->set_option(*id, level, option, value);
+}
+
+int Manager::notify(IdNumber number, int event) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->notify(*id, event);
+}
+
+int Manager::join_multicast(IdNumber number, const Endpoint& group, std::uint16_t join_flags,
+                            std::uint64_t handle, Time) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->join_multicast(*id, group, join_flags, handle);
+}
+
+int Manager::leave_multicast(IdNumber number, const Endpoint& group, std::uint64_t& events_delivered) {
+    Id* id;
+    if (int error = state_->find(number, id)) return error;
+    return state_->leave_multicast(*id, group, events_delivered);
+}
+
+void Manager::request_taken(IdNumber listen_id) {
+    Id* listener = state_->find(listen_id);
+    if (!listener || listener->unread_children.empty()) return;
+    if (Id* child = state_->find(listener->unread_children.front())) child->listener = 0;
+    listener->unread_children.pop_front();
+    listener->backlog_left++;
+}
+
+void Manager::close_file(FileNumber file, Time now) {
+    std::vector<IdNumber> gone;
+    for (const auto& [number, id] : state_->ids)
+        if (id.file == file) gone.push_back(number);
+    for (IdNumber number : gone)
+        if (Id* id = state_->find(number)) state_->destroy(*id, now);  // a listener takes its children along
+}
+
+void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp,
+                          std::span<const std::uint8_t, 256> mad, Time now) {
+    wire::MadHeader header;
+    wire::decode(wire::mad_header(mad), header);
+    if (!wire::is_cm(header)) return;
+    if (state_->connections.receive(header, wire::cm_message(mad), sender_view, source_qp, now)) return;
+    state_->sidr.receive(header, wire::cm_message(mad), sender_view, source_qp, now);
+}
+
+void Manager::neighbor_resolved(std::uint64_t token, int error, Time) {
+    Id* id = state_->find(static_cast<IdNumber>(token));
+    if (id && id->query_token == token && id->state == IdState::address_query)
+        state_->address_resolved(*id, error);
+}
+
+void Manager::communication_established(std::uint32_t local_qp_number, Time) {
+    if (const Connection* connection = state_->connections.awaiting_rtu(local_qp_number))
+        state_->connections.establish(connection->local_comm_id);
+}
+
+void Manager::device_removed(std::uint32_t device, Time now) {
+    std::vector<IdNumber> hit;
+    for (const auto& [number, id] : state_->ids)
+        if (id.route.device == device) hit.push_back(number);
+    for (IdNumber number : hit)
+        if (Id* id = state_->find(number)) state_->remove_device(*id, now);
+}
+
+Time Manager::next_deadline() const {
+    return std::min(
+        {state_->connections.next_deadline(), state_->sidr.next_deadline(), state_->queries.next()});
+}
+
+void Manager::advance(Time now) {
+    state_->connections.advance(now);
+    state_->sidr.advance(now);
+    Timers::Key key;
+    while (state_->queries.pop(now, key))
+        if (Id* id = state_->find(static_cast<IdNumber>(key))) state_->address_resolved(*id, ETIMEDOUT);
+}
+
+Manager::Counts Manager::counts() const {
+    return {state_->ids.size(), state_->connections.size() + state_->sidr.size(), state_->listeners,
+            state_->connections.orphans()};
+}
+
+}  // namespace verbena::cm

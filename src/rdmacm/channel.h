@@ -11,6 +11,7 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -34,7 +35,7 @@ struct Channel : rdma_event_channel {
 
     std::mutex mutex;  // reading the socket, and everything below
     std::deque<cm::Event> held;
-    bool closed = false;  // destroyed by the program; ids may still refer to it
+    std::atomic<bool> closed{false};  // destroyed by the program; ids may still refer to it
 };
 
 // A channel and its file in the daemon; nullptr with errno and a reason. ENODEV: no device exists.

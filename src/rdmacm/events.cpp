@@ -140,7 +140,7 @@ Fate join_result(EventRecord& record, const cm::Event& event) {
 Fate translate(EventRecord& record, const cm::Event& event) {
     Id& id = *record.owner;
     record.id = &id;
-    record.event = static_cast<rdma_cm_event_type>(event.type);
+    set_type(record, static_cast<unsigned>(event.type));
     record.status = event.status;
     switch (event.type) {
         case cm::EventType::addr_resolved:

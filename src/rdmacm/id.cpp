@@ -156,6 +156,8 @@ int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& ta
         if (ask(host::Command::migrate, request, reply) != 0) return -1;
         // What came before the move goes first; nobody can have read the target's socket since.
         append_events(*target, extract_events(*source, id->number));
+        Process& self = process();
+        std::lock_guard lock(self.mutex);  // next_event looks for the ids of a channel
         id->home = target;
         id->channel = target.get();
     }

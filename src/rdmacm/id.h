@@ -8,6 +8,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
@@ -47,7 +48,7 @@ struct Id : rdma_cm_id {
     std::shared_ptr<Channel> home;
     bool synchronous = false;     // calls wait for their own event; `home` belongs to this id alone
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
-    bool removal_told = false;
+    std::atomic<bool> removal_told{false};
     Device* device = nullptr;
 
     // Limits of outstanding READs and atomics: what the REQ asked for, then what the connection uses.

@@ -8,10 +8,24 @@
 namespace verbena::rdmacm {
 
 // enum rdma_cm_event_type, v60.
-inline constexpr int kEventAddrinfoResolved = 16;
-inline constexpr int kEventAddrinfoError = 17;
-inline constexpr int kEventUser = 18;
-inline constexpr int kEventInternal = 19;
+inline constexpr unsigned kEventAddrinfoResolved = 16;
+inline constexpr unsigned kEventAddrinfoError = 17;
+inline constexpr unsigned kEventUser = 18;
+inline constexpr unsigned kEventInternal = 19;
+
+// A program built with newer headers passes values that the enumeration does not have here: they are read and
+// written as the integers that they are.
+template <class Enumeration>
+unsigned raw(const Enumeration& value) {
+    unsigned out;
+    static_assert(sizeof out == sizeof value);
+    __builtin_memcpy(&out, &value, sizeof out);
+    return out;
+}
+inline void set_type(rdma_cm_event& event, unsigned type) {
+    static_assert(sizeof type == sizeof event.event);
+    __builtin_memcpy(&event.event, &type, sizeof type);
+}
 
 // The union rdma_cm_event::param got `uint64_t arg`, for user events.
 inline void set_argument(rdma_cm_event& event, std::uint64_t argument) {
@@ -20,5 +34,3 @@ inline void set_argument(rdma_cm_event& event, std::uint64_t argument) {
 }
 
 }  // namespace verbena::rdmacm
-
-extern "C" int rdma_write_cm_event(rdma_cm_id* id, enum rdma_cm_event_type event, int status, uint64_t arg);

@@ -41,20 +41,20 @@ const char* rdma_event_str(rdma_cm_event_type event) {
         "RDMA_CM_EVENT_USER",           "RDMA_CM_EVENT_INTERNAL",
     };
     static_assert(std::size(kNames) == kEventInternal + 1);
-    auto index = static_cast<unsigned>(event);
+    unsigned index = raw(event);
     return index < std::size(kNames) ? kNames[index] : "UNKNOWN EVENT";
 }
 
 int rdma_write_cm_event(rdma_cm_id* public_id, rdma_cm_event_type event, int status, uint64_t arg) {
     IdCall id("rdma_write_cm_event", public_id);
     if (!id) return -1;
-    if (event != kEventUser && event != kEventInternal)
-        return fail_minus_one(EINVAL, "event %u is neither RDMA_CM_EVENT_USER nor _INTERNAL",
-                              static_cast<unsigned>(event));
+    unsigned type = raw(event);
+    if (type != kEventUser && type != kEventInternal)
+        return fail_minus_one(EINVAL, "event %u is neither RDMA_CM_EVENT_USER nor _INTERNAL", type);
     host::WriteEventRequest request;
     request.id = id->number;
     request.status = status;
-    request.type = static_cast<cm::EventType>(event);
+    request.type = static_cast<cm::EventType>(type);
     request.argument = arg;
     return ask(host::Command::write_event, request);
 }

@@ -1,0 +1,431 @@
+// Event channels and the life of ids, against the fake daemon: order, readability of the descriptor,
+// destroying and moving ids whose events wait, and the daemon's death.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/reason.h"
+#include "rdmacm/fake_daemon.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+using host::Command;
+
+class ChannelTest : public testing::Test {
+   protected:
+    void SetUp() override {
+        channel = rdma_create_event_channel();
+        ASSERT_TRUE(channel);
+        file = daemon.last_file;
+    }
+    void TearDown() override {
+        if (channel) rdma_destroy_event_channel(channel);
+    }
+
+    rdma_cm_id* create(void* context = nullptr) {
+        rdma_cm_id* id = nullptr;
+        EXPECT_EQ(rdma_create_id(channel, &id, context, RDMA_PS_TCP), 0);
+        numbers[id] = daemon.last_id;
+        handles[id] = daemon.last<host::CreateIdRequest>(Command::create_id).user_handle;
+        return id;
+    }
+    cm::Event event_for(rdma_cm_id* id, int status, cm::EventType type = cm::EventType::addr_error) {
+        cm::Event event;
+        event.type = type;
+        event.status = status;
+        event.id = numbers.at(id);
+        event.user_handle = handles.at(id);
+        return event;
+    }
+    void deliver(rdma_cm_id* id, int status) { daemon.deliver(file, event_for(id, status)); }
+    static bool readable(const rdma_event_channel* which) {
+        pollfd waiting{which->fd, POLLIN, 0};
+        return poll(&waiting, 1, 0) == 1;
+    }
+    // The status of the next event, acknowledged.
+    static int next_status(rdma_event_channel* from) {
+        rdma_cm_event* event = nullptr;
+        if (rdma_get_cm_event(from, &event) != 0) return -1;
+        int status = event->status;
+        EXPECT_EQ(rdma_ack_cm_event(event), 0);
+        return status;
+    }
+
+    FakeDaemon daemon;
+    rdma_event_channel* channel = nullptr;
+    cm::FileNumber file = 0;
+    std::map<rdma_cm_id*, cm::IdNumber> numbers;
+    std::map<rdma_cm_id*, std::uint64_t> handles;
+};
+
+TEST_F(ChannelTest, AnEventCarriesWhatTheDaemonSaid) {
+    int context = 0;
+    rdma_cm_id* id = create(&context);
+    EXPECT_EQ(id->context, &context);
+    EXPECT_EQ(id->channel, channel);
+    cm::Event sent = event_for(id, 28, cm::EventType::rejected);
+    sent.connection.private_data_length = 148;
+    sent.connection.private_data[147] = 0xa5;
+    sent.connection.responder_resources = 3;
+    daemon.deliver(file, sent);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    EXPECT_EQ(event->id, id);
+    EXPECT_EQ(event->listen_id, nullptr);
+    EXPECT_EQ(event->event, RDMA_CM_EVENT_REJECTED);
+    EXPECT_EQ(event->status, 28);
+    EXPECT_EQ(event->param.conn.private_data_len, 148);
+    EXPECT_EQ(static_cast<const unsigned char*>(event->param.conn.private_data)[147], 0xa5);
+    EXPECT_EQ(event->param.conn.responder_resources, 3);
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+TEST_F(ChannelTest, DescriptorIsReadableIfAndOnlyIfAnEventWaits) {
+    rdma_cm_id* id = create();
+    EXPECT_FALSE(readable(channel));
+    deliver(id, -1);
+    deliver(id, -2);
+    EXPECT_TRUE(readable(channel));
+    EXPECT_EQ(next_status(channel), -1);
+    EXPECT_TRUE(readable(channel));
+    EXPECT_EQ(next_status(channel), -2);
+    EXPECT_FALSE(readable(channel));
+    rdma_destroy_id(id);
+}
+
+TEST_F(ChannelTest, NonBlockingDescriptorAnswersEagain) {
+    fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+    rdma_cm_event* event = nullptr;
+    errno = 0;
+    EXPECT_EQ(rdma_get_cm_event(channel, &event), -1);
+    EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(ChannelTest, BlockingCallWaitsForAnEvent) {
+    rdma_cm_id* id = create();
+    std::thread later([&] { deliver(id, -5); });
+    EXPECT_EQ(next_status(channel), -5);
+    later.join();
+    rdma_destroy_id(id);
+}
+
+TEST_F(ChannelTest, SignalInterruptsWithEintr) {
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    sigaction(SIGUSR1, &action, nullptr);
+    std::atomic<bool> done{false};
+    pthread_t self = pthread_self();
+    // A signal that comes before the call blocks is lost, so they keep coming.
+    std::thread sender([&] {
+        while (!done) {
+            pthread_kill(self, SIGUSR1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    });
+    rdma_cm_event* event = nullptr;
+    errno = 0;
+    EXPECT_EQ(rdma_get_cm_event(channel, &event), -1);
+    EXPECT_EQ(errno, EINTR);
+    done = true;
+    sender.join();
+}
+
+TEST_F(ChannelTest, DestroyedIdLeavesNoEventAndTheOrderOfTheOthers) {
+    rdma_cm_id *a = create(), *b = create();
+    deliver(a, -1);
+    deliver(b, -2);
+    deliver(a, -3);
+    deliver(b, -4);
+    EXPECT_EQ(rdma_destroy_id(a), 0);
+    deliver(b, -6);  // arrives behind what was put back
+    EXPECT_EQ(next_status(channel), -2);
+    EXPECT_EQ(next_status(channel), -4);
+    EXPECT_EQ(next_status(channel), -6);
+    EXPECT_FALSE(readable(channel));
+    rdma_destroy_id(b);
+}
+
+TEST_F(ChannelTest, PutBackEventsKeepTheirPlaceWhenNewerOnesOvertakeTheTokens) {
+    rdma_cm_id *a = create(), *b = create();
+    deliver(a, -1);
+    deliver(b, -2);
+    // The daemon sends b another event before it gets to the token.
+    auto requeue = [&](const void* request, void*) {
+        daemon.deliver(file, event_for(b, -3));
+        daemon.deliver(file, static_cast<const host::RequeueRequest*>(request)->event);
+        return 0;
+    };
+    daemon.answers[Command::requeue] = requeue;
+    rdma_destroy_id(a);
+    EXPECT_EQ(next_status(channel), -2);
+    EXPECT_EQ(next_status(channel), -3);
+    EXPECT_FALSE(readable(channel));
+    daemon.answers.clear();
+    rdma_destroy_id(b);
+}
+
+TEST_F(ChannelTest, DestroyingTheOnlyIdMakesTheDescriptorQuiet) {
+    rdma_cm_id* id = create();
+    deliver(id, -1);
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+    EXPECT_FALSE(readable(channel));
+    EXPECT_EQ(daemon.count(Command::requeue), 0u);
+}
+
+TEST_F(ChannelTest, DestroyWithoutUnreadEventsPutsNothingBack) {
+    rdma_cm_id *a = create(), *b = create();
+    deliver(b, -1);
+    deliver(b, -2);
+    a->route.addr.dst_addr.sa_family = AF_INET;  // not a listener
+    rdma_destroy_id(a);
+    EXPECT_EQ(daemon.count(Command::requeue), 0u);
+    EXPECT_EQ(next_status(channel), -1);
+    rdma_destroy_id(b);
+}
+
+TEST_F(ChannelTest, DestroyWaitsForAcknowledgement) {
+    rdma_cm_id* id = create();
+    deliver(id, -1);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    std::atomic<bool> acknowledged{false};
+    std::thread destroyer([&] {
+        EXPECT_EQ(rdma_destroy_id(id), 0);
+        EXPECT_TRUE(acknowledged);
+    });
+    while (daemon.count(Command::destroy_id) == 0) std::this_thread::yield();
+    acknowledged = true;
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    destroyer.join();
+}
+
+TEST_F(ChannelTest, CallsOnADestroyedIdFailAndTouchNothing) {
+    rdma_cm_id* id = create();
+    rdma_destroy_id(id);
+    errno = 0;
+    EXPECT_EQ(rdma_disconnect(id), -1);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_THAT(last_reason(), testing::HasSubstr("none of this process"));
+    EXPECT_EQ(rdma_destroy_id(id), -1);
+    EXPECT_EQ(rdma_destroy_id(nullptr), -1);
+    rdma_destroy_qp(id);
+    rdma_destroy_ep(id);
+}
+
+TEST_F(ChannelTest, MigrateTakesTheUnreadEventsAlongInOrder) {
+    rdma_cm_id *a = create(), *b = create();
+    rdma_event_channel* other = rdma_create_event_channel();
+    cm::FileNumber other_file = daemon.last_file;
+    deliver(a, -1);
+    deliver(b, -2);
+    deliver(a, -3);
+    daemon.answers[Command::migrate] = [&](const void*, void*) {
+        daemon.deliver(other_file, event_for(a, -4));  // the first one for the new channel
+        return 0;
+    };
+    EXPECT_EQ(rdma_migrate_id(a, other), 0);
+    EXPECT_EQ(a->channel, other);
+    EXPECT_EQ(next_status(other), -1);
+    EXPECT_EQ(next_status(other), -3);
+    EXPECT_EQ(next_status(other), -4);
+    EXPECT_FALSE(readable(other));
+    EXPECT_EQ(next_status(channel), -2);
+    EXPECT_FALSE(readable(channel));
+    rdma_destroy_id(a);
+    rdma_destroy_id(b);
+    rdma_destroy_event_channel(other);
+}
+
+TEST_F(ChannelTest, FailedMigrationMovesNothing) {
+    rdma_cm_id* a = create();
+    rdma_event_channel* other = rdma_create_event_channel();
+    deliver(a, -1);
+    daemon.answers[Command::migrate] = [](const void*, void*) { return ENODEV; };
+    errno = 0;
+    EXPECT_EQ(rdma_migrate_id(a, other), -1);
+    EXPECT_EQ(errno, ENODEV);
+    EXPECT_EQ(a->channel, channel);
+    EXPECT_FALSE(readable(other));
+    EXPECT_EQ(next_status(channel), -1);
+    rdma_destroy_id(a);
+    rdma_destroy_event_channel(other);
+}
+
+TEST_F(ChannelTest, ConnectionRequestMakesAnIdAndFreesABacklogPlace) {
+    int context = 0;
+    rdma_cm_id* listener = create(&context);
+    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
+    request.listen_id = numbers[listener];
+    request.id = 77;
+    request.connection.private_data_length = 56;
+    request.connection.qp_number = 0x1234;
+    daemon.deliver(file, request);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    EXPECT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+    EXPECT_EQ(event->listen_id, listener);
+    ASSERT_NE(event->id, nullptr);
+    EXPECT_NE(event->id, listener);
+    EXPECT_EQ(event->id->context, &context);
+    EXPECT_EQ(event->id->channel, channel);
+    EXPECT_EQ(event->id->ps, RDMA_PS_TCP);
+    EXPECT_EQ(event->param.conn.qp_num, 0x1234u);
+    EXPECT_EQ(daemon.last<host::IdRequest>(Command::request_taken).id, numbers[listener]);
+    rdma_cm_id* child = event->id;
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    EXPECT_EQ(rdma_destroy_id(child), 0);
+    EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 77u);
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+}
+
+TEST_F(ChannelTest, RequestOfAVanishedChildIsSwallowed) {
+    rdma_cm_id *listener = create(), *other = create();
+    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
+    request.listen_id = numbers[listener];
+    request.id = 78;
+    daemon.deliver(file, request);
+    deliver(other, -9);
+    daemon.answers[Command::query] = [](const void*, void*) { return ENOENT; };
+    EXPECT_EQ(next_status(channel), -9);
+    daemon.answers.clear();
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    EXPECT_EQ(rdma_destroy_id(other), 0);
+}
+
+TEST_F(ChannelTest, DestroyedListenerTakesItsUnreadRequestsAlong) {
+    rdma_cm_id* listener = create();
+    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
+    request.listen_id = numbers[listener];
+    request.id = 79;
+    daemon.deliver(file, request);
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    EXPECT_FALSE(readable(channel));
+}
+
+TEST_F(ChannelTest, DeadDaemonIsReportedToEachIdOnceAndThenAsEio) {
+    rdma_cm_id *a = create(), *b = create();
+    deliver(a, -1);
+    daemon.die();
+    EXPECT_EQ(next_status(channel), -1);
+    std::vector<rdma_cm_id*> told;
+    for (int i = 0; i < 2; i++) {
+        rdma_cm_event* event = nullptr;
+        ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+        EXPECT_EQ(event->event, RDMA_CM_EVENT_DEVICE_REMOVAL);
+        told.push_back(event->id);
+        rdma_ack_cm_event(event);
+    }
+    EXPECT_THAT(told, testing::UnorderedElementsAre(a, b));
+    rdma_cm_event* event = nullptr;
+    errno = 0;
+    EXPECT_EQ(rdma_get_cm_event(channel, &event), -1);
+    EXPECT_EQ(errno, EIO);
+    EXPECT_EQ(rdma_listen(a, 0), -1);
+    EXPECT_EQ(errno, EIO);
+    EXPECT_EQ(rdma_destroy_id(a), 0);
+    EXPECT_EQ(rdma_destroy_id(b), 0);
+}
+
+TEST_F(ChannelTest, IdsOfAnEarlierDaemonAreNeverShownToItsSuccessor) {
+    rdma_cm_id* id = create();
+    daemon.generation++;
+    unsigned calls = static_cast<unsigned>(daemon.seen.size());
+    errno = 0;
+    EXPECT_EQ(rdma_disconnect(id), -1);
+    EXPECT_EQ(errno, EIO);
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+    EXPECT_EQ(daemon.seen.size(), calls);
+}
+
+TEST_F(ChannelTest, ChannelMayBeDestroyedBeforeItsIds) {
+    rdma_cm_id* id = create();
+    deliver(id, -1);
+    rdma_destroy_event_channel(channel);
+    channel = nullptr;
+    EXPECT_EQ(daemon.count(Command::close_file), 1u);
+    errno = 0;
+    EXPECT_EQ(rdma_listen(id, 0), -1);
+    EXPECT_EQ(errno, EBADF);
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+    EXPECT_EQ(daemon.count(Command::destroy_id), 0u);
+}
+
+TEST_F(ChannelTest, SynchronousIdWaitsForItsEventAndTurnsStatusIntoErrno) {
+    rdma_cm_id* id = nullptr;
+    ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
+    ASSERT_NE(id->channel, nullptr);
+    numbers[id] = daemon.last_id;
+    handles[id] = daemon.last<host::CreateIdRequest>(Command::create_id).user_handle;
+    cm::FileNumber own = daemon.last_file;
+    struct {
+        cm::EventType type;
+        int status, result, error;
+    } rows[] = {
+        {cm::EventType::route_error, 0, 0, 0},
+        {cm::EventType::route_error, -ETIMEDOUT, -1, ETIMEDOUT},
+        {cm::EventType::rejected, 8, -1, ECONNREFUSED},
+        {cm::EventType::unreachable, 1, -1, ECONNREFUSED},
+        {cm::EventType::unreachable, -ETIMEDOUT, -1, ETIMEDOUT},
+    };
+    for (const auto& row : rows) {
+        daemon.deliver(own, event_for(id, row.status, row.type));
+        errno = 0;
+        EXPECT_EQ(rdma_resolve_route(id, 10), row.result);
+        EXPECT_EQ(errno, row.error);
+        ASSERT_NE(id->event, nullptr);
+        EXPECT_EQ(id->event->status, row.status);
+    }
+    EXPECT_EQ(rdma_destroy_id(id), 0);  // acknowledges id->event itself
+    EXPECT_EQ(daemon.count(Command::close_file), 1u);
+}
+
+TEST_F(ChannelTest, ForkedChildHasNoneOfTheParentsIdsAndMayMakeItsOwn) {
+    rdma_cm_id* id = create();
+    pid_t child = fork();
+    if (child == 0) {
+        int wrong = 0;
+        errno = 0;
+        if (rdma_listen(id, 0) != -1 || errno != EINVAL) wrong |= 1;
+        rdma_cm_event* event = nullptr;
+        if (rdma_get_cm_event(channel, &event) != -1 || errno != EINVAL) wrong |= 2;
+        rdma_event_channel* own = rdma_create_event_channel();
+        rdma_cm_id* fresh = nullptr;
+        if (!own || rdma_create_id(own, &fresh, nullptr, RDMA_PS_TCP) != 0) wrong |= 4;
+        if (fresh && rdma_destroy_id(fresh) != 0) wrong |= 8;
+        _exit(wrong);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    rdma_destroy_id(id);
+}
+
+TEST_F(ChannelTest, UserEventsCarryAStatusAndAnArgument) {
+    rdma_cm_id* id = create();
+    cm::Event sent = event_for(id, 5, cm::EventType::user);
+    sent.argument = 0x1122334455667788;
+    daemon.deliver(file, sent);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    std::uint64_t argument;
+    std::memcpy(&argument, &event->param, sizeof argument);
+    EXPECT_EQ(argument, sent.argument);
+    EXPECT_EQ(event->status, 5);
+    rdma_ack_cm_event(event);
+    rdma_destroy_id(id);
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm

@@ -1,0 +1,53 @@
+// For the unit tests of this room: a daemon in the same process. It answers host::call from a script of
+// functions and writes events into the channels' sockets, so that every order of events can be made on
+// purpose.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "host/client.h"
+
+namespace verbena::rdmacm {
+
+class FakeDaemon {
+   public:
+    FakeDaemon();
+    ~FakeDaemon();
+
+    struct Seen {
+        host::Command command;
+        std::vector<std::uint8_t> request;
+    };
+
+    // Answers instead of the default (0, and a reply of zeros or the next free number).
+    std::map<host::Command, std::function<int(const void* request, void* reply)>> answers;
+    std::vector<Seen> seen;
+    unsigned count(host::Command command) const;
+    template <class Request>
+    Request last(host::Command command) const {
+        Request out{};
+        for (const Seen& one : seen)
+            if (one.command == command) std::memcpy(static_cast<void*>(&out), one.request.data(), sizeof out);
+        return out;
+    }
+
+    void deliver(cm::FileNumber file, const cm::Event& event);
+    void die();  // closes every file, as the kernel does when a daemon ends; all calls answer EIO from now on
+
+    int call(host::Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply,
+             int send_fd);
+
+    std::uint32_t generation = 1;
+    cm::FileNumber last_file = 0;
+    cm::IdNumber last_id = 0;
+
+   private:
+    int answer(host::Command command, const void* request, void* reply, int send_fd);
+    std::map<cm::FileNumber, int> files_;
+    std::map<cm::IdNumber, std::uint64_t> delivered_;
+    bool dead_ = false;
+};
+
+}  // namespace verbena::rdmacm

@@ -1,0 +1,130 @@
+// The fake daemon, and the functions of host/client.h that lead to it. (The names of this file make it part
+// of the test program only, where these definitions stand before those of the library.)
+#include "rdmacm/fake_daemon.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace verbena::rdmacm {
+namespace {
+
+FakeDaemon* running = nullptr;
+
+}  // namespace
+
+FakeDaemon::FakeDaemon() { running = this; }
+
+FakeDaemon::~FakeDaemon() {
+    die();
+    running = nullptr;
+}
+
+void FakeDaemon::die() {
+    for (const auto& [number, fd] : files_) close(fd);
+    files_.clear();
+    dead_ = true;
+}
+
+unsigned FakeDaemon::count(host::Command command) const {
+    unsigned n = 0;
+    for (const Seen& one : seen) n += one.command == command;
+    return n;
+}
+
+void FakeDaemon::deliver(cm::FileNumber file, const cm::Event& event) {
+    delivered_[event.type == cm::EventType::connect_request ? event.listen_id : event.id]++;
+    send(files_.at(file), &event, sizeof event, MSG_NOSIGNAL);
+}
+
+int FakeDaemon::call(host::Command command, std::span<const std::uint8_t> request,
+                     std::span<std::uint8_t> reply, int send_fd) {
+    if (dead_) return EIO;
+    seen.push_back({command, {request.begin(), request.end()}});
+    std::memset(reply.data(), 0, reply.size());
+    return answer(command, request.data(), reply.data(), send_fd);
+}
+
+int FakeDaemon::answer(host::Command command, const void* request, void* reply, int send_fd) {
+    if (auto scripted = answers.find(command); scripted != answers.end())
+        return scripted->second(request, reply);
+    switch (command) {
+        case host::Command::create_file: {
+            host::FileReply file{++last_file};
+            files_[file.file] = dup(send_fd);
+            std::memcpy(reply, &file, sizeof file);
+            return 0;
+        }
+        case host::Command::close_file: {
+            auto file = static_cast<const host::FileRequest*>(request)->file;
+            close(files_.at(file));
+            files_.erase(file);
+            return 0;
+        }
+        case host::Command::create_id: {
+            host::IdReply id{++last_id};
+            std::memcpy(reply, &id, sizeof id);
+            return 0;
+        }
+        case host::Command::requeue: {
+            auto* requeued = static_cast<const host::RequeueRequest*>(request);
+            send(files_.at(requeued->file), &requeued->event, sizeof requeued->event, MSG_NOSIGNAL);
+            return 0;
+        }
+        case host::Command::destroy_id:
+        case host::Command::migrate: {
+            host::EventsReply events{delivered_[*static_cast<const cm::IdNumber*>(request)]};
+            std::memcpy(reply, &events, sizeof events);
+            return 0;
+        }
+        case host::Command::query:
+        case host::Command::bind:
+        case host::Command::listen: {
+            cm::IdInfo info;
+            info.route.device = cm::kNoDevice;
+            std::memcpy(reply, static_cast<const void*>(&info), sizeof info);
+            return 0;
+        }
+        default:
+            return 0;
+    }
+}
+
+}  // namespace verbena::rdmacm
+
+namespace verbena::host {
+
+int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
+         int* received_fd) {
+    if (received_fd) *received_fd = -1;
+    return rdmacm::running ? rdmacm::running->call(command, request, reply, send_fd) : EIO;
+}
+
+void tell(Command command, std::span<const std::uint8_t> request) {
+    if (rdmacm::running) rdmacm::running->seen.push_back({command, {request.begin(), request.end()}});
+}
+
+const DeviceTable* devices() {
+    static const std::unique_ptr<DeviceTable> table = [] {
+        auto made = std::make_unique<DeviceTable>();
+        made->count = 1;
+        made->devices[0].present = 1;
+        return made;
+    }();
+    return table.get();
+}
+
+bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
+    if (slot >= table.count) return false;
+    out = table.devices[slot];
+    return out.present;
+}
+
+std::uint32_t generation() { return rdmacm::running ? rdmacm::running->generation : 0; }
+
+int lifeline_fd() { return -1; }
+
+}  // namespace verbena::host

@@ -1,5 +1,5 @@
 // Loads and stores of integers of a fixed byte order at any alignment. The protocol is big-endian throughout;
-// only the ICRC is stored little-endian (IBA annex A17.3.4).
+// only the ICRC is stored little-endian (IBA annex A17).
 //
 // A compiler turns each function into one load or store and a byte swap. None checks a length: the caller
 // has.

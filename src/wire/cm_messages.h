@@ -225,14 +225,13 @@ enum class ApStatus : std::uint8_t {  // 12.8.2.1
     redirect = 4,
     is_current = 5,
     qpn_mismatch = 6,
-    gid_rejected = 7,
-    lid_rejected = 8,
-    sl_rejected = 9,
+    lid_rejected = 7,
+    gid_rejected = 8,
+    flow_label_rejected = 9,
     traffic_class_rejected = 10,
     hop_limit_rejected = 11,
     packet_rate_rejected = 12,
-    flow_label_rejected = 13,
-    invalid_class_version = 14,
+    sl_rejected = 13,
 };
 
 struct Apr {  // 12.8.2

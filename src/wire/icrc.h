@@ -1,4 +1,4 @@
-// The invariant CRC of RoCE v2 (IBA 7.8.1, annex A17.3.3): CRC-32 over eight bytes of ones, the IP and UDP
+// The invariant CRC of RoCE v2 (IBA 7.8.1, annex A17): CRC-32 over eight bytes of ones, the IP and UDP
 // headers and the BTH with the fields that change on the way set to ones, and everything behind them, pad
 // included.
 //

@@ -15,7 +15,7 @@ inline constexpr std::size_t kCmMessageLength = kMadLength - kMadHeaderLength;
 static_assert(kCmMessageLength == 232);
 
 inline constexpr std::uint32_t kQp1 = 1;
-inline constexpr std::uint32_t kQp1QKey = 0x80010000;  // IBA 10.2.5: the well-known Q_Key of QP1
+inline constexpr std::uint32_t kQp1QKey = 0x80010000;  // IBA 10.2: the well-known Q_Key of QP1
 inline constexpr std::uint32_t kMulticastQp = 0xffffff;
 
 inline constexpr std::uint8_t kMadBaseVersion = 1;

@@ -40,7 +40,7 @@ constexpr void add(Table& table, Opcode opcode, const char* name, Operation oper
     entry.last = place == Place::last;
     entry.only = place == Place::only;
     entry.has_deth = extensions & kDeth;
-    // Every request of XRC names its shared receive queue, responses do not (annex A14.3.2).
+    // Every request of XRC names its shared receive queue, responses do not (annex A14).
     entry.has_xrceth = entry.service == Service::xrc && entry.request;
     entry.has_reth = extensions & kReth;
     entry.has_atomic_eth = extensions & kAtomicEth;
@@ -68,7 +68,7 @@ struct Row {
     const char* xrc_name;  // nullptr: XRC does not have it
 };
 
-// IBA 9.2, table 38.
+// IBA 9.2.1; annex A14 for XRC, annex A19 for the last two.
 constexpr Row kRows[] = {
     {Opcode::rc_send_first, Operation::send, Place::first, kPayload, "rc_send_first", "uc_send_first",
      "xrc_send_first"},

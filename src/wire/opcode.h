@@ -1,4 +1,4 @@
-// BTH opcodes of RC, UC, UD and XRC (IBA 9.2, table 38; FLUSH and ATOMIC WRITE: annex A19), and what each one
+// BTH opcodes of RC, UC, UD and XRC (IBA 9.2.1; FLUSH and ATOMIC WRITE: annex A19), and what each one
 // means: its place in a message and the extended headers behind the BTH.
 //
 // The high three bits name the service, the low five the operation. info() is a table look-up that covers all
@@ -52,7 +52,7 @@ enum class Opcode : std::uint8_t {
     ud_send_only = 0x64,
     ud_send_only_immediate = 0x65,
 
-    cnp = 0x81,  // congestion notification (annex A17.9.3): a BTH and 16 reserved bytes
+    cnp = 0x81,  // congestion notification (annex A17): a BTH and 16 reserved bytes
 
     xrc_send_first = 0xa0,
     xrc_send_middle = 0xa1,

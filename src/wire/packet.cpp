@@ -7,7 +7,7 @@
 namespace verbena::wire {
 namespace {
 
-// Bits of the BTH's bytes 1, 4 and 8 (IBA 9.2, figure 44).
+// Bits of the BTH's bytes 1, 4 and 8 (IBA 9.2).
 constexpr std::uint8_t kSolicited = 0x80;
 constexpr std::uint8_t kMigrationRequest = 0x40;
 constexpr unsigned kPadShift = 4;

@@ -1,8 +1,8 @@
 // One RoCE v2 packet, as it lies in the UDP payload: BTH, extended headers, payload, 0..3 pad bytes, ICRC
-// (IBA 9.2, annex A17). parse() checks lengths and gives a view; emit() writes the headers.
+// (IBA 9.2, 9.3, annex A17). parse() checks lengths and gives a view; emit() writes the headers.
 //
 // Rules that need a QP (P_Key, Q_Key, PSN, opcode order, payload against the path MTU) are not checked here,
-// and neither is the ICRC (icrc.h). Reserved bits are ignored on receipt and sent as zero (IBA 9.2.8...).
+// and neither is the ICRC (icrc.h). Reserved bits are ignored on receipt and sent as zero (IBA 9.2).
 #pragma once
 
 #include <cstddef>
@@ -100,7 +100,7 @@ struct Packet {
 enum class ParseError {
     none,
     too_short,           // less than the opcode's headers, pad and ICRC
-    bad_version,         // BTH transport version is not 0 (IBA 9.6.1.1.1...)
+    bad_version,         // BTH transport version is not 0 (IBA 9.2.5)
     unknown_opcode,      // reserved or unsupported opcode
     bad_pad,             // headers, payload and pad are not a multiple of four, or more pad than bytes
     unexpected_payload,  // an opcode that carries none came with some
@@ -121,7 +121,7 @@ constexpr std::uint8_t pad_for(std::size_t payload_length) {
     return static_cast<std::uint8_t>(-payload_length & 3);
 }
 
-// AETH syndromes (IBA 9.7.5.2.1, tables 45 to 47): bit 7 zero, bits 6..5 the kind, bits 4..0 its value.
+// AETH syndromes (IBA 9.3.5, 9.7.5.2): bit 7 zero, bits 6..5 the kind, bits 4..0 its value.
 enum class AethKind : std::uint8_t { ack = 0, rnr_nak = 1, reserved = 2, nak = 3 };
 
 enum class NakCode : std::uint8_t {
@@ -136,12 +136,10 @@ const char* to_string(NakCode code);
 inline constexpr std::uint8_t kInvalidCredits = 0x1f;  // end-to-end flow control not in use
 
 constexpr std::uint8_t ack_syndrome(std::uint8_t credits = kInvalidCredits) { return credits & 0x1f; }
-constexpr std::uint8_t rnr_nak_syndrome(std::uint8_t timer) { return 0x20 | (timer & 0x1f); }
-constexpr std::uint8_t nak_syndrome(NakCode code) {
+constexpr std::uint8_t rnr_nak(std::uint8_t timer) { return 0x20 | (timer & 0x1f); }
+constexpr std::uint8_t nak(NakCode code) {
     return static_cast<std::uint8_t>(0x60 | static_cast<std::uint8_t>(code));
 }
-constexpr std::uint8_t rnr_nak(std::uint8_t timer) { return rnr_nak_syndrome(timer); }
-constexpr std::uint8_t nak(NakCode code) { return nak_syndrome(code); }
 // Bit 7 is reserved and ignored.
 constexpr AethKind classify(std::uint8_t syndrome) { return static_cast<AethKind>(syndrome >> 5 & 3); }
 // Credits, RNR timer or NAK code.

@@ -1,7 +1,7 @@
 // Where a packet goes: the two addresses, the interface, and the UDP source port that names the flow.
 //
 // The hashes are Linux's own, so that both directions of a connection, and two peers of which only one is
-// Verbena, choose the same port (IBA annex A17.9.2 leaves the choice to the implementation; 0xC000..0xFFFF).
+// Verbena, choose the same port (IBA annex A17 leaves the choice to the implementation; 0xC000..0xFFFF).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace verbena::wire {
 
-inline constexpr std::uint16_t kUdpPort = 4791;               // annex A17.4: RoCE v2's destination port
+inline constexpr std::uint16_t kUdpPort = 4791;               // annex A17: RoCE v2's destination port
 inline constexpr std::uint16_t kFirstUdpSourcePort = 0xc000;  // the low 14 bits are the flow's
 inline constexpr std::uint32_t kFlowLabelMask = 0xfffff;
 

@@ -60,12 +60,13 @@ struct Completion {
     std::uint8_t service_level = 0;
     std::uint32_t vendor_error = 0;  // transport/vendor_error.h
     std::uint32_t byte_length = 0;   // receives, reads and atomics
-    std::uint32_t immediate = 0;     // as it came (network byte order), or the invalidated rkey in host byte order
+    std::uint32_t immediate =
+        0;  // as it came (network byte order), or the invalidated rkey in host byte order
     std::uint32_t qp_number = 0;
-    std::uint32_t source_qp = 0;     // UD
+    std::uint32_t source_qp = 0;  // UD
     std::uint16_t pkey_index = 0;
     std::uint16_t source_lid = 0;
-    std::uint64_t timestamp = 0;     // nanoseconds, when the completion was made
+    std::uint64_t timestamp = 0;  // nanoseconds, when the completion was made
 };
 
 }  // namespace verbena::completion

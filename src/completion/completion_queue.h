@@ -1,7 +1,8 @@
 // A completion queue (IBA 10.2.5, 11.2.8): a ring of completions, and the arming of its notification.
 //
-// A notification is given once for each arming: when the next completion arrives, or, armed for solicited ones only,
-// the next one that is solicited or failed (IBA 11.4.2.2). Completions that arrived before the arming do not count.
+// A notification is given once for each arming: when the next completion arrives, or, armed for solicited
+// ones only, the next one that is solicited or failed (IBA 11.4.2.2). Completions that arrived before the
+// arming do not count.
 //
 // Thread safety: all calls. The listener is called with the queue's lock held and must not call back into it.
 #pragma once
@@ -22,15 +23,15 @@ class CompletionListener {
    public:
     virtual ~CompletionListener() = default;
     virtual void completion_event(CompletionQueue& queue) = 0;  // an armed queue got its completion
-    virtual void overrun(CompletionQueue& queue) = 0;           // a completion found no place (IBA 11.2.8.1): CQ error
+    virtual void overrun(CompletionQueue& queue) = 0;  // a completion found no place (IBA 11.2.8.1): CQ error
 };
 
 class CompletionQueue {
    public:
     CompletionQueue(std::uint32_t capacity, CompletionListener* listener);
 
-    // Adds one; `solicited`: the completion of a receive whose message asked for an event. After an overrun nothing
-    // more is taken and the queue is in error.
+    // Adds one; `solicited`: the completion of a receive whose message asked for an event. After an overrun
+    // nothing more is taken and the queue is in error.
     void push(const Completion& completion, bool solicited);
 
     // Takes up to `out.size()` completions in order. Cheap when empty (no lock).
@@ -41,8 +42,8 @@ class CompletionQueue {
     // EINVAL if more completions wait than the new capacity holds.
     int resize(std::uint32_t capacity);
 
-    std::uint32_t capacity() const { return capacity_; }
-    bool in_error() const { return in_error_; }
+    std::uint32_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
+    bool in_error() const { return in_error_.load(std::memory_order_relaxed); }
     std::uint32_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
    private:
@@ -50,11 +51,11 @@ class CompletionQueue {
 
     std::mutex lock_;
     std::vector<Completion> ring_;
-    std::uint32_t capacity_;
+    std::atomic<std::uint32_t> capacity_;
     std::uint32_t head_ = 0;  // the next to take
     std::atomic<std::uint32_t> waiting_{0};
     Armed armed_ = Armed::no;
-    bool in_error_ = false;
+    std::atomic<bool> in_error_{false};
     CompletionListener* listener_;
 };
 

@@ -1,9 +1,9 @@
-// A queue pair as a state machine without I/O or clock: work requests and packets go in, packets and completions
-// come out. The adapter feeds it: post_*() and receive() change its state, transmit() lets it send what it may, and
-// advance() tells it the time when next_deadline() has come.
+// A queue pair as a state machine without I/O or clock: work requests and packets go in, packets and
+// completions come out. The adapter feeds it: post_*() and receive() change its state, transmit() lets it
+// send what it may, and advance() tells it the time when next_deadline() has come.
 //
-// Thread safety: none; the adapter holds the queue pair's lock around each call (post_receive excepted: a receive
-// queue has its own), and a memory::Section around receive(), transmit() and post_send().
+// Thread safety: none; the adapter holds the queue pair's lock around each call (post_receive excepted: a
+// receive queue has its own), and a memory::Section around receive(), transmit() and post_send().
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,8 @@ struct QpSetup {
 // What counters and tools show.
 struct QpCounters {
     std::uint64_t packets_sent, packets_received, bytes_sent, bytes_received;
-    std::uint64_t retransmitted, duplicates, out_of_sequence, rnr_naks_sent, rnr_naks_received, naks_sent, naks_received;
+    std::uint64_t retransmitted, duplicates, out_of_sequence, rnr_naks_sent, rnr_naks_received, naks_sent,
+        naks_received;
     std::uint64_t timeouts, probes, dropped;
 };
 
@@ -68,19 +69,22 @@ class QueuePair {
     virtual int modify(const Attributes& attributes, std::uint32_t mask, Time now) = 0;
     virtual void query(Attributes& attributes) const = 0;
 
-    // Queues one request. ENOMEM: the send queue is full. EINVAL, EOPNOTSUPP: with a reason. Nothing is sent yet.
-    // In the error state the request completes as flushed.
+    // Queues one request. ENOMEM: the send queue is full. EINVAL, EOPNOTSUPP: with a reason. Nothing is sent
+    // yet. In the error state the request completes as flushed.
     virtual int post_send(const SendRequest& request, Time now) = 0;
-    // Must be called after requests were posted to the receive queue while in the error state, so that they flush.
+    // Must be called after requests were posted to the receive queue while in the error state, so that they
+    // flush.
     virtual void receives_posted() = 0;
 
-    // One packet whose ICRC is good and whose destination QP is this one; `sender_view` is as it came from the wire.
+    // One packet whose ICRC is good and whose destination QP is this one; `sender_view` is as it came from
+    // the wire.
     virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
 
-    // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements that can
-    // wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect). Returns false if the
-    // budget of `max_packets` ended it and more is ready.
-    virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets, bool push_acknowledgements) = 0;
+    // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
+    // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).
+    // Returns false if the budget of `max_packets` ended it and more is ready.
+    virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
+                          bool push_acknowledgements) = 0;
 
     virtual Time next_deadline() const = 0;
     virtual void advance(Time now) = 0;

@@ -1,5 +1,5 @@
-// A receive queue: an object of its own that a queue pair refers to, so that shared receive queues (IBA 10.2.9) and
-// XRC need no other transport. Entries are taken in order.
+// A receive queue: an object of its own that a queue pair refers to, so that shared receive queues
+// (IBA 10.2.9) and XRC need no other transport. Entries are taken in order.
 //
 // Thread safety: all calls.
 #pragma once
@@ -22,6 +22,9 @@ class ReceiveQueue {
 
     // Takes the oldest request; its SGEs are copied to `sges` (room for max_sge()). False if there is none.
     bool take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count);
+
+    // The same without the SGEs, for flushing.
+    bool take_id(std::uint64_t& wr_id);
 
     std::uint32_t capacity() const { return capacity_; }
     std::uint32_t max_sge() const { return max_sge_; }

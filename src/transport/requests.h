@@ -43,7 +43,8 @@ struct SendRequest {
     std::uint64_t wr_id = 0;
     Operation operation = Operation::send;
     std::uint32_t flags = 0;
-    std::uint32_t immediate_or_key = 0;  // immediate as it goes on the wire, or the rkey to invalidate (host order)
+    std::uint32_t immediate_or_key =
+        0;  // immediate as it goes on the wire, or the rkey to invalidate (host order)
     std::uint64_t remote_address = 0;
     std::uint32_t rkey = 0;
     std::uint64_t compare_add = 0;

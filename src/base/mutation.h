@@ -1,0 +1,44 @@
+// Deliberate protocol bugs, one of which the simulator switches on to prove that it would find it. A program
+// never contains them: without VERBENA_MUTATIONS every mutated() is a constant false and the branch
+// disappears. A binary that wants them compiles every room's sources with that definition, not some.
+//
+// Thread safety: set_mutation() before the threads that look.
+#pragma once
+
+#include <cstdint>
+
+namespace verbena {
+
+enum class Mutation : std::uint8_t {
+    none,
+    psn_compare_wrong_at_wrap,    // the responder compares PSNs as plain integers
+    duplicate_atomic_reexecuted,  // instead of answered from the saved result (IBA 9.4.5)
+    rnr_timer_ignored,            // the requester repeats at once after an RNR NAK (IBA 9.7.5.2.8)
+    ack_before_placement,         // the last byte of a message arrives after its acknowledgement
+    retry_counter_not_reset,      // progress does not reload retry_cnt (IBA 9.9.2.1.1)
+    lost_cq_event_edge,           // a completion pushed while others wait gives no event
+    duplicate_write_executed,     // a repeated WRITE overwrites memory again
+    duplicate_send_delivered,     // a repeated SEND consumes a second receive
+    gap_accepted,                 // a packet from the future is taken as the expected one
+    implied_nak_ignored,  // an acknowledgement completes a READ whose data did not come (IBA 9.7.5.1.1)
+    read_resumed_one_packet_late,  // a READ is asked again from behind the first missing packet
+    fence_ignored,                 // a fenced request overtakes READs (IBA 10.8.3.3)
+    ghost_ack_accepted,            // an old acknowledgement (before the window) completes the oldest request
+    flush_skips_one,               // one receive is not flushed in the error state
+    unsignaled_completion,         // an unsignaled request completes with a CQ entry
+    rkey_bounds_ignored,           // only the first byte of a WRITE is checked
+    timewait_skipped,              // src/cm: a QP number is reused at once
+};
+
+#ifdef VERBENA_MUTATIONS
+inline Mutation& selected_mutation() {
+    static Mutation selected = Mutation::none;
+    return selected;
+}
+inline void set_mutation(Mutation m) { selected_mutation() = m; }
+inline bool mutated(Mutation m) { return selected_mutation() == m; }
+#else
+constexpr bool mutated(Mutation) { return false; }
+#endif
+
+}  // namespace verbena

@@ -1,0 +1,77 @@
+// The ring is guarded by one lock, held for a few stores; `waiting_` mirrors the count so that an empty poll
+// takes none.
+#include "completion/completion_queue.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/mutation.h"
+#include "base/reason.h"
+
+namespace verbena::completion {
+
+CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener)
+    : ring_(std::max<std::uint32_t>(capacity, 1)),
+      capacity_(std::max<std::uint32_t>(capacity, 1)),
+      listener_(listener) {}
+
+void CompletionQueue::push(const Completion& completion, bool solicited) {
+    std::lock_guard guard(lock_);
+    if (in_error()) return;
+    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+    if (waiting == capacity()) {
+        in_error_.store(true, std::memory_order_relaxed);
+        if (listener_) listener_->overrun(*this);
+        return;
+    }
+    std::uint32_t tail = head_ + waiting;
+    if (tail >= capacity()) tail -= capacity();
+    ring_[tail] = completion;
+    waiting_.store(waiting + 1, std::memory_order_release);
+
+    // IBA 11.4.2.2: armed for solicited completions only, an unsuccessful one counts as solicited.
+    const bool wanted = armed_ == Armed::any ||
+                        (armed_ == Armed::solicited && (solicited || completion.status != Status::success));
+    if (!wanted || (mutated(Mutation::lost_cq_event_edge) && waiting > 0)) return;
+    armed_ = Armed::no;
+    if (listener_) listener_->completion_event(*this);
+}
+
+std::size_t CompletionQueue::poll(std::span<Completion> out) {
+    if (waiting_.load(std::memory_order_acquire) == 0) return 0;
+    std::lock_guard guard(lock_);
+    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+    const std::size_t taken = std::min<std::size_t>(out.size(), waiting);
+    for (std::size_t i = 0; i < taken; i++) {
+        out[i] = ring_[head_];
+        if (++head_ == capacity()) head_ = 0;
+    }
+    waiting_.store(waiting - static_cast<std::uint32_t>(taken), std::memory_order_release);
+    return taken;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+    std::lock_guard guard(lock_);
+    // IBA 11.4.2.2: a request for any completion overrides an earlier one for solicited ones, not the
+    // reverse.
+    if (!solicited_only)
+        armed_ = Armed::any;
+    else if (armed_ == Armed::no)
+        armed_ = Armed::solicited;
+}
+
+int CompletionQueue::resize(std::uint32_t capacity) {
+    std::lock_guard guard(lock_);
+    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+    if (capacity == 0 || capacity < waiting)
+        return fail(EINVAL, "the completion queue holds %u completions; %u places are too few", waiting,
+                    capacity);
+    std::vector<Completion> ring(capacity);
+    for (std::uint32_t i = 0; i < waiting; i++) ring[i] = ring_[(head_ + i) % this->capacity()];
+    ring_ = std::move(ring);
+    head_ = 0;
+    capacity_.store(capacity, std::memory_order_relaxed);
+    return 0;
+}
+
+}  // namespace verbena::completion

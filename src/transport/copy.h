@@ -1,0 +1,34 @@
+// Between packets and scatter/gather lists. All calls inside a memory::Section; no call allocates.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+
+#include "memory/regions.h"
+#include "transport/requests.h"
+
+namespace verbena::transport {
+
+std::uint64_t total_length(std::span<const Sge> sges);
+
+// Checks key, domain, bounds and rights of every element that is not empty.
+memory::LookupError check(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,
+                          memory::Access need);
+
+// Describes bytes [offset, offset + length) of the list by iovecs; `out` has room for sges.size(). `count` is
+// how many were written.
+memory::LookupError gather(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,
+                           std::uint64_t offset, std::uint32_t length, iovec* out, unsigned& count);
+
+// Writes `bytes` at `offset` of the list, which must be long enough. On an error some may have been written.
+memory::LookupError scatter(const memory::RegionTable& regions, memory::PdNumber pd,
+                            std::span<const Sge> sges, std::uint64_t offset,
+                            std::span<const std::uint8_t> bytes);
+
+// Copies so that whoever polls the last byte sees the others when it changes, and so that an aligned word of
+// up to eight bytes never tears: programs wait for RDMA WRITEs that way.
+void place(std::uint8_t* to, const std::uint8_t* from, std::size_t length);
+
+}  // namespace verbena::transport

@@ -1,0 +1,283 @@
+// The requester's other half: acknowledgements and responses become progress, completions, or a retreat.
+//
+// Every response implicitly acknowledges the SENDs and WRITEs before it (IBA 9.7.5.1.2), but never a READ or
+// atomic, whose data must come: a response past one of those is an implied NAK (IBA 9.7.5.1.1). What lies
+// outside una_..max_psn_ is a duplicate or a ghost of an earlier connection and says nothing (IBA 9.7.5.1.3).
+#include <algorithm>
+#include <cstring>
+
+#include "base/reason.h"
+#include "transport/copy.h"
+#include "transport/mutation.h"
+#include "transport/rc_requester.h"
+
+namespace verbena::transport {
+namespace {
+
+using completion::Status;
+
+completion::Opcode completion_opcode(Operation operation) {
+    switch (operation) {
+        case Operation::rdma_write:
+        case Operation::rdma_write_with_immediate:
+            return completion::Opcode::rdma_write;
+        case Operation::rdma_read:
+            return completion::Opcode::rdma_read;
+        case Operation::compare_swap:
+            return completion::Opcode::compare_swap;
+        case Operation::fetch_add:
+            return completion::Opcode::fetch_add;
+        default:
+            return completion::Opcode::send;
+    }
+}
+
+struct NakMeaning {
+    Status status;
+    VendorError error;
+};
+
+// IBA 9.9.2.4.1 and 11.6.2.
+NakMeaning meaning_of(std::uint8_t code) {
+    switch (static_cast<wire::NakCode>(code)) {
+        case wire::NakCode::invalid_request:
+            return {Status::remote_invalid_request, VendorError::nak_invalid_request};
+        case wire::NakCode::remote_access:
+            return {Status::remote_access_error, VendorError::nak_remote_access};
+        case wire::NakCode::remote_operational:
+            return {Status::remote_operation_error, VendorError::nak_remote_operational};
+        case wire::NakCode::invalid_rd:
+            return {Status::remote_invalid_rd_request, VendorError::nak_invalid_rd};
+        default:
+            return {Status::bad_response, VendorError::nak_reserved_code};
+    }
+}
+
+}  // namespace
+
+void RcRequester::receive(const wire::Packet& packet, Time now) {
+    const wire::Bth& bth = packet.headers.bth;
+    if (!in_flight(bth.psn)) {
+        shared_.counters.duplicates++;
+        if (mutated(Mutation::ghost_ack_accepted) && outstanding() && bth.opcode == wire::Opcode::rc_ack)
+            acknowledged(una_, now), finish_progress(now);
+        return;
+    }
+    switch (bth.opcode) {
+        case wire::Opcode::rc_ack: {
+            const std::uint8_t syndrome = packet.headers.aeth.syndrome;
+            const std::uint8_t value = wire::syndrome_value(syndrome);
+            switch (wire::classify(syndrome)) {
+                case wire::AethKind::ack:
+                    acknowledged(bth.psn, now);
+                    break;
+                case wire::AethKind::rnr_nak:
+                    receiver_not_ready(bth.psn, value, now);
+                    break;
+                case wire::AethKind::nak:
+                    refused(bth.psn, value, now);
+                    break;
+                case wire::AethKind::reserved:
+                    shared_.counters.dropped++;
+                    break;
+            }
+            break;
+        }
+        case wire::Opcode::rc_atomic_ack:
+            atomic_response(packet, now);
+            break;
+        default:
+            read_response(packet, now);
+            break;
+    }
+    if (!failed_) finish_progress(now);
+}
+
+bool RcRequester::in_flight(std::uint32_t psn) const {
+    return wire::psn_less_equal(una_, psn) && wire::psn_less(psn, max_psn_);
+}
+
+// A positive acknowledgement of everything up to and including `psn`.
+void RcRequester::acknowledged(std::uint32_t psn, Time now) {
+    if (!acknowledge_before(wire::psn_next(psn), now)) implied_nak();
+}
+
+// NAK (IBA 9.7.5.2.2): what lies before `psn` was executed, the request at `psn` was not.
+void RcRequester::refused(std::uint32_t psn, std::uint8_t code, Time now) {
+    shared_.counters.naks_received++;
+    if (!acknowledge_before(psn, now)) return implied_nak();
+    if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) return sequence_error();
+    const NakMeaning meaning = meaning_of(code);
+    if (!failed_) fail_head(meaning.status, meaning.error, now);
+}
+
+// Obeyed once for each una_: the packets behind the gap that are still on their way cause no second retreat.
+void RcRequester::sequence_error() {
+    if (went_back_ || resume_at_ != kNever) return;
+    went_back_ = true;
+    lost();
+    go_back();
+}
+
+// IBA 9.7.5.2.8: the request at `psn` found no receive; it is repeated after the time that the responder
+// names.
+void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now) {
+    shared_.counters.rnr_naks_received++;
+    if (!acknowledge_before(psn, now)) return implied_nak();
+    if (failed_) return;
+    finish_progress(now);              // reloads the counters, and ends the wait of an earlier RNR NAK
+    if (resume_at_ != kNever) return;  // waiting for this one already
+    if (!retransmission_.take_rnr_retry())
+        return fail_head(Status::rnr_retry_exceeded, VendorError::rnr_retries_exceeded, now);
+    go_back();
+    retransmission_.stop();
+    went_back_ = false;
+    resume_at_ = mutated(Mutation::rnr_timer_ignored) ? now : now + rnr_wait(timer);
+}
+
+void RcRequester::read_response(const wire::Packet& packet, Time now) {
+    const wire::Bth& bth = packet.headers.bth;
+    SendEntry* entry = awaiting(bth.psn, now);
+    if (entry == nullptr) return;
+    const std::uint32_t index = una_offset();
+    const std::uint64_t offset = std::uint64_t{index} * shared_.mtu();
+    const std::uint64_t expected = std::min<std::uint64_t>(shared_.mtu(), entry->length - offset);
+    const bool ends = step(*entry, index) == 1;
+    if (!entry->is_read() || wire::info(bth.opcode).ends_message() != ends)
+        return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
+    if (packet.payload.size() != expected)
+        return fail_head(Status::bad_response, VendorError::response_wrong_length, now);
+    if (auto error =
+            scatter(shared_.regions(), shared_.setup.pd, queue_.sges(*entry), offset, packet.payload);
+        error != memory::LookupError::none)
+        return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
+                         now);
+    shared_.counters.bytes_received += packet.payload.size();
+    advance_una(*entry, 1, now);
+}
+
+void RcRequester::atomic_response(const wire::Packet& packet, Time now) {
+    SendEntry* entry = awaiting(packet.headers.bth.psn, now);
+    if (entry == nullptr) return;
+    if (!entry->is_atomic())
+        return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
+    std::uint8_t value[8];
+    std::memcpy(value, &packet.headers.atomic_ack, sizeof value);
+    if (auto error = scatter(shared_.regions(), shared_.setup.pd, queue_.sges(*entry), 0, value);
+        error != memory::LookupError::none)
+        return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
+                         now);
+    advance_una(*entry, 1, now);
+}
+
+// The READ or atomic that a data response with this PSN belongs to, if it is the response that we wait for.
+SendEntry* RcRequester::awaiting(std::uint32_t psn, Time now) {
+    if (!acknowledge_before(psn, now)) {
+        implied_nak();
+        return nullptr;
+    }
+    if (failed_ || queue_.empty()) return nullptr;
+    SendEntry& head = queue_.at(0);
+    if (head.awaits_data()) return &head;
+    fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
+    return nullptr;
+}
+
+// Everything before `end` was executed, as far as an acknowledgement can say. False if a READ or atomic
+// without its data is in the way.
+bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
+    while (una_ != end && !failed_ && !queue_.empty()) {
+        SendEntry& head = queue_.at(0);
+        if (head.awaits_data() && !mutated(Mutation::implied_nak_ignored)) return false;
+        const std::uint32_t rest = head.packets - una_offset();
+        const auto distance = static_cast<std::uint32_t>(wire::psn_diff(end, una_));
+        advance_una(head, std::min(rest, distance), now);
+    }
+    return true;
+}
+
+// `packets` of the oldest request are done.
+void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) {
+    const std::uint32_t from = una_offset();
+    const std::uint32_t done = cost(head, from, from + packets);
+    const bool chunk_done = head.awaits_data() && step(head, from) == packets;
+    una_ = wire::psn_add(una_, packets);
+    progressed_ = true;
+    flight_ -= std::min(flight_, done);
+    congestion_.acknowledged(done);
+    if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
+    if (from + packets == head.packets) complete_head(now);
+}
+
+void RcRequester::complete_head(Time now) {
+    push(queue_.at(0), Status::success, VendorError::none, now);
+    queue_.pop();
+    if (current_ > 0) {
+        current_--;
+    } else {
+        current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
+    }
+    if (queue_.empty()) return;
+    const SendEntry& head = queue_.at(0);
+    if (head.local_error != VendorError::none)
+        fail_head(Status::local_protection_error, head.local_error, now);
+}
+
+// Data did not come, but a later response did.
+void RcRequester::implied_nak() {
+    shared_.counters.out_of_sequence++;
+    sequence_error();
+}
+
+// If una_ moved: counters, timers, cursor and probe. Once for each packet that came.
+void RcRequester::finish_progress(Time now) {
+    if (!progressed_) return;
+    progressed_ = false;
+    retransmission_.progress(now, outstanding());
+    went_back_ = false;
+    resume_at_ = kNever;
+    if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing
+        next_psn_ = una_;
+        current_ = 0;
+        current_packet_ = outstanding() ? una_offset() : 0;
+        flight_ = outstanding_reads_ = 0;
+    }
+    if (sampling_ && wire::psn_less(sample_psn_, una_)) {
+        sampling_ = false;
+        retransmission_.measured(now - sample_time_);
+    }
+    if (recovering_ && wire::psn_less_equal(recovery_end_, una_)) recovering_ = false;
+    if (probing_ && wire::psn_less_equal(probe_end_, una_)) {
+        probing_ = false;
+        // The probe was the only thing that arrived: what was sent behind it is lost.
+        if (una_ == probe_end_ && outstanding() && next_psn_ != una_) {
+            lost();
+            go_back();
+        }
+    }
+}
+
+void RcRequester::fail_head(Status status, VendorError error, Time now) {
+    failed_ = true;
+    if (queue_.empty()) return;
+    log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", shared_.setup.number,
+        static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
+    push(queue_.at(0), status, error, now);
+    queue_.pop();
+}
+
+// Errors complete with an entry whether signaled or not (IBA 10.8.6).
+void RcRequester::push(const SendEntry& entry, Status status, VendorError error, Time now) {
+    if (status == Status::success && !entry.signaled) return;
+    completion::Completion c;
+    c.wr_id = entry.wr_id;
+    c.status = status;
+    c.opcode = completion_opcode(entry.operation);
+    c.vendor_error = static_cast<std::uint32_t>(error);
+    c.byte_length = status == Status::success && entry.awaits_data() ? entry.length : 0;
+    c.qp_number = shared_.setup.number;
+    c.timestamp = static_cast<std::uint64_t>(now);
+    shared_.setup.send_cq->push(c, false);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,278 @@
+// For tests: two RC queue pairs joined by a scripted wire under a virtual clock. Packets travel as bytes; a
+// filter sees each one and may drop, repeat or delay it.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "transport/queue_pair.h"
+#include "transport/vendor_error.h"
+#include "wire/packet.h"
+
+namespace verbena::transport::testing {
+
+inline constexpr Duration kOneWay = 10 * kMicrosecond;
+
+struct Sent {
+    int from;  // 0 or 1
+    Time at;
+    wire::Headers headers;
+    std::size_t payload;
+    bool dropped = false;
+};
+
+// What becomes of a packet: delivered once for each entry, that much later than usual.
+using Fate = std::vector<Duration>;
+inline const Fate kDeliver{0};
+inline const Fate kDrop{};
+
+class Harness : private QpListener {
+   public:
+    struct Side : wire::PacketSink {
+        Harness* harness = nullptr;
+        int index = 0;
+        memory::Sections sections{};
+        std::vector<memory::RegionRecord> records = std::vector<memory::RegionRecord>(16);
+        memory::RegionTable regions{records, sections};
+        completion::CompletionQueue send_cq{1024, nullptr}, receive_cq{1024, nullptr};
+        std::shared_ptr<ReceiveQueue> receives;
+        std::unique_ptr<QueuePair> qp;
+        std::vector<std::uint8_t> memory;
+        memory::Keys keys{};
+        Attributes attributes;
+        wire::Path path;
+        std::vector<QpEvent> events;
+        bool asleep = false;  // nothing is delivered, no timer runs
+
+        void send(const wire::OutPacket& out) override { harness->carry(*this, out); }
+        void flush() override {}
+        std::uint64_t address(std::size_t offset = 0) const {
+            return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
+        }
+        Sge sge(std::size_t offset, std::uint32_t length) const {
+            return {address(offset), length, keys.lkey};
+        }
+    };
+
+    static Attributes defaults() {
+        Attributes a;
+        a.path_mtu = 1024;
+        a.access = memory::kRemoteRead | memory::kRemoteWrite | memory::kRemoteAtomic;
+        a.max_rd_atomic = a.max_destination_rd_atomic = 4;
+        a.min_rnr_timer = 12;
+        a.timeout = 14;
+        a.retry_count = 7;
+        a.rnr_retry = 7;
+        a.port = 1;
+        return a;
+    }
+
+    Capabilities capabilities{64, 64, 4, 4, 256};
+    Attributes attributes[2] = {defaults(), defaults()};
+    std::uint32_t start_psn[2] = {0x111000, 0x222000};
+    std::size_t memory_size = 1 << 20;
+    memory::Access access =
+        memory::kLocalWrite | memory::kRemoteRead | memory::kRemoteWrite | memory::kRemoteAtomic;
+    bool signal_all = false;
+    bool shared_receive_queue = false;
+
+    Side side[2];
+    Time now = 1 * kSecond;
+    std::vector<Sent> log;
+    std::function<Fate(const Sent&)> filter;
+    bool polls = true;  // both sides poll: held acknowledgements leave after each step
+
+    Harness() = default;
+
+    Harness& start() {
+        for (int i = 0; i < 2; i++) make(i);
+        for (int i = 0; i < 2; i++) connect(i);
+        return *this;
+    }
+
+    void make(int i) {
+        Side& s = side[i];
+        s.harness = this;
+        s.index = i;
+        s.memory.assign(memory_size, 0);
+        if (s.regions.add(1, s.memory.data(), s.memory.size(), s.address(), access, s.keys)) std::abort();
+        s.receives =
+            std::make_shared<ReceiveQueue>(capabilities.max_receive_wr, capabilities.max_receive_sge);
+        QpSetup setup;
+        setup.number = 0x1000u + static_cast<unsigned>(i);
+        setup.pd = 1;
+        setup.capabilities = capabilities;
+        setup.signal_all = signal_all;
+        setup.send_cq = &s.send_cq;
+        setup.receive_cq = &s.receive_cq;
+        setup.receive_queue = s.receives;
+        setup.shared_receive_queue = shared_receive_queue;
+        setup.regions = &s.regions;
+        setup.listener = this;
+        s.qp = QueuePair::create(setup);
+        s.path.source = Gid::from_ipv4(0x0a000001u + static_cast<unsigned>(i));
+        s.path.destination = Gid::from_ipv4(0x0a000001u + static_cast<unsigned>(1 - i));
+    }
+
+    void to_init(int i) {
+        Attributes a = attributes[i];
+        a.state = QpState::init;
+        must(i, a, kAttrState | kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
+    }
+    void to_rtr(int i) {
+        Attributes a = attributes[i];
+        a.path = side[i].path;
+        a.destination_qp = 0x1000u + static_cast<unsigned>(1 - i);
+        a.rq_psn = start_psn[1 - i];
+        a.state = QpState::rtr;
+        must(i, a,
+             kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
+                 kAttrMinRnrTimer);
+    }
+    void to_rts(int i) {
+        Attributes a = attributes[i];
+        a.sq_psn = start_psn[i];
+        a.state = QpState::rts;
+        must(i, a,
+             kAttrState | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic);
+    }
+    void connect(int i) {
+        to_init(i);
+        to_rtr(i);
+        to_rts(i);
+    }
+    int modify(int i, QpState state, std::uint32_t mask = kAttrState) {
+        Attributes a = attributes[i];
+        a.state = state;
+        a.sqd_async_notify = (mask & kAttrSqdAsyncNotify) != 0;
+        return side[i].qp->modify(a, mask, now);
+    }
+
+    int post(int i, SendRequest request, std::initializer_list<Sge> sges = {}) {
+        const std::vector<Sge> list(sges);
+        request.sges = list;
+        memory::Section section(side[i].sections);
+        return side[i].qp->post_send(request, now);
+    }
+    void post_receive(int i, std::uint64_t wr_id, std::vector<Sge> sges) {
+        if (side[i].receives->post({wr_id, sges})) std::abort();
+        side[i].qp->receives_posted();
+    }
+
+    // Sends what may leave now.
+    void transmit(int i, bool push) {
+        if (side[i].asleep) return;
+        memory::Section section(side[i].sections);
+        while (!side[i].qp->transmit(side[i], now, 16, push)) {
+        }
+    }
+
+    // Lets both sides send and the wire deliver until nothing happens for `quiet`, or `limit` is over.
+    void run(Duration limit = 30 * kSecond) {
+        const Time end = now + limit;
+        for (;;) {
+            for (int i = 0; i < 2; i++) transmit(i, polls);
+            Time next = flying_.empty() ? kNever : flying_.front().at;
+            for (const Side& s : side)
+                if (!s.asleep) next = std::min(next, s.qp->next_deadline());
+            if (next > end) {
+                if (next != kNever) now = end;
+                return;
+            }
+            now = std::max(now, next);
+            step();
+        }
+    }
+
+    std::vector<completion::Completion> poll(completion::CompletionQueue& queue) {
+        std::vector<completion::Completion> out(64);
+        out.resize(queue.poll(out));
+        return out;
+    }
+    std::vector<completion::Completion> sends(int i) { return poll(side[i].send_cq); }
+    std::vector<completion::Completion> receives(int i) { return poll(side[i].receive_cq); }
+
+    void fill(int i, std::size_t offset, std::size_t length, unsigned seed) {
+        for (std::size_t n = 0; n < length; n++)
+            side[i].memory[offset + n] = static_cast<std::uint8_t>((n * 2654435761u + seed) >> 13);
+    }
+    bool equal(std::size_t offset0, std::size_t offset1, std::size_t length) const {
+        return std::memcmp(side[0].memory.data() + offset0, side[1].memory.data() + offset1, length) == 0;
+    }
+
+    // The packets that side `from` sent, as "name psn" lines, for comparing whole exchanges.
+    std::vector<Sent> packets(int from) const {
+        std::vector<Sent> out;
+        for (const Sent& s : log)
+            if (s.from == from) out.push_back(s);
+        return out;
+    }
+
+    // A packet made by the test, as if the peer of `to` had sent it.
+    void inject(int to, wire::Headers headers, std::vector<std::uint8_t> payload = {}) {
+        headers.bth.destination_qp = 0x1000u + static_cast<unsigned>(to);
+        wire::Packet packet{headers, payload};
+        memory::Section section(side[to].sections);
+        side[to].qp->receive(packet, side[1 - to].path, now);
+    }
+
+   private:
+    struct Flying {
+        Time at;
+        int to;
+        std::vector<std::uint8_t> bytes;
+    };
+
+    void must(int i, const Attributes& a, std::uint32_t mask) {
+        if (side[i].qp->modify(a, mask, now)) std::abort();
+    }
+
+    void qp_event(QueuePair& qp, QpEvent event) override { side[qp.number() & 1].events.push_back(event); }
+
+    void carry(Side& from, const wire::OutPacket& out) {
+        std::vector<std::uint8_t> bytes(out.header.begin(), out.header.begin() + out.header_length);
+        std::size_t payload = 0;
+        for (const iovec& piece : out.payload) {
+            const auto* p = static_cast<const std::uint8_t*>(piece.iov_base);
+            bytes.insert(bytes.end(), p, p + piece.iov_len);
+            payload += piece.iov_len;
+        }
+        bytes.insert(bytes.end(), out.pad_count + wire::kIcrcLength, 0);
+        wire::Packet packet;
+        if (wire::parse(bytes, packet) != wire::ParseError::none || packet.payload.size() != payload)
+            std::abort();
+        log.push_back({from.index, now, packet.headers, payload});
+        const Fate fate = filter ? filter(log.back()) : kDeliver;
+        log.back().dropped = fate.empty();
+        for (const Duration later : fate) {
+            const Time at = now + kOneWay + later;
+            auto place = flying_.end();
+            while (place != flying_.begin() && std::prev(place)->at > at) --place;
+            flying_.insert(place, {at, 1 - from.index, bytes});
+        }
+    }
+
+    void step() {
+        for (Side& s : side)
+            if (!s.asleep && s.qp->next_deadline() <= now) s.qp->advance(now);
+        while (!flying_.empty() && flying_.front().at <= now) {
+            const Flying flying = std::move(flying_.front());
+            flying_.pop_front();
+            Side& s = side[flying.to];
+            if (s.asleep) continue;
+            wire::Packet packet;
+            if (wire::parse(flying.bytes, packet) != wire::ParseError::none) std::abort();
+            memory::Section section(s.sections);
+            s.qp->receive(packet, side[1 - flying.to].path, now);
+        }
+    }
+
+    std::deque<Flying> flying_;
+};
+
+}  // namespace verbena::transport::testing

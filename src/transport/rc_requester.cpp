@@ -1,0 +1,299 @@
+// Sending: from the cursor on, while windows and limits allow.
+#include "transport/rc_requester.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/copy.h"
+#include "transport/mutation.h"
+
+namespace verbena::transport {
+namespace {
+
+using wire::Opcode;
+
+constexpr std::uint32_t kAckRequestInterval = 16;        // packets
+constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
+
+// IBA 9.2, table 38; a message's place is given by its first and last packet.
+Opcode opcode_of(Operation operation, bool first, bool last) {
+    struct Row {
+        Opcode first, middle, last, only;
+    };
+    auto pick = [&](const Row& row) {
+        if (first) return last ? row.only : row.first;
+        return last ? row.last : row.middle;
+    };
+    switch (operation) {
+        case Operation::send_with_immediate:
+            return pick({Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last_immediate,
+                         Opcode::rc_send_only_immediate});
+        case Operation::send_with_invalidate:
+            return pick({Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last_invalidate,
+                         Opcode::rc_send_only_invalidate});
+        case Operation::rdma_write:
+            return pick({Opcode::rc_write_first, Opcode::rc_write_middle, Opcode::rc_write_last,
+                         Opcode::rc_write_only});
+        case Operation::rdma_write_with_immediate:
+            return pick({Opcode::rc_write_first, Opcode::rc_write_middle, Opcode::rc_write_last_immediate,
+                         Opcode::rc_write_only_immediate});
+        default:
+            return pick(
+                {Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last, Opcode::rc_send_only});
+    }
+}
+
+}  // namespace
+
+RcRequester::RcRequester(RcShared shared, const Capabilities& capabilities)
+    : shared_(shared), queue_(capabilities), iovecs_(std::max<std::uint32_t>(capabilities.max_send_sge, 1)) {}
+
+void RcRequester::start(std::uint32_t psn) {
+    una_ = next_psn_ = max_psn_ = psn;
+    configure();
+}
+
+void RcRequester::configure() {
+    const Attributes& a = shared_.attributes;
+    retransmission_.configure(a.timeout, a.retry_count, a.rnr_retry);
+}
+
+void RcRequester::post(const SendRequest& request, std::uint32_t length) {
+    const bool signaled =
+        shared_.setup.signal_all || (request.flags & kSignaled) || mutated(Mutation::unsignaled_completion);
+    queue_.push(request, length, signaled);
+}
+
+// How many PSNs the packet at `packet` of the request takes: a READ request asks up to its chunk's end.
+std::uint32_t RcRequester::step(const SendEntry& entry, std::uint32_t packet) const {
+    if (!entry.is_read()) return 1;
+    const std::uint32_t chunk_end = std::min(entry.packets, (packet / entry.chunk + 1) * entry.chunk);
+    return chunk_end - packet;
+}
+
+// What packets [from, to) of a request take of the window.
+std::uint32_t RcRequester::cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const {
+    const std::uint64_t mtu = shared_.mtu();
+    const std::uint64_t bytes =
+        std::min<std::uint64_t>(to * mtu, entry.length) - std::min<std::uint64_t>(from * mtu, entry.length);
+    return static_cast<std::uint32_t>(bytes) + (to - from) * Congestion::kPacketOverhead;
+}
+
+bool RcRequester::may_send() const {
+    if (current_ == queue_.size() || resume_at_ != kNever || failed_) return false;
+    const SendEntry& entry = queue_.at(current_);
+    if (entry.local_error != VendorError::none) return false;
+    if (!entry.started) {
+        if (draining_) return false;
+        // Its window cost is known once it has started; that it may start is enough here.
+        if (!congestion_.allows(flight_, std::min(entry.length, shared_.mtu()) + Congestion::kPacketOverhead))
+            return false;
+    } else if (!congestion_.allows(
+                   flight_, cost(entry, current_packet_, current_packet_ + step(entry, current_packet_)))) {
+        return false;
+    }
+    // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
+    if (current_packet_ == 0 && (entry.flags & kFence) && outstanding_reads_ > 0 &&
+        !mutated(Mutation::fence_ignored))
+        return false;
+    // IBA 9.4.4, 11.2.5.1: the initiator depth.
+    return !entry.awaits_data() || outstanding_reads_ < shared_.attributes.max_rd_atomic;
+}
+
+// Assigns PSNs to a request that goes out for the first time. Local keys are checked now (IBA 10.8.3.2), for
+// the whole request, so that a bad one sends nothing.
+bool RcRequester::prepare(SendEntry& entry, Time now) {
+    const memory::Access need = entry.awaits_data() ? memory::kLocalWrite : 0;
+    if (auto error = check(shared_.regions(), shared_.setup.pd, queue_.sges(entry), need);
+        error != memory::LookupError::none) {
+        local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
+        return false;
+    }
+    entry.first_psn = next_psn_;
+    entry.packets = entry.is_atomic() ? 1 : packets_of(entry.length, shared_.mtu());
+    entry.chunk = std::max(std::min(congestion_.window(), kLargestReadChunk) / 2 / shared_.mtu(), 1u);
+    entry.started = true;
+    return true;
+}
+
+// Requests complete in order (IBA 10.8.5): the error waits until all before it are acknowledged.
+void RcRequester::local_error(SendEntry& entry, VendorError error, Time now) {
+    entry.local_error = error;
+    if (&entry == &queue_.at(0)) fail_head(completion::Status::local_protection_error, error, now);
+}
+
+unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget) {
+    unsigned sent = 0;
+    if (probe_due_ && budget > 0) {
+        send_probe(sink, now);
+        sent++;
+    }
+    while (sent < budget && may_send()) {
+        if (!queue_.at(current_).started && !prepare(queue_.at(current_), now)) break;
+        if (!may_send() || !send_one(sink, now)) break;
+        sent++;
+    }
+    if (sent > 0) retransmission_.sent(now);
+    return sent;
+}
+
+bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packet,
+                                       std::uint32_t packet_cost) {
+    // The last packet of each message; every few packets between; and before the window closes.
+    const bool ask = packet + 1 == entry.packets || ++since_ack_request_ >= kAckRequestInterval ||
+                     !congestion_.allows(flight_ + packet_cost, shared_.mtu() + Congestion::kPacketOverhead);
+    if (ask) since_ack_request_ = 0;
+    return ask;
+}
+
+bool RcRequester::send_one(wire::PacketSink& sink, Time now) {
+    SendEntry& entry = queue_.at(current_);
+    const std::uint32_t packet = current_packet_;
+    const std::uint32_t count = step(entry, packet);
+    const std::uint32_t packet_cost = cost(entry, packet, packet + count);
+    const bool ask = asks_acknowledgement(entry, packet, packet_cost);
+    if (!emit(sink, entry, packet, ask, now)) return false;
+
+    flight_ += packet_cost;
+    if (entry.awaits_data()) outstanding_reads_++;
+    next_psn_ = wire::psn_add(next_psn_, count);
+    if (wire::psn_less(max_psn_, next_psn_)) {
+        if (!sampling_ && (ask || entry.awaits_data())) {
+            sampling_ = true;
+            sample_psn_ = max_psn_;
+            sample_time_ = now;
+        }
+        max_psn_ = next_psn_;
+    } else {
+        shared_.counters.retransmitted++;
+    }
+    current_packet_ += count;
+    if (current_packet_ == entry.packets) {
+        current_++;
+        current_packet_ = 0;
+    }
+    return true;
+}
+
+// The oldest unacknowledged packet once more, wherever the cursor is.
+void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
+    probe_due_ = false;
+    if (!outstanding() || next_psn_ == una_) return;  // the cursor is there itself
+    SendEntry& entry = queue_.at(0);
+    const std::uint32_t packet = una_offset();
+    if (!emit(sink, entry, packet, true, now)) return;
+    probing_ = true;
+    probe_end_ = wire::psn_add(una_, step(entry, packet));
+    shared_.counters.probes++;
+    shared_.counters.retransmitted++;
+}
+
+bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now) {
+    const std::uint32_t psn = wire::psn_add(entry.first_psn, packet);
+    if (entry.is_read()) return emit_read(sink, entry, packet, psn), true;
+    if (entry.is_atomic()) return emit_atomic(sink, entry, psn), true;
+
+    const std::uint32_t mtu = shared_.mtu();
+    const std::uint64_t offset = std::uint64_t{packet} * mtu;
+    const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, entry.length - offset));
+    unsigned pieces = 0;
+    if (entry.flags & kInline) {
+        iovecs_[0] = {queue_.inline_data(entry) + offset, length};
+        pieces = length != 0;
+    } else if (auto error = gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length,
+                                   iovecs_.data(), pieces);
+               error != memory::LookupError::none) {
+        local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
+        return false;
+    }
+
+    wire::Headers headers;
+    const bool last = packet + 1 == entry.packets;
+    address(headers.bth, shared_, opcode_of(entry.operation, packet == 0, last), psn);
+    headers.bth.ack_request = ask;
+    // IBA 9.2.3: only with the last packet of a message that consumes a receive.
+    headers.bth.solicited = last && (entry.flags & kSolicited) && entry.operation != Operation::rdma_write;
+    headers.reth = {entry.remote_address, entry.rkey, entry.length};
+    headers.immediate = entry.immediate_or_key;
+    headers.invalidate_rkey = entry.immediate_or_key;
+    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length);
+    return true;
+}
+
+void RcRequester::emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet,
+                            std::uint32_t psn) {
+    std::uint64_t from = std::uint64_t{packet} * shared_.mtu();
+    const std::uint64_t to =
+        std::min<std::uint64_t>(std::uint64_t{packet + step(entry, packet)} * shared_.mtu(), entry.length);
+    if (mutated(Mutation::read_resumed_one_packet_late) && packet % entry.chunk != 0)
+        from = std::min<std::uint64_t>(from + shared_.mtu(), to);
+    wire::Headers headers;
+    address(headers.bth, shared_, Opcode::rc_read_request, psn);
+    headers.bth.ack_request = true;
+    headers.reth = {entry.remote_address + from, entry.rkey, static_cast<std::uint32_t>(to - from)};
+    send_packet(sink, shared_, headers, {}, 0);
+}
+
+void RcRequester::emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn) {
+    wire::Headers headers;
+    const bool swap = entry.operation == Operation::compare_swap;
+    address(headers.bth, shared_, swap ? Opcode::rc_compare_swap : Opcode::rc_fetch_add, psn);
+    headers.bth.ack_request = true;
+    // IBA 9.3.5.3: FETCH & ADD carries the addend where COMPARE & SWAP carries the swap value.
+    headers.atomic_eth = {entry.remote_address, entry.rkey, swap ? entry.swap : entry.compare_add,
+                          swap ? entry.compare_add : 0};
+    send_packet(sink, shared_, headers, {}, 0);
+}
+
+void RcRequester::go_back() {
+    next_psn_ = una_;
+    current_ = 0;
+    current_packet_ = queue_.empty() || !queue_.at(0).started ? 0 : una_offset();
+    flight_ = outstanding_reads_ = since_ack_request_ = 0;
+    sampling_ = probe_due_ = probing_ = false;
+}
+
+void RcRequester::lost() {
+    if (recovering_) return;
+    recovering_ = true;
+    recovery_end_ = max_psn_;
+    congestion_.lost();
+}
+
+Time RcRequester::next_deadline() const {
+    return resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline();
+}
+
+void RcRequester::advance(Time now) {
+    if (resume_at_ != kNever) {
+        if (now >= resume_at_) resume_at_ = kNever;
+        return;
+    }
+    switch (retransmission_.due(now)) {
+        case Retransmission::Due::nothing:
+            break;
+        case Retransmission::Due::probe:
+            probe_due_ = outstanding();
+            break;
+        case Retransmission::Due::timeout:
+            shared_.counters.timeouts++;
+            if (!retransmission_.take_retry())
+                return fail_head(completion::Status::retry_exceeded, VendorError::acknowledge_timeout, now);
+            congestion_.collapsed();
+            went_back_ = false;
+            go_back();
+            break;
+    }
+}
+
+void RcRequester::flush(Time now) {
+    for (; !queue_.empty(); queue_.pop())
+        push(queue_.at(0), completion::Status::work_request_flushed, VendorError::flushed, now);
+    go_back();
+    max_psn_ = una_;
+    retransmission_.stop();
+    resume_at_ = kNever;
+    failed_ = false;
+}
+
+}  // namespace verbena::transport

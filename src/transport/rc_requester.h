@@ -1,0 +1,132 @@
+// The requester of an RC queue pair: turns send requests into packets (rc_requester.cpp) and acknowledgements
+// and responses into completions (rc_completer.cpp).
+//
+// The send queue holds the requests that have not completed, oldest first. Three PSNs describe where we are:
+//
+//     una_ (oldest unacknowledged)  <=  next_psn_ (the cursor: what is sent next)  <=  max_psn_ (end of what
+//     was ever sent)
+//
+// A PSN inside a request is a byte offset (PSN - first_psn) * path MTU, also for a READ, whose PSNs are those
+// of its responses. Retransmission is go-back-N: the cursor returns to una_ and everything from there is sent
+// again.
+//
+// A READ is asked for in chunks of at most half the congestion window, each a READ request of its own on the
+// wire: responses are not acknowledged, so this is what keeps them from overflowing our receive buffer. A
+// chunk's end never moves, so that a repeated request lies inside the original one (IBA 9.4.4).
+//
+// Loss. A NAK sequence error or a gap in READ responses (implied NAK, IBA 9.7.5.1.1) is obeyed once for each
+// una_; repetitions say nothing new. It costs no retry, unlike in the specification, which thinks of a wire
+// that hardly loses: programs ask for retry_cnt 0 and run over UDP. What the NAK does not repair, the probe
+// does (retransmission.h): if the acknowledgement covers just the probed packet, all behind it was lost as
+// well.
+//
+// Thread safety: the queue pair's lock.
+#pragma once
+
+#include <vector>
+
+#include "transport/congestion.h"
+#include "transport/rc_shared.h"
+#include "transport/retransmission.h"
+#include "transport/send_queue.h"
+#include "wire/psn.h"
+
+namespace verbena::transport {
+
+class RcRequester {
+   public:
+    RcRequester(RcShared shared, const Capabilities& capabilities);
+
+    // Ready to send from the next PSN on (RTR to RTS), and its parameters (which SQD may change).
+    void start(std::uint32_t psn);
+    void configure();
+
+    bool full() const { return queue_.full(); }
+    void post(const SendRequest& request, std::uint32_t length);
+
+    // A response packet: ACK, NAK, READ response, atomic response.
+    void receive(const wire::Packet& packet, Time now);
+
+    unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget);
+    bool ready() const { return probe_due_ || may_send(); }
+
+    Time next_deadline() const;
+    void advance(Time now);
+
+    // Send queue drain (IBA 10.3.1.5): no new request starts. `drained` when those that started have
+    // completed.
+    void drain(bool on) { draining_ = on; }
+    bool drained() const { return queue_.empty() || (una_ == max_psn_ && !queue_.at(0).started); }
+
+    // A request completed in error; the queue pair must go to the error state and flush.
+    bool failed() const { return failed_; }
+    void flush(Time now);
+
+    const Congestion& congestion() const { return congestion_; }
+    Duration smoothed_round_trip() const { return retransmission_.smoothed_round_trip(); }
+
+   private:
+    // rc_requester.cpp: sending
+    bool may_send() const;
+    bool prepare(SendEntry& entry, Time now);
+    bool send_one(wire::PacketSink& sink, Time now);
+    void send_probe(wire::PacketSink& sink, Time now);
+    bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now);
+    void emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, std::uint32_t psn);
+    void emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn);
+    std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
+    std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
+    bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packet, std::uint32_t packet_cost);
+    void local_error(SendEntry& entry, VendorError error, Time now);
+    void go_back();
+    void lost();
+
+    // rc_completer.cpp: what comes back
+    void acknowledged(std::uint32_t psn, Time now);
+    void refused(std::uint32_t psn, std::uint8_t code, Time now);
+    void receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now);
+    void sequence_error();
+    void read_response(const wire::Packet& packet, Time now);
+    void atomic_response(const wire::Packet& packet, Time now);
+    bool acknowledge_before(std::uint32_t end, Time now);
+    SendEntry* awaiting(std::uint32_t psn, Time now);
+    void advance_una(SendEntry& head, std::uint32_t packets, Time now);
+    void implied_nak();
+    void finish_progress(Time now);
+    void complete_head(Time now);
+    void fail_head(completion::Status status, VendorError error, Time now);
+    void push(const SendEntry& entry, completion::Status status, VendorError error, Time now);
+
+    bool in_flight(std::uint32_t psn) const;
+    bool outstanding() const { return una_ != max_psn_; }
+    std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }
+
+    RcShared shared_;
+    SendQueue queue_;
+    Retransmission retransmission_;
+    Congestion congestion_;
+    std::vector<iovec> iovecs_;
+
+    std::uint32_t una_ = 0, next_psn_ = 0, max_psn_ = 0;
+    std::uint32_t current_ = 0;            // the cursor's request: index in the queue
+    std::uint32_t current_packet_ = 0;     // ... and packet inside it
+    std::uint32_t flight_ = 0;             // cost of una_..next_psn_ (congestion.h)
+    std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
+    std::uint32_t since_ack_request_ = 0;  // packets
+
+    bool draining_ = false;
+    bool failed_ = false;
+    bool progressed_ = false;  // una_ moved since finish_progress()
+    bool went_back_ = false;   // for this una_ already, because of a NAK
+    bool probe_due_ = false;
+    bool probing_ = false;
+    std::uint32_t probe_end_ = 0;  // the PSN behind the probed packet or chunk
+    bool recovering_ = false;
+    std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
+    bool sampling_ = false;
+    std::uint32_t sample_psn_ = 0;
+    Time sample_time_ = 0;
+    Time resume_at_ = kNever;  // RNR: nothing is sent before; kNever: not waiting
+};
+
+}  // namespace verbena::transport

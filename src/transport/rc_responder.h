@@ -1,0 +1,150 @@
+// The responder of an RC queue pair: checks requests and executes them (rc_responder.cpp, in the order of
+// IBA 9.7.4.1), and answers (rc_responses.cpp).
+//
+// A request packet is one of three (IBA 9.7.4.1.1 .. 9.7.1.2): the expected one, a duplicate, or one from
+// behind a gap. Duplicates of SEND and WRITE are acknowledged again and not executed; a duplicate READ is
+// executed again from memory; a duplicate atomic is answered from the saved result. The last
+// max_dest_rd_atomic READs and atomics are remembered as Resources for that.
+//
+// Answers leave in PSN order: READ responses and atomic results (the active resources, oldest first), then an
+// acknowledgement or NAK. A later answer implies the earlier ones, so that one acknowledgement serves many
+// packets. It may wait (kAcknowledgeDelay) for the caller's next post or idle poll when the packet that asked
+// for it ended a message; never when the requester asked in the middle of one, since then its window is
+// closing.
+//
+// A SEND that finds no receive is not refused at once: programs post the next receive a moment late, and the
+// RNR timer that rdma_cm sets is 655 ms. For kReceiverPatience we wait for one; if it comes the RNR NAK asks
+// for the shortest time, otherwise for min_rnr_timer.
+//
+// Thread safety: the queue pair's lock.
+#pragma once
+
+#include <vector>
+
+#include "transport/rc_shared.h"
+#include "transport/vendor_error.h"
+
+namespace verbena::transport {
+
+inline constexpr Duration kAcknowledgeDelay = 100 * kMicrosecond;
+inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next transmit
+inline constexpr Duration kReceiverPatience = 1 * kMillisecond;
+inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
+
+class RcResponder {
+   public:
+    explicit RcResponder(RcShared shared);
+
+    // INIT to RTR.
+    void start(std::uint32_t psn);
+    void configure();  // max_destination_rd_atomic may have changed; allocates
+
+    // A request packet.
+    void receive(const wire::Packet& packet, Time now);
+
+    unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push);
+    // Something may leave now; an acknowledgement that can wait counts only with `push`.
+    bool ready(Time now, bool push) const;
+
+    Time next_deadline() const;
+
+    // A receive was posted: one that is missed may be there.
+    void look_again() {
+        if (pending_ == Pending::rnr_nak) look_again_at_ = 0;
+    }
+
+    // A check failed: the queue pair must go to the error state. The NAK still leaves after that.
+    bool failed() const { return failed_; }
+    // The error state: the receive in progress is flushed. With `keep_answers`, READ responses that are due
+    // leave before the NAK; otherwise only an acknowledgement that nothing precedes.
+    void close(bool keep_answers, Time now);
+
+   private:
+    struct Resource {
+        std::uint64_t virtual_address;
+        std::uint64_t original;  // an atomic's result
+        std::uint32_t rkey, length;
+        std::uint32_t first_psn, packets;
+        std::uint32_t msn;
+        std::uint32_t next, begin, end;  // packets: to send next; where this answer began and ends
+        bool atomic;
+        bool active;  // next..end are to be sent
+    };
+    enum class Message : std::uint8_t { none, send, write };
+    enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
+
+    // rc_responder.cpp
+    void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    void duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    void from_behind_a_gap();
+    bool in_sequence(const wire::OpcodeInfo& info) const;
+    bool right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const;
+    void send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    void write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    VendorError read(const wire::Packet& packet);
+    VendorError atomic(const wire::Packet& packet);
+    static std::uint64_t execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
+                                        std::uint8_t* address);
+    void duplicate_read(const wire::Packet& packet, Resource& resource);
+    VendorError check_write_start(const wire::Reth& reth) const;
+    VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);
+    bool take_receive(Time now);
+    void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
+                          std::uint32_t length, Time now);
+    void abort_receive(completion::Status status, VendorError error, Time now);
+    void accepted(const wire::Packet& packet, bool ends_message, Time now);
+    void after_expected();
+    void fail(VendorError cause, Time now);
+    Resource* new_resource(const wire::Bth& bth, std::uint32_t packets);
+    Resource* find_resource(std::uint32_t psn);
+
+    // rc_responses.cpp
+    Resource* oldest_active();
+    bool send_response(wire::PacketSink& sink, Resource& resource, Time now);
+    void send_acknowledgement(wire::PacketSink& sink, std::uint8_t syndrome, std::uint32_t psn);
+    bool acknowledgement_due(Time now, bool push) const;
+    void activate(Resource& resource, std::uint32_t begin, std::uint32_t end);
+    void acknowledged_everything();
+    void receive_is_missing(Time now);
+    bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
+    void response_failed(std::uint32_t psn, VendorError error, Time now);
+
+    RcShared shared_;
+    std::uint32_t expected_psn_ = 0;
+    std::uint32_t msn_ = 0;  // 24 bits
+    bool failed_ = false;
+
+    // The message in progress.
+    Message message_ = Message::none;
+    std::uint64_t message_offset_ = 0;
+    wire::Reth reth_;
+    bool receive_taken_ = false;
+    std::uint64_t receive_wr_id_ = 0;
+    std::uint32_t receive_sge_count_ = 0;
+    std::vector<Sge> receive_sges_;
+    std::uint64_t receive_length_ = 0;
+
+    // Replays.
+    std::vector<Resource> resources_;
+    std::uint32_t newest_ = 0;  // index of the next to be overwritten
+    std::uint32_t active_ = 0;  // how many are to be sent
+
+    // Acknowledgement and NAK.
+    Pending pending_ = Pending::none;
+    wire::NakCode error_code_ = wire::NakCode::invalid_request;
+    bool refusing_ =
+        false;  // after a NAK: packets behind the expected one are dropped silently (IBA 9.7.5.2.2)
+    std::uint32_t dropped_until_ = 0;  // PSN behind the last packet dropped because of a gap
+    bool ask_ = false;                 // an acknowledgement is owed
+    bool ask_now_ = false;             // ... and does not wait
+    std::uint32_t unacknowledged_ = 0;
+    Time acknowledge_at_ = kNever;
+    Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
+    Time look_again_at_ = kNever;
+
+    // Only for Mutation::ack_before_placement.
+    std::uint8_t* late_address_ = nullptr;
+    std::uint8_t late_value_ = 0;
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,166 @@
+// Answers: READ responses and atomic results in PSN order, then the acknowledgement or NAK.
+#include <algorithm>
+
+#include "transport/mutation.h"
+#include "transport/rc_responder.h"
+#include "wire/psn.h"
+
+namespace verbena::transport {
+
+// READ data leaves straight from memory, one iovec a packet; the key is checked again for each, since the
+// region may be gone by now.
+void RcResponder::activate(Resource& resource, std::uint32_t begin, std::uint32_t end) {
+    if (!resource.active) active_++;
+    resource.active = true;
+    resource.begin = resource.next = begin;
+    resource.end = end;
+}
+
+RcResponder::Resource* RcResponder::oldest_active() {
+    // From newest_ on: that place holds the oldest.
+    for (std::size_t i = 0, at = newest_; i < resources_.size();
+         i++, at = at + 1 == resources_.size() ? 0 : at + 1)
+        if (resources_[at].active) return &resources_[at];
+    return nullptr;
+}
+
+bool RcResponder::ready(Time now, bool push) const {
+    return active_ > 0 || pending_ == Pending::sequence_nak || pending_ == Pending::error_nak ||
+           (pending_ == Pending::rnr_nak && now >= look_again_at_) || acknowledgement_due(now, push);
+}
+
+bool RcResponder::acknowledgement_due(Time now, bool push) const {
+    return ask_ && (push || ask_now_ || unacknowledged_ >= kAcknowledgeEvery || now >= acknowledge_at_);
+}
+
+unsigned RcResponder::transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push) {
+    unsigned sent = 0;
+    while (active_ > 0) {
+        if (sent == budget) return sent;
+        if (send_response(sink, *oldest_active(), now)) sent++;
+    }
+    if (sent == budget) return sent;
+    switch (pending_) {
+        case Pending::sequence_nak:
+            pending_ = Pending::none;
+            send_acknowledgement(sink, wire::nak(wire::NakCode::psn_sequence_error), expected_psn_);
+            return sent + 1;
+        case Pending::error_nak:
+            pending_ = Pending::none;
+            send_acknowledgement(sink, wire::nak(error_code_), expected_psn_);
+            return sent + 1;
+        case Pending::rnr_nak:
+            if (now < look_again_at_ || !refuse_for_lack_of_receive(sink, now)) break;
+            return sent + 1;
+        case Pending::none:
+            break;
+    }
+    if (!acknowledgement_due(now, push)) return sent;
+    // IBA 9.7.5.1.2: names the newest executed packet.
+    send_acknowledgement(sink, wire::ack_syndrome(), wire::psn_add(expected_psn_, wire::kPsnMask));
+    return sent + 1;
+}
+
+// One packet of a READ response or an atomic's result. False if the memory is not there any more: a NAK then
+// takes the place of the packet.
+bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time now) {
+    const std::uint32_t packet = resource.next;
+    const bool first = packet == resource.begin;
+    const bool last = packet + 1 == resource.end;
+    const std::uint32_t psn = wire::psn_add(resource.first_psn, packet);
+    wire::Headers headers;
+    headers.aeth = {wire::ack_syndrome(), resource.msn};
+    iovec piece{};
+    if (resource.atomic) {
+        address(headers.bth, shared_, wire::Opcode::rc_atomic_ack, psn);
+        headers.atomic_ack = resource.original;
+    } else {
+        using enum wire::Opcode;
+        address(headers.bth, shared_,
+                first ? (last ? rc_read_response_only : rc_read_response_first)
+                      : (last ? rc_read_response_last : rc_read_response_middle),
+                psn);
+        const std::uint64_t offset = std::uint64_t{packet} * shared_.mtu();
+        piece.iov_len = std::min<std::uint64_t>(shared_.mtu(), resource.length - offset);
+        if (piece.iov_len > 0) {
+            const auto found =
+                shared_.regions().remote(resource.rkey, shared_.setup.pd, resource.virtual_address + offset,
+                                         piece.iov_len, memory::kRemoteRead);
+            if (!found)
+                return response_failed(psn, offset_by(VendorError::rkey_unknown, found.error), now), false;
+            piece.iov_base = found.address;
+        }
+    }
+    send_packet(sink, shared_, headers, {&piece, piece.iov_len > 0 ? std::size_t{1} : 0},
+                static_cast<std::uint32_t>(piece.iov_len));
+    resource.next++;
+    if (last) {
+        resource.active = false;
+        active_--;
+    }
+    return true;
+}
+
+// The NAK names the packet that could not be sent; nothing behind it is executed.
+void RcResponder::response_failed(std::uint32_t psn, VendorError error, Time now) {
+    for (Resource& resource : resources_) resource.active = false;
+    active_ = 0;
+    expected_psn_ = psn;
+    fail(error, now);
+}
+
+void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t syndrome, std::uint32_t psn) {
+    wire::Headers headers;
+    address(headers.bth, shared_, wire::Opcode::rc_ack, psn);
+    headers.aeth = {syndrome, msn_};
+    send_packet(sink, shared_, headers, {}, 0);
+    switch (wire::classify(syndrome)) {
+        case wire::AethKind::rnr_nak:
+            shared_.counters.rnr_naks_sent++;
+            break;
+        case wire::AethKind::nak:
+            shared_.counters.naks_sent++;
+            break;
+        default:
+            break;
+    }
+    acknowledged_everything();
+}
+
+void RcResponder::acknowledged_everything() {
+    ask_ = ask_now_ = false;
+    unacknowledged_ = 0;
+    acknowledge_at_ = kNever;
+}
+
+// The first time for this packet: starts the wait. Packets behind it are dropped silently as after any NAK.
+void RcResponder::receive_is_missing(Time now) {
+    if (pending_ == Pending::rnr_nak) return;
+    refusing_ = true;
+    pending_ = Pending::rnr_nak;
+    missing_since_ = now;
+    look_again_at_ = now + kReceiverPatienceStep;
+}
+
+// IBA 9.7.5.2.8. True if the NAK left; false if a receive may still come in time.
+bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
+    constexpr std::uint8_t kShortest = 1;  // 10 us
+    ReceiveQueue* queue = shared_.setup.receive_queue.get();
+    const bool there = queue != nullptr && queue->waiting() > 0;
+    if (!there && now - missing_since_ < kReceiverPatience) {
+        look_again_at_ = now + kReceiverPatienceStep;
+        return false;
+    }
+    pending_ = Pending::none;
+    look_again_at_ = kNever;
+    send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes.min_rnr_timer),
+                         expected_psn_);
+    return true;
+}
+
+Time RcResponder::next_deadline() const {
+    const Time acknowledgement = ask_ ? acknowledge_at_ : kNever;
+    return std::min(acknowledgement, look_again_at_);
+}
+
+}  // namespace verbena::transport

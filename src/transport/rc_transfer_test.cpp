@@ -1,0 +1,261 @@
+// Data gets across: every operation, sizes around the packet boundaries, all path MTUs, with and without
+// loss.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "transport/rc_harness.h"
+
+namespace verbena::transport::testing {
+namespace {
+
+using completion::Status;
+
+SendRequest request(Operation operation, std::uint64_t wr_id = 1, std::uint32_t flags = kSignaled) {
+    SendRequest r;
+    r.operation = operation;
+    r.wr_id = wr_id;
+    r.flags = flags;
+    return r;
+}
+
+SendRequest remote(const Harness& h, Operation operation, std::size_t offset, std::uint64_t wr_id = 1,
+                   std::uint32_t flags = kSignaled) {
+    SendRequest r = request(operation, wr_id, flags);
+    r.remote_address = h.side[1].address(offset);
+    r.rkey = h.side[1].keys.rkey;
+    return r;
+}
+
+struct Case {
+    std::uint32_t mtu;
+    std::uint32_t length;
+};
+
+class Sizes : public ::testing::TestWithParam<Case> {
+   protected:
+    void SetUp() override {
+        h.attributes[0].path_mtu = h.attributes[1].path_mtu = GetParam().mtu;
+        h.start();
+        h.fill(0, 0, 65536, 1);
+        h.fill(1, 0, 65536, 2);
+    }
+    Harness h;
+};
+
+TEST_P(Sizes, Send) {
+    const auto length = GetParam().length;
+    h.post_receive(1, 7, {h.side[1].sge(70000, length / 2), h.side[1].sge(70000 + length / 2, length)});
+    ASSERT_EQ(h.post(0, request(Operation::send), {h.side[0].sge(5, length)}), 0);
+    h.run();
+    const auto sent = h.sends(0), received = h.receives(1);
+    ASSERT_EQ(sent.size(), 1u);
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_EQ(sent[0].status, Status::success);
+    EXPECT_EQ(received[0].status, Status::success);
+    EXPECT_EQ(received[0].wr_id, 7u);
+    EXPECT_EQ(received[0].byte_length, length);
+    EXPECT_TRUE(h.equal(5, 70000, length));
+    EXPECT_EQ(h.side[1].memory[70000 + length], 0);
+}
+
+TEST_P(Sizes, Write) {
+    const auto length = GetParam().length;
+    ASSERT_EQ(h.post(0, remote(h, Operation::rdma_write, 70001),
+                     {h.side[0].sge(0, length / 3), h.side[0].sge(length / 3, length - length / 3)}),
+              0);
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_TRUE(h.equal(0, 70001, length));
+    EXPECT_EQ(h.side[1].memory[70001 + length], 0);
+    EXPECT_EQ(h.receives(1).size(), 0u);
+}
+
+TEST_P(Sizes, Read) {
+    const auto length = GetParam().length;
+    ASSERT_EQ(
+        h.post(0, remote(h, Operation::rdma_read, 3),
+               {h.side[0].sge(70000, length / 3), h.side[0].sge(70000 + length / 3, length - length / 3)}),
+        0);
+    h.run();
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].status, Status::success);
+    EXPECT_EQ(sent[0].byte_length, length);
+    EXPECT_TRUE(h.equal(70000, 3, length));
+    EXPECT_EQ(h.side[0].memory[70000 + length], 0);
+}
+
+std::vector<Case> cases() {
+    std::vector<Case> out;
+    for (std::uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u})
+        for (std::uint32_t length : {0u, 1u, 3u, mtu - 1, mtu, mtu + 1, 3 * mtu, 3 * mtu + 5, 60000u})
+            out.push_back({mtu, length});
+    return out;
+}
+INSTANTIATE_TEST_SUITE_P(All, Sizes, ::testing::ValuesIn(cases()), [](const auto& test) {
+    return "mtu" + std::to_string(test.param.mtu) + "_" + std::to_string(test.param.length);
+});
+
+TEST(Transfer, PsnWraps) {
+    Harness h;
+    h.start_psn[0] = 0xfffffa;
+    h.start_psn[1] = 0xfffffe;
+    h.start();
+    h.fill(0, 0, 20000, 9);
+    for (unsigned n = 0; n < 4; n++)
+        ASSERT_EQ(h.post(0, remote(h, Operation::rdma_write, n * 5000, n), {h.side[0].sge(n * 5000, 5000)}),
+                  0);
+    ASSERT_EQ(h.post(0, remote(h, Operation::rdma_read, 0, 4), {h.side[0].sge(30000, 20000)}), 0);
+    h.run();
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 5u);
+    for (unsigned n = 0; n < 5; n++) EXPECT_EQ(sent[n].wr_id, n);
+    EXPECT_TRUE(h.equal(0, 0, 20000));
+    EXPECT_TRUE(h.equal(30000, 0, 20000));
+}
+
+TEST(Transfer, Immediate) {
+    Harness h;
+    h.start();
+    h.post_receive(1, 7, {});
+    h.post_receive(1, 8, {h.side[1].sge(0, 100)});
+    SendRequest w = remote(h, Operation::rdma_write_with_immediate, 5000);
+    w.immediate_or_key = 0xddccbbaa;
+    ASSERT_EQ(h.post(0, w, {h.side[0].sge(0, 3000)}), 0);
+    SendRequest s = request(Operation::send_with_immediate, 2);
+    s.immediate_or_key = 0x12345678;
+    ASSERT_EQ(h.post(0, s, {h.side[0].sge(0, 10)}), 0);
+    h.run();
+    const auto received = h.receives(1);
+    ASSERT_EQ(received.size(), 2u);
+    EXPECT_EQ(received[0].opcode, completion::Opcode::receive_rdma_with_immediate);
+    EXPECT_EQ(received[0].immediate, 0xddccbbaau);
+    EXPECT_EQ(received[0].byte_length, 3000u);
+    EXPECT_EQ(received[0].flags, completion::kHasImmediate);
+    EXPECT_EQ(received[1].opcode, completion::Opcode::receive);
+    EXPECT_EQ(received[1].immediate, 0x12345678u);
+    EXPECT_EQ(received[1].byte_length, 10u);
+}
+
+TEST(Transfer, Atomics) {
+    Harness h;
+    h.start();
+    std::uint64_t value = 41;
+    std::memcpy(h.side[1].memory.data() + 64, &value, 8);
+    SendRequest add = remote(h, Operation::fetch_add, 64, 1);
+    add.compare_add = 1;
+    SendRequest miss = remote(h, Operation::compare_swap, 64, 2);
+    miss.compare_add = 41;
+    miss.swap = 7;
+    SendRequest hit = remote(h, Operation::compare_swap, 64, 3);
+    hit.compare_add = 42;
+    hit.swap = 8;
+    ASSERT_EQ(h.post(0, add, {h.side[0].sge(0, 8)}), 0);
+    ASSERT_EQ(h.post(0, miss, {h.side[0].sge(8, 8)}), 0);
+    ASSERT_EQ(h.post(0, hit, {h.side[0].sge(16, 8)}), 0);
+    h.run();
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 3u);
+    EXPECT_EQ(sent[0].opcode, completion::Opcode::fetch_add);
+    EXPECT_EQ(sent[2].opcode, completion::Opcode::compare_swap);
+    EXPECT_EQ(sent[2].byte_length, 8u);
+    std::uint64_t results[3];
+    std::memcpy(results, h.side[0].memory.data(), 24);
+    EXPECT_EQ(results[0], 41u);
+    EXPECT_EQ(results[1], 42u);
+    EXPECT_EQ(results[2], 42u);
+    std::memcpy(&value, h.side[1].memory.data() + 64, 8);
+    EXPECT_EQ(value, 8u);
+}
+
+// A random mix of operations over a wire that loses, repeats and reorders: everything arrives once, in order.
+class Lossy : public ::testing::TestWithParam<int> {};
+
+TEST_P(Lossy, EverythingArrivesOnce) {
+    std::mt19937 random(static_cast<unsigned>(GetParam()));
+    Harness h;
+    h.start_psn[0] = random() & 0xffffff;
+    if (GetParam() % 3 == 0) h.start_psn[0] = 0xffff80;
+    h.start_psn[1] = random() & 0xffffff;
+    const std::uint32_t mtus[] = {256, 1024, 4096};
+    h.attributes[0].path_mtu = h.attributes[1].path_mtu = mtus[random() % 3];
+    h.attributes[0].retry_count = 7;
+    h.attributes[0].timeout = 0;
+    h.attributes[0].max_rd_atomic = static_cast<std::uint8_t>(1 + random() % 4);
+    h.signal_all = true;
+    h.start();
+    const unsigned loss = 1 + random() % 20;
+    h.filter = [&](const Sent&) -> Fate {
+        if (random() % 100 < loss) return kDrop;
+        Fate fate{random() % 10 == 0 ? Duration(random() % 50) * kMicrosecond : 0};
+        if (random() % 20 == 0) fate.push_back(Duration(random() % 200) * kMicrosecond);
+        return fate;
+    };
+    h.fill(0, 0, 200000, 3);
+    h.fill(1, 400000, 200000, 4);
+    std::uint64_t expected_counter = 0;
+    std::vector<std::uint64_t> expected_results;
+    unsigned receives = 0;
+    std::size_t at = 0;
+    struct Copy {
+        std::size_t from, to;
+        std::uint32_t length;
+        bool read;
+    };
+    std::vector<Copy> copies;
+    for (unsigned n = 0; n < 40; n++) {
+        const std::uint32_t length = random() % 9000;
+        switch (random() % 4) {
+            case 0:
+                h.post_receive(1, 100 + receives++, {h.side[1].sge(at, length)});
+                ASSERT_EQ(h.post(0, request(Operation::send, n), {h.side[0].sge(at / 2, length)}), 0);
+                copies.push_back({at / 2, at, length, false});
+                break;
+            case 1:
+                ASSERT_EQ(h.post(0, remote(h, Operation::rdma_write, at, n), {h.side[0].sge(at / 2, length)}),
+                          0);
+                copies.push_back({at / 2, at, length, false});
+                break;
+            case 2:
+                ASSERT_EQ(h.post(0, remote(h, Operation::rdma_read, 400000 + at / 4, n),
+                                 {h.side[0].sge(300000 + at, length)}),
+                          0);
+                copies.push_back({300000 + at, 400000 + at / 4, length, true});
+                break;
+            default: {
+                SendRequest add = remote(h, Operation::fetch_add, 900000, n);
+                add.compare_add = n + 1;
+                ASSERT_EQ(h.post(0, add, {h.side[0].sge(800000 + 8 * n, 8)}), 0);
+                expected_results.push_back(n);
+                expected_results.push_back(expected_counter);
+                expected_counter += n + 1;
+                break;
+            }
+        }
+        at += 9000;
+    }
+    h.run(60 * kSecond);
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 40u);
+    for (unsigned n = 0; n < 40; n++) {
+        EXPECT_EQ(sent[n].wr_id, n);
+        EXPECT_EQ(sent[n].status, Status::success);
+    }
+    const auto received = h.receives(1);
+    ASSERT_EQ(received.size(), receives);
+    for (unsigned n = 0; n < receives; n++) EXPECT_EQ(received[n].wr_id, 100 + n);
+    for (const Copy& c : copies) EXPECT_TRUE(h.equal(c.from, c.to, c.length));
+    std::uint64_t counter;
+    std::memcpy(&counter, h.side[1].memory.data() + 900000, 8);
+    EXPECT_EQ(counter, expected_counter);
+    for (std::size_t i = 0; i < expected_results.size(); i += 2) {
+        std::uint64_t result;
+        std::memcpy(&result, h.side[0].memory.data() + 800000 + 8 * expected_results[i], 8);
+        EXPECT_EQ(result, expected_results[i + 1]);
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, Lossy, ::testing::Range(0, 300));
+
+}  // namespace
+}  // namespace verbena::transport::testing

@@ -1,0 +1,63 @@
+// When to repeat: the requester's timers and retry counters, without any knowledge of packets.
+//
+// Two timers run while something is unacknowledged.
+//  - The acknowledge timeout of the attributes (IBA 9.7.6.1.3): 4.096 us * 2^timeout, with a floor of 64 ms,
+//  because a
+//    responder in user space may not be running just now. 0 means for ever. Each expiry costs one of
+//    retry_cnt.
+//  - The probe: after a few round trips of silence the oldest unacknowledged packet goes again and asks for
+//  an
+//    acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement was
+//    lost; the interval doubles each time, until progress.
+// Progress (anything newly acknowledged) reloads both counters (IBA 9.9.2.1.1, 9.7.5.2.8).
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace verbena::transport {
+
+inline constexpr Duration kAcknowledgeTimeoutFloor = 64 * kMillisecond;
+inline constexpr Duration kProbeFloor = 2 * kMillisecond;
+inline constexpr Duration kProbeUnmeasured = 8 * kMillisecond;  // before the first round trip was measured
+inline constexpr Duration kProbeCeiling = 1 * kSecond;
+inline constexpr std::uint8_t kRnrRetryForEver = 7;
+
+// The waiting time that an RNR NAK's 5-bit timer field asks for (IBA 9.7.5.2.8, table 45).
+Duration rnr_wait(std::uint8_t timer);
+
+class Retransmission {
+   public:
+    void configure(std::uint8_t timeout, std::uint8_t retry_count, std::uint8_t rnr_retry);
+    void reset() { *this = Retransmission{}; }
+
+    void sent(Time now);                               // a packet left; something is outstanding
+    void progress(Time now, bool outstanding);         // something new was acknowledged
+    void stop() { probe_at_ = timeout_at_ = kNever; }  // nothing outstanding, or waiting after an RNR NAK
+    void measured(Duration round_trip);                // of a packet that was sent once
+
+    enum class Due : std::uint8_t { nothing, probe, timeout };
+    Due due(Time now);      // each expiry is reported once, and its timer set anew
+    bool take_retry();      // false: retry_cnt is used up
+    bool take_rnr_retry();  // false: rnr_retry is used up; 7 is for ever
+
+    Time next_deadline() const { return probe_at_ < timeout_at_ ? probe_at_ : timeout_at_; }
+    Duration smoothed_round_trip() const { return smoothed_; }
+
+   private:
+    Duration probe_interval() const;
+
+    Duration acknowledge_timeout_ = 0;  // 0: for ever
+    Time timeout_at_ = kNever;
+    Time probe_at_ = kNever;
+    Duration smoothed_ = 0;  // round trip; 0: not measured
+    Duration deviation_ = 0;
+    std::uint8_t backoff_ = 0;  // probes since progress
+    std::uint8_t retry_count_ = 0;
+    std::uint8_t rnr_retry_ = 0;
+    std::uint8_t retries_used_ = 0;
+    std::uint8_t rnr_retries_used_ = 0;
+};
+
+}  // namespace verbena::transport

@@ -7,8 +7,8 @@
 // link->send -> link->flush.
 //
 // Thread safety: all calls unless said otherwise. Each queue pair has a lock; nothing is shared between two
-// of them but the link's transmit side (one lock per sending thread's burst) and the completion queues they
-// name.
+// of them but the completion queues they name. Listeners (QpListener, CompletionListener) are called with the
+// queue pair's lock held and must not call the adapter. Lock order: progress, then a queue pair's.
 #pragma once
 
 #include <atomic>
@@ -26,8 +26,9 @@ namespace verbena::adapter {
 
 // The process's exported tables (a memfd in a program, the heap in the simulator); the local link and the
 // tools read them. Sizes are fixed at creation; memory is only touched as far as it is used.
-struct SegmentHeader;
 class Segment;
+
+inline constexpr Duration kNumberQuarantine = 5 * kSecond;
 
 class Adapter {
    public:
@@ -44,14 +45,19 @@ class Adapter {
 
     memory::RegionTable& regions();
 
-    // The number is chosen by the adapter and not used again before `timewait` has passed after destruction.
-    // nullptr with errno and a reason: ENOMEM, EOPNOTSUPP.
-    transport::QueuePair* create_qp(transport::QpSetup setup);
+    // More queue pair numbers, when ENOMEM says that they ran out.
+    void add_numbers(std::uint32_t first, std::uint32_t count);
+
+    // The number is chosen at random by the adapter, and not used again for kNumberQuarantine after the
+    // destruction if packets may still be on their way to it. nullptr with errno and a reason: ENOMEM,
+    // EOPNOTSUPP.
+    transport::QueuePair* create_qp(transport::QpSetup setup, Time now = 0);
     // No completion or event of it appears after the return.
     void destroy_qp(transport::QueuePair* qp, Time now);
 
     // The transport's calls under the queue pair's lock; what became ready to leave is sent before the
-    // return.
+    // return. Before a change to the error state everything that has arrived is processed, so that what is
+    // acknowledged already does not complete as flushed.
     int modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
@@ -62,18 +68,23 @@ class Adapter {
                      std::size_t& index, Time now);
 
     // Receives what waits, lets every touched queue pair answer. `idle`: the caller found nothing to do
-    // before, so acknowledgements that were held back leave now. Returns the number of datagrams. One thread
-    // at a time gets in; others return 0 at once.
+    // before, so acknowledgements that were held back leave now. Timers that are due run. Returns the number
+    // of datagrams and timers. One thread at a time gets in; others return 0 at once.
     unsigned progress(Time now, bool idle);
 
-    // Timers. progress() looks at them itself when they are due.
+    // The same, but waits for its turn: what had arrived before the call has been processed on return.
+    void settle(Time now);
+
+    // The earliest timer, perhaps earlier than need be. progress() looks at them itself when they are due.
     Time next_deadline() const;
 
     // Every acknowledgement owed by `qp` leaves (before a disconnect request overtakes it).
     void push_acknowledgements(transport::QueuePair& qp, Time now);
 
+    Segment& segment();
+
    private:
-    struct State;
+    class State;
     std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,24 @@
+// The only reader of clocks: everything below takes the time as an argument.
+#pragma once
+
+#include <time.h>
+
+#include "base/time.h"
+
+namespace verbena::adapter {
+
+// CLOCK_MONOTONIC, the same in all processes of the host.
+inline Time now() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return Time{t.tv_sec} * kSecond + t.tv_nsec;
+}
+
+// Nanoseconds since 1970, for what people read (captures).
+inline Time wall_clock() {
+    timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return Time{t.tv_sec} * kSecond + t.tv_nsec;
+}
+
+}  // namespace verbena::adapter

@@ -1,0 +1,156 @@
+// The walk of packets: a burst from the link, each packet checked and given to its queue pair, each touched
+// queue pair answering once at the burst's end; then the timers.
+
+#include "adapter/state.h"
+#include "link/hooks.h"
+#include "wire/byte_order.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
+
+namespace verbena::adapter {
+namespace {
+
+void count(std::atomic<std::uint64_t>& counter) {
+    // Only the thread in run() writes.
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+unsigned Adapter::State::run(Time now, bool idle) {
+    now_ = now;
+    unsigned done = link.receive(*this, kReceiveBudget);
+    finish_touched();
+    done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
+    if (done == 0 && idle) push_owed(now);
+    return done;
+}
+
+void Adapter::State::datagram(const link::Datagram& datagram) {
+    AdapterCounters& counters = segment.counters();
+    count(counters.received);
+    if (datagram.forwarded) count(counters.strays_received);
+    if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength) return count(counters.runts);
+
+    // Whose is it? A kernel or an adapter may have merged packets for several processes into one delivery.
+    const std::uint32_t number = wire::load_be24(datagram.bytes.data() + 5);
+    Slot* slot = table.find(number);
+    if (!slot) {
+        if (table.is_ours(number) || datagram.forwarded) return count(counters.no_queue_pair);
+        count(counters.strays);
+        return link.stray(datagram, number);
+    }
+
+    std::uint32_t ip_id = 0;
+    if (wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes, &ip_id) !=
+        wire::IcrcCheck::good)
+        return count(counters.bad_icrc);
+    wire::Packet packet;
+    if (wire::parse(datagram.bytes, packet) != wire::ParseError::none) return count(counters.malformed);
+
+    if (link::PacketObserver* observer = link::packet_observer()) {
+        const iovec piece{const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()};
+        observer->packet({false,
+                          datagram.path,
+                          datagram.destination_port,
+                          static_cast<std::uint16_t>(ip_id),
+                          {&piece, 1}});
+    }
+
+    hold(slot, number);
+    if (!*held_) return count(counters.no_queue_pair);
+    held_->qp().receive(packet, *datagram.path, now_);
+    if (!slot->touched) {
+        slot->touched = true;
+        touched_.push_back(slot);
+    }
+}
+
+// The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
+void Adapter::State::hold(Slot* slot, std::uint32_t number) {
+    if (held_ && *held_ && &held_->slot() == slot && slot->number == number) return;
+    held_.reset();
+    held_.emplace(slot, number, segment.sections());
+}
+
+void Adapter::State::finish_touched() {
+    for (Slot* slot : touched_) {
+        slot->touched = false;
+        // The number is read under the lock: the queue pair may be gone, the slot even have another one.
+        const bool holding = held_ && *held_ && &held_->slot() == slot;
+        if (!holding) {
+            held_.reset();
+            std::unique_lock lock(slot->lock);
+            if (!slot->qp) continue;
+            memory::Section section(segment.sections());
+            transmit(*slot, now_, false);
+        } else {
+            transmit(*slot, now_, false);
+        }
+        if (!slot->owing) {
+            slot->owing = true;
+            owing_.push_back(slot);
+        }
+    }
+    touched_.clear();
+    held_.reset();
+}
+
+// Nothing happens and somebody waits: acknowledgements that were held back for a better moment leave.
+void Adapter::State::push_owed(Time now) {
+    for (Slot* slot : owing_) {
+        slot->owing = false;
+        std::unique_lock lock(slot->lock);
+        if (!slot->qp) continue;
+        memory::Section section(segment.sections());
+        transmit(*slot, now, true);
+    }
+    owing_.clear();
+}
+
+void Adapter::State::fire(Slot& slot, Time now) {
+    std::unique_lock lock(slot.lock);
+    if (!slot.qp) return;
+    memory::Section section(segment.sections());
+    slot.qp->advance(now);
+    transmit(slot, now, true);
+}
+
+void Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
+    transport::QueuePair& qp = *slot.qp;
+    wire::PacketSink& sink = link.borrow_sink();
+    bool all = false;
+    for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
+        all = qp.transmit(sink, now, kTransmitBudget, push_acknowledgements);
+        sink.flush();
+    }
+    link.return_sink(sink);
+
+    timers.set(slot, all ? qp.next_deadline() : now);
+    if (qp.state() != slot.state.load(std::memory_order_relaxed)) {
+        slot.state.store(qp.state());
+        describe(slot);
+        // Requests that were posted while the state was not yet visible (post_receive looks at it without the
+        // lock).
+        if (qp.state() == transport::QpState::error) qp.receives_posted();
+    }
+    slot.record->counters = qp.counters();
+    watch_bursts(slot);
+}
+
+// Some adapters number the packets of a segmentation burst otherwise than the ICRC assumes, and the peer
+// drops all but one of each. Retransmissions leave singly and arrive. So: packets come back, and yet most of
+// what we send is sent again. A loss that high needs no bursts anyway.
+void Adapter::State::watch_bursts(Slot& slot) {
+    const transport::QpCounters& counters = slot.qp->counters();
+    const std::uint64_t sent = counters.packets_sent - slot.mark_sent;
+    if (sent < kBurstTrial) return;
+    const std::uint64_t again = counters.retransmitted - slot.mark_retransmitted;
+    if (again * 2 > sent && counters.packets_received != slot.mark_received)
+        link.avoid_bursts(slot.record->peer);
+    slot.mark_sent = counters.packets_sent;
+    slot.mark_received = counters.packets_received;
+    slot.mark_retransmitted = counters.retransmitted;
+}
+
+}  // namespace verbena::adapter

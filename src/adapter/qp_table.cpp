@@ -1,0 +1,49 @@
+#include "adapter/qp_table.h"
+
+namespace verbena::adapter {
+
+QpTable::~QpTable() {
+    for (std::atomic<Block*>& block : blocks_) delete block.load(std::memory_order_relaxed);
+}
+
+void QpTable::set(std::uint32_t number, Slot* slot) {
+    Block* block = blocks_[number / link::kBlockSize].load(std::memory_order_relaxed);
+    block->slots[number % link::kBlockSize].store(slot, std::memory_order_release);
+}
+
+void QpTable::add_range(std::uint32_t first, std::uint32_t count) {
+    for (std::uint32_t number = first; number - first < count; number++) {
+        std::atomic<Block*>& block = blocks_[number / link::kBlockSize % link::kMaxBlocks];
+        if (!block.load(std::memory_order_relaxed)) block.store(new Block, std::memory_order_release);
+        free_numbers_.push_back(number);
+    }
+}
+
+Slot& QpTable::take_slot() {
+    if (free_slots_.empty()) return slots_.emplace_back();
+    Slot* slot = free_slots_.back();
+    free_slots_.pop_back();
+    return *slot;
+}
+
+std::uint32_t QpTable::take_number(std::uint64_t random, Time now) {
+    while (!quarantine_.empty() && quarantine_.front().free_at <= now) {
+        free_numbers_.push_back(quarantine_.front().number);
+        quarantine_.pop_front();
+    }
+    if (free_numbers_.empty()) return 0;
+    std::uint32_t& chosen = free_numbers_[random % free_numbers_.size()];
+    const std::uint32_t number = chosen;
+    chosen = free_numbers_.back();
+    free_numbers_.pop_back();
+    return number;
+}
+
+void QpTable::give_back_number(std::uint32_t number, Time free_at) {
+    if (free_at == 0)
+        free_numbers_.push_back(number);
+    else
+        quarantine_.push_back({number, free_at});
+}
+
+}  // namespace verbena::adapter

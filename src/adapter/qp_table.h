@@ -1,0 +1,84 @@
+// From a queue pair number to its slot, in two loads and without a lock; and the numbers that may be given
+// out.
+//
+// Slots are never freed, only reused: a thread that found one locks it and then looks whether the queue pair
+// it came for is still there. That is what makes destruction safe against packets that arrive at the same
+// moment.
+//
+// Thread safety: find() and is_ours() from any thread; the rest under the adapter's lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "adapter/segment.h"
+#include "adapter/timers.h"
+#include "link/steering.h"
+#include "transport/queue_pair.h"
+
+namespace verbena::adapter {
+
+struct alignas(64) Slot : TimerNode {
+    std::mutex lock;
+    // Under the lock.
+    std::unique_ptr<transport::QueuePair> qp;
+    std::uint32_t number = 0;
+    QpRecord* record = nullptr;
+    bool was_connected = false;  // packets for it may be on their way
+    std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
+
+    // A copy of the state that post_receive() reads without the lock.
+    std::atomic<transport::QpState> state{transport::QpState::reset};
+
+    // The thread in progress() only.
+    bool touched = false;
+    bool owing = false;
+};
+
+class QpTable {
+   public:
+    ~QpTable();
+
+    Slot* find(std::uint32_t number) const {
+        const Block* block =
+            blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire);
+        return block ? block->slots[number % link::kBlockSize].load(std::memory_order_acquire) : nullptr;
+    }
+    // Whether packets for this number belong to this process at all.
+    bool is_ours(std::uint32_t number) const {
+        return blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire) !=
+               nullptr;
+    }
+
+    void set(std::uint32_t number, Slot* slot);
+    void add_range(std::uint32_t first, std::uint32_t count);
+
+    Slot& take_slot();
+    void give_back(Slot& slot) { free_slots_.push_back(&slot); }
+
+    // 0: none is left. `random` is any number.
+    std::uint32_t take_number(std::uint64_t random, Time now);
+    void give_back_number(std::uint32_t number, Time free_at);
+
+   private:
+    struct Block {
+        std::array<std::atomic<Slot*>, link::kBlockSize> slots{};
+    };
+    struct Quarantined {
+        std::uint32_t number;
+        Time free_at;
+    };
+
+    std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};
+    std::deque<Slot> slots_;
+    std::vector<Slot*> free_slots_;
+    std::vector<std::uint32_t> free_numbers_;
+    std::deque<Quarantined> quarantine_;
+};
+
+}  // namespace verbena::adapter

@@ -1,0 +1,120 @@
+#include "adapter/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/reason.h"
+
+namespace verbena::adapter {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t round_up(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
+
+struct Offsets {
+    std::size_t regions, queue_pairs, completion_queues, total;
+};
+
+Offsets offsets_of(const Segment::Sizes& sizes) {
+    Offsets o;
+    o.regions = round_up(sizeof(SegmentHeader));
+    o.queue_pairs = o.regions + round_up(sizes.regions * sizeof(memory::RegionRecord));
+    o.completion_queues = o.queue_pairs + round_up(sizes.queue_pairs * sizeof(QpRecord));
+    o.total = o.completion_queues + round_up(sizes.completion_queues * sizeof(CqRecord));
+    return o;
+}
+
+void read_command(std::array<char, 16>& out) {
+    int fd = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    const ssize_t size = read(fd, out.data(), out.size() - 1);
+    for (char& c : out)
+        if (c == '\n') c = 0;
+    if (size < 0) out = {};
+    close(fd);
+}
+
+}  // namespace
+
+std::size_t Segment::bytes_for(const Sizes& sizes) { return offsets_of(sizes).total; }
+
+std::unique_ptr<Segment> Segment::create_shared(const Sizes& sizes, Time started) {
+    const std::size_t size = bytes_for(sizes);
+    int fd = memfd_create("verbena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return fail_null(errno, "memfd_create: %s", std::strerror(errno));
+    void* memory = MAP_FAILED;
+    if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (memory == MAP_FAILED) {
+        const int error = errno;
+        close(fd);
+        return fail_null(error, "making the process's tables (%zu bytes, sparse): %s", size,
+                         std::strerror(error));
+    }
+    return std::unique_ptr<Segment>(new Segment(memory, size, fd, sizes, started));
+}
+
+std::unique_ptr<Segment> Segment::create_on_heap(const Sizes& sizes) {
+    const std::size_t size = bytes_for(sizes);
+    void* memory =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return fail_null(errno, "no memory for the process's tables (%zu bytes)", size);
+    return std::unique_ptr<Segment>(new Segment(memory, size, -1, sizes, 0));
+}
+
+// The memory is zero, which is a valid start for every record.
+Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Time started)
+    : header_(static_cast<SegmentHeader*>(memory)), size_(size), fd_(fd) {
+    const Offsets offsets = offsets_of(sizes);
+    SegmentHeader& h = *header_;
+    h.version = kSegmentVersion;
+    h.header_size = sizeof(SegmentHeader);
+    h.total_size = size;
+    h.region_offset = offsets.regions;
+    h.region_count = sizes.regions;
+    h.qp_offset = offsets.queue_pairs;
+    h.qp_count = sizes.queue_pairs;
+    h.cq_offset = offsets.completion_queues;
+    h.cq_count = sizes.completion_queues;
+    h.started = static_cast<std::uint64_t>(started);
+    if (fd >= 0) {
+        h.pid = static_cast<std::uint32_t>(getpid());
+        read_command(h.command);
+        if (getrandom(h.nonce, sizeof h.nonce, 0) != sizeof h.nonce) h.nonce[0] = h.nonce[1] = 0;
+    }
+    h.generation.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    h.magic = kSegmentMagic;  // last: readers look at it first
+}
+
+Segment::~Segment() {
+    header_->generation.fetch_add(1);
+    munmap(header_, size_);
+    if (fd_ >= 0) close(fd_);
+}
+
+std::span<memory::RegionRecord> Segment::regions() {
+    auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->region_offset;
+    return {reinterpret_cast<memory::RegionRecord*>(bytes), header_->region_count};
+}
+
+std::span<QpRecord> Segment::queue_pairs() {
+    auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->qp_offset;
+    return {reinterpret_cast<QpRecord*>(bytes), header_->qp_count};
+}
+
+std::span<CqRecord> Segment::completion_queues() {
+    auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->cq_offset;
+    return {reinterpret_cast<CqRecord*>(bytes), header_->cq_count};
+}
+
+}  // namespace verbena::adapter

@@ -1,0 +1,112 @@
+// The process's exported tables: regions, queue pairs, completion queues, and the counters of the whole
+// adapter. In a program they lie in a memfd that the local link's peers, the tools and a post-mortem read; in
+// the simulator, and with VERBENA_DISABLE=memfd, on the heap. Memory is touched only as far as it is used.
+//
+// Readers in other processes trust nothing: the file is sealed against resizing, they check magic and
+// version, copy a record and range-check each field once. A record is in use if its number (or a region's
+// tag) says so; the counters are written without locks and may be torn.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/gid.h"
+#include "memory/regions.h"
+#include "memory/sections.h"
+#include "transport/queue_pair.h"
+
+namespace verbena::adapter {
+
+inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
+inline constexpr std::uint32_t kSegmentVersion =
+    1;  // changes whenever a structure here, or RegionRecord, does
+
+// What the adapter does with packets before a queue pair sees them.
+struct AdapterCounters {
+    std::atomic<std::uint64_t> received;       // datagrams
+    std::atomic<std::uint64_t> runts;          // too short for BTH and ICRC
+    std::atomic<std::uint64_t> bad_icrc;       // dropped
+    std::atomic<std::uint64_t> malformed;      // ICRC good, but wire::parse refused
+    std::atomic<std::uint64_t> no_queue_pair;  // our number, but nobody has it
+    std::atomic<std::uint64_t> strays;         // another process's, passed on
+    std::atomic<std::uint64_t> strays_received;
+    std::atomic<std::uint64_t> reserved[9];
+};
+
+struct QpRecord {
+    std::atomic<std::uint32_t> number;  // 0: free
+    std::uint32_t state;                // transport::QpState
+    std::uint32_t service;              // transport::Service
+    std::uint32_t pd;
+    Gid local, peer;
+    std::uint32_t peer_qp;
+    std::uint32_t path_mtu;
+    std::uint64_t created;  // adapter::now()
+    transport::QpCounters counters;
+    std::uint64_t reserved[2];
+};
+
+struct CqRecord {
+    std::atomic<std::uint32_t> number;  // 0: free
+    std::uint32_t capacity;
+    std::atomic<std::uint32_t> waiting;
+    std::uint32_t in_error;
+    std::uint64_t reserved[2];
+};
+
+struct SegmentHeader {
+    std::uint64_t magic;
+    std::uint32_t version;
+    std::uint32_t header_size;
+    std::uint64_t total_size;  // bytes
+    std::uint32_t pid;         // as the process itself sees it
+    std::uint32_t reserved0;
+    std::atomic<std::uint64_t> generation;  // odd while the process lives; changes when it ends in order
+    std::uint64_t nonce[2];                 // random; a peer reads it back through process_vm_readv
+    std::uint64_t started;                  // adapter::now()
+    std::array<char, 16> command;           // the program's name
+    std::uint64_t region_offset, qp_offset, cq_offset;
+    std::uint32_t region_count, qp_count, cq_count;
+    std::uint32_t reserved1;
+    AdapterCounters counters;
+    memory::Sections sections;
+};
+
+class Segment {
+   public:
+    struct Sizes {
+        std::uint32_t regions = 1u << 18;
+        std::uint32_t queue_pairs = 1u << 16;
+        std::uint32_t completion_queues = 1u << 16;
+    };
+    // In a sealed memfd; nullptr with errno and a reason. `started`: the time now.
+    static std::unique_ptr<Segment> create_shared(const Sizes& sizes, Time started);
+    static std::unique_ptr<Segment> create_on_heap(const Sizes& sizes);
+    ~Segment();
+    Segment(const Segment&) = delete;
+    Segment& operator=(const Segment&) = delete;
+
+    int fd() const { return fd_; }  // -1 on the heap
+    SegmentHeader& header() { return *header_; }
+    AdapterCounters& counters() { return header_->counters; }
+    memory::Sections& sections() { return header_->sections; }
+    std::span<memory::RegionRecord> regions();
+    std::span<QpRecord> queue_pairs();
+    std::span<CqRecord> completion_queues();
+
+    // How large a file must be for these tables; for readers, who check it against the file's real size.
+    static std::size_t bytes_for(const Sizes& sizes);
+
+   private:
+    Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Time started);
+
+    SegmentHeader* header_;
+    const std::size_t size_;
+    const int fd_;
+};
+
+}  // namespace verbena::adapter

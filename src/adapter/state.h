@@ -1,0 +1,81 @@
+// What an Adapter consists of. adapter.cpp has the calls from above (create, modify, post), progress.cpp the
+// walk of packets and timers.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "adapter/adapter.h"
+#include "adapter/qp_table.h"
+#include "adapter/segment.h"
+#include "adapter/timers.h"
+
+namespace verbena::adapter {
+
+// A slot's lock, held while its queue pair is known to be there, and a memory section with it.
+class LockedQp {
+   public:
+    LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections);
+
+    explicit operator bool() const { return slot_ != nullptr; }
+    Slot& slot() { return *slot_; }
+    transport::QueuePair& qp() { return *slot_->qp; }
+
+   private:
+    std::unique_lock<std::mutex> lock_;
+    std::optional<memory::Section> section_;
+    Slot* slot_ = nullptr;
+};
+
+class Adapter::State final : public link::Receiver {
+   public:
+    explicit State(const Setup& setup);
+
+    // adapter.cpp
+    transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
+    void destroy_qp(transport::QueuePair& qp, Time now);
+    LockedQp lock(const transport::QueuePair& qp);
+    void describe(Slot& slot);  // state and peer, to the exported record
+
+    // progress.cpp. transmit() needs the slot's lock and a section.
+    void transmit(Slot& slot, Time now, bool push_acknowledgements);
+    unsigned run(Time now, bool idle);  // needs progress_lock
+    void datagram(const link::Datagram& datagram) override;
+
+    link::Link& link;
+    Segment& segment;
+    memory::RegionTable regions;
+    Timers timers;
+    QpTable table;
+    std::mutex progress_lock;
+    std::mutex table_lock;  // numbers, slots and records
+
+   private:
+    static constexpr unsigned kReceiveBudget = 256;   // datagrams per run()
+    static constexpr unsigned kTransmitBudget = 128;  // packets, so that a flush comes in between
+    static constexpr unsigned kTransmitRounds = 8;    // then the rest waits for the next run()
+    static constexpr std::uint64_t kBurstTrial = 64;  // packets
+
+    std::uint64_t random();
+    QpRecord* take_record(std::uint32_t number);
+    void hold(Slot* slot, std::uint32_t number);
+    void finish_touched();
+    void push_owed(Time now);
+    void fire(Slot& slot, Time now);
+    void watch_bursts(Slot& slot);
+
+    std::uint64_t random_state_;  // under table_lock
+    std::vector<std::uint32_t> free_records_;
+    std::uint32_t used_records_ = 0;
+    Time latest_ = 0;  // under table_lock
+
+    // The thread in run() only.
+    Time now_ = 0;
+    std::optional<LockedQp> held_;  // of the burst's current queue pair
+    std::vector<Slot*> touched_;
+    std::vector<Slot*> owing_;
+};
+
+}  // namespace verbena::adapter

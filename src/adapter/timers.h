@@ -1,0 +1,77 @@
+// The deadlines of queue pairs. Setting one takes no lock and mostly touches the queue pair's own node only:
+// deadlines move later all the time (an acknowledgement came), which is noticed when the old one fires. Only
+// a deadline earlier than the one the node waits for goes onto a lock-free list, from which the thread that
+// fires them takes it into its heap. Ten thousand idle queue pairs cost nothing.
+//
+// Thread safety: set() and next() from any thread; fire() one thread at a time. A node must outlive the
+// Timers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+
+namespace verbena::adapter {
+
+struct TimerNode {
+    std::atomic<Time> deadline{kNever};   // when it is really due
+    std::atomic<Time> scheduled{kNever};  // when the heap will look at it; kNever: not in the heap
+    std::atomic<bool> listed{false};
+    TimerNode* next_listed = nullptr;
+    std::size_t place = 0;  // in the heap
+};
+
+class Timers {
+   public:
+    void set(TimerNode& node, Time deadline) {
+        node.deadline.store(deadline);
+        if (deadline < node.scheduled.load() && !node.listed.exchange(true)) list(node, deadline);
+    }
+
+    // A lower bound: a deadline that was taken back may still be reported until fire() has seen it.
+    Time next() const {
+        const Time top = top_.load(), listed = earliest_listed_.load();
+        return top < listed ? top : listed;
+    }
+
+    // Calls `due(node)` for each node whose deadline has come; it may set() new ones, which fire next time.
+    // Returns how many were due.
+    template <typename Due>
+    unsigned fire(Time now, Due&& due) {
+        take_listed();
+        due_.clear();
+        while (!heap_.empty() && heap_[0]->scheduled.load(std::memory_order_relaxed) <= now)
+            if (reschedule(*heap_[0], now)) due_.push_back(taken_);
+        top_.store(heap_.empty() ? kNever : heap_[0]->scheduled.load(std::memory_order_relaxed));
+        for (TimerNode* node : due_) due(*node);
+        return static_cast<unsigned>(due_.size());
+    }
+
+   private:
+    void list(TimerNode& node, Time deadline);
+    void take_listed();
+    bool reschedule(TimerNode& node, Time now);
+    void follow(TimerNode& node, Time deadline);
+
+    void insert(TimerNode& node);
+    void erase(TimerNode& node);
+    void sift_up(std::size_t place);
+    void sift_down(std::size_t place);
+    bool earlier(std::size_t a, std::size_t b) const {
+        return heap_[a]->scheduled.load(std::memory_order_relaxed) <
+               heap_[b]->scheduled.load(std::memory_order_relaxed);
+    }
+    void exchange(std::size_t a, std::size_t b);
+
+    std::atomic<TimerNode*> listed_{nullptr};
+    std::atomic<Time> earliest_listed_{kNever};
+    std::atomic<Time> top_{kNever};
+    std::vector<TimerNode*> heap_;
+    std::vector<TimerNode*> due_;
+    TimerNode* taken_ = nullptr;
+};
+
+}  // namespace verbena::adapter

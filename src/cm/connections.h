@@ -2,7 +2,8 @@
 // and receives CM messages, repeats them, answers duplicates, keeps timewait and finds stale connections; it
 // knows nothing of addresses' meaning, ports or events' readers: that is `ConnectionUser`.
 //
-//   handshake.cpp   REQ, REP, RTU, MRA, REJ, LAP
+//   handshake.cpp   REQ, REP, RTU
+//   refusal.cpp     MRA, REJ, LAP
 //   disconnect.cpp  DREQ, DREP, timewait, destruction
 //   connections.cpp tables, timers, dispatch
 //
@@ -122,6 +123,8 @@ class Connections {
     void on_rep(const wire::Rep& rep, const Sender& sender, std::uint32_t attribute_modifier, Time now);
     void on_unexpected_rep(Connection* connection, const wire::Rep& rep, const Sender& sender);
     void on_rtu(const wire::Rtu& rtu);
+
+    // refusal.cpp
     void on_mra(const wire::Mra& mra, Time now);
     void on_rej(const wire::Rej& rej, Time now);
     void on_lap(const wire::Lap& lap, const Sender& sender);

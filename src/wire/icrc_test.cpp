@@ -160,6 +160,23 @@ TEST(Icrc, Ipv6IsStrict) {
     }
 }
 
+// The very differences that the IPv4 rule forgives are errors over IPv6.
+TEST(Icrc, Ipv6ForgivesNoIdentification) {
+    Path path = ipv6_path();
+    Bytes bytes = sealed(path, 60, 0);
+    Bytes behind_field(2 + 14 + 8 + 56);  // the field, the rest of an IPv4 header, UDP, what the ICRC covers
+    behind_field[1] = 5;
+    std::uint32_t effect = crc32_update(0, behind_field.data(), behind_field.size());
+    store_icrc(bytes.data() + 56, load_le32(bytes.data() + 56) ^ effect);
+    EXPECT_EQ(icrc_verify(path, kUdpPort, bytes), IcrcCheck::bad);
+
+    bytes = sealed(ipv4_path(), 60, 0);
+    store_icrc(bytes.data() + 56, load_le32(bytes.data() + 56) ^ effect);
+    std::uint32_t id = 0;
+    EXPECT_EQ(icrc_verify(ipv4_path(), kUdpPort, bytes, &id), IcrcCheck::good);
+    EXPECT_EQ(id, 5u);
+}
+
 // Over IPv4 a single wrong bit is never taken for an identification, whatever that was.
 TEST(Icrc, Ipv4FindsEverySingleBit) {
     Path path = ipv4_path();

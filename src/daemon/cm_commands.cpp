@@ -1,0 +1,192 @@
+#include "daemon/cm_commands.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "daemon/proc.h"
+
+namespace verbena::daemon {
+namespace {
+
+using host::Command;
+
+template <class T>
+void answer(std::span<std::uint8_t> reply, const T& value) {
+    std::memcpy(reply.data(), static_cast<const void*>(&value), std::min(reply.size(), sizeof value));
+}
+
+Duration milliseconds(std::int32_t timeout) { return Duration{timeout} * kMillisecond; }
+
+// The first port that anybody may bind (net.ipv4.ip_unprivileged_port_start; usually 1024).
+std::uint32_t first_free_for_all() {
+    std::uint32_t first = 1024;
+    read_setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", first);
+    return first;
+}
+
+// Every request about an id begins with its number.
+cm::IdNumber id_of(const Request& request) {
+    cm::IdNumber id = 0;
+    std::memcpy(&id, request.body.data(), sizeof id);
+    return id;
+}
+static_assert(offsetof(host::IdRequest, id) == 0 && offsetof(host::BindRequest, id) == 0 &&
+              offsetof(host::ListenRequest, id) == 0 && offsetof(host::ResolveAddressRequest, id) == 0 &&
+              offsetof(host::ResolveRouteRequest, id) == 0 && offsetof(host::ConnectRequest, id) == 0 &&
+              offsetof(host::AcceptRequest, id) == 0 && offsetof(host::RejectRequest, id) == 0 &&
+              offsetof(host::InitQpRequest, id) == 0 && offsetof(host::OptionRequest, id) == 0 &&
+              offsetof(host::NotifyRequest, id) == 0 && offsetof(host::MigrateRequest, id) == 0 &&
+              offsetof(host::WriteEventRequest, id) == 0 && offsetof(host::MulticastRequest, id) == 0);
+
+}  // namespace
+
+bool CmCommands::owns_file(const Caller& caller, cm::FileNumber file) const {
+    return file != 0 && files_.owner(file) == caller.session;
+}
+
+bool CmCommands::owns(const Caller& caller, cm::IdNumber id) const {
+    return owns_file(caller, owners_.file(id));
+}
+
+int CmCommands::run(const Request& request, const Caller& caller, std::span<std::uint8_t> reply, Time now) {
+    switch (request.header.command) {
+        case Command::create_id:
+            return create(request.as<host::CreateIdRequest>(), caller, reply);
+        case Command::requeue: {
+            auto body = request.as<host::RequeueRequest>();
+            if (!owns_file(caller, body.file))
+                return fail(EBADF, "the process has no event channel %u", body.file);
+            files_.deliver(body.file, body.event);
+            return 0;
+        }
+        case Command::communication_established:
+            manager_.communication_established(request.as<host::QpRequest>().qp_number, now);
+            return 0;
+        default:
+            break;
+    }
+    const cm::IdNumber id = id_of(request);
+    if (!owns(caller, id)) return fail(EINVAL, "the process has no id %u", id);
+    return run_on_id(request, id, caller, reply, now);
+}
+
+int CmCommands::create(const host::CreateIdRequest& body, const Caller& caller,
+                       std::span<std::uint8_t> reply) {
+    if (!owns_file(caller, body.file)) return fail(EBADF, "the process has no event channel %u", body.file);
+    host::IdReply out;
+    if (int error = manager_.create_id(body.file, body.port_space, body.qp_type, body.user_handle, out.id))
+        return error;
+    owners_.created(out.id, body.file);
+    answer(reply, out);
+    return 0;
+}
+
+int CmCommands::bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply) {
+    const bool privileged = caller.low_ports || body.local.port >= first_free_for_all();
+    cm::IdInfo info;
+    int error = manager_.bind(body.id, body.local, privileged);
+    if (!error) error = manager_.query(body.id, info);
+    answer(reply, info);
+    return error;
+}
+
+int CmCommands::migrate(const host::MigrateRequest& body, const Caller& caller,
+                        std::span<std::uint8_t> reply) {
+    if (!owns_file(caller, body.file)) return fail(EBADF, "the process has no event channel %u", body.file);
+    host::EventsReply out;
+    if (int error = manager_.migrate(body.id, body.file, out.events_delivered)) return error;
+    owners_.moved(body.id, body.file);
+    answer(reply, out);
+    return 0;
+}
+
+int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller& caller,
+                          std::span<std::uint8_t> reply, Time now) {
+    host::EventsReply events;
+    cm::IdInfo info;
+    int error = 0;
+    switch (request.header.command) {
+        case Command::destroy_id:
+            error = manager_.destroy_id(id, events.events_delivered, now);
+            if (!error) owners_.destroyed(id);
+            answer(reply, events);
+            return error;
+        case Command::bind:
+            return bind(request.as<host::BindRequest>(), caller, reply);
+        case Command::listen:
+            error = manager_.listen(id, request.as<host::ListenRequest>().backlog);
+            if (!error) error = manager_.query(id, info);
+            answer(reply, info);
+            return error;
+        case Command::resolve_address: {
+            auto body = request.as<host::ResolveAddressRequest>();
+            return manager_.resolve_address(id, body.has_source ? &body.source : nullptr, body.remote,
+                                            milliseconds(body.timeout_ms), now);
+        }
+        case Command::resolve_route:
+            return manager_.resolve_route(
+                id, milliseconds(request.as<host::ResolveRouteRequest>().timeout_ms), now);
+        case Command::query:
+            error = manager_.query(id, info);
+            answer(reply, info);
+            return error;
+        case Command::connect:
+            return manager_.connect(id, request.as<host::ConnectRequest>().parameters, now);
+        case Command::accept: {
+            auto body = request.as<host::AcceptRequest>();
+            owners_.taken_over(id);
+            return manager_.accept(id, body.has_parameters ? &body.parameters : nullptr, body.user_handle,
+                                   now);
+        }
+        case Command::reject: {
+            auto body = request.as<host::RejectRequest>();
+            owners_.taken_over(id);
+            return manager_.reject(id, std::span(body.private_data).first(body.private_data_length),
+                                   body.reason, now);
+        }
+        case Command::disconnect:
+            return manager_.disconnect(id, now);
+        case Command::init_qp_attributes: {
+            cm::QpTransition transition;
+            error = manager_.init_qp_attributes(id, request.as<host::InitQpRequest>().qp_state, transition);
+            answer(reply, transition);
+            return error;
+        }
+        case Command::set_option: {
+            auto body = request.as<host::OptionRequest>();
+            return manager_.set_option(id, body.level, body.option, std::span(body.value).first(body.length));
+        }
+        case Command::notify:
+            return manager_.notify(id, request.as<host::NotifyRequest>().event);
+        case Command::migrate:
+            return migrate(request.as<host::MigrateRequest>(), caller, reply);
+        case Command::write_event: {
+            auto body = request.as<host::WriteEventRequest>();
+            return manager_.write_event(id, body.type, body.status, body.argument);
+        }
+        case Command::join_multicast: {
+            auto body = request.as<host::MulticastRequest>();
+            return manager_.join_multicast(id, body.group, body.join_flags, body.handle, now);
+        }
+        case Command::leave_multicast:
+            error = manager_.leave_multicast(id, request.as<host::MulticastRequest>().group,
+                                             events.events_delivered);
+            answer(reply, events);
+            return error;
+        case Command::request_taken:
+            manager_.request_taken(id);
+            return 0;
+        default:
+            return fail(EOPNOTSUPP, "no such command");
+    }
+}
+
+void CmCommands::close_file(cm::FileNumber file, Time now) {
+    manager_.close_file(file, now);
+    owners_.closed(file);
+    files_.close(file);
+}
+
+}  // namespace verbena::daemon

@@ -1,0 +1,46 @@
+// The commands that are about ids: checks that the caller owns what it names, and calls the connection
+// manager.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "cm/manager.h"
+#include "daemon/files.h"
+#include "daemon/owners.h"
+#include "daemon/requests.h"
+
+namespace verbena::daemon {
+
+struct Caller {
+    SessionNumber session = 0;
+    bool low_ports = false;  // may bind ports below 1024
+};
+
+class CmCommands {
+   public:
+    CmCommands(cm::Manager& manager, Files& files, Owners& owners)
+        : manager_(manager), files_(files), owners_(owners) {}
+
+    // Fills the command's reply structure. 0 or an errno with a reason; EOPNOTSUPP for a command that is none
+    // of the connection manager's.
+    int run(const Request& request, const Caller& caller, std::span<std::uint8_t> reply, Time now);
+
+    // A file is gone with all its ids.
+    void close_file(cm::FileNumber file, Time now);
+
+   private:
+    bool owns(const Caller& caller, cm::IdNumber id) const;
+    bool owns_file(const Caller& caller, cm::FileNumber file) const;
+    int create(const host::CreateIdRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
+    int run_on_id(const Request& request, cm::IdNumber id, const Caller& caller,
+                  std::span<std::uint8_t> reply, Time now);
+    int bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
+    int migrate(const host::MigrateRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
+
+    cm::Manager& manager_;
+    Files& files_;
+    Owners& owners_;
+};
+
+}  // namespace verbena::daemon

@@ -1,0 +1,288 @@
+#include "daemon/daemon.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/features.h"
+#include "base/reason.h"
+#include "daemon/clock.h"
+#include "host/address_name.h"
+#include "link/steering.h"
+
+namespace verbena::daemon {
+namespace {
+
+constexpr int kBacklog = 1024;
+constexpr Duration kShortIdle = 200 * kMillisecond;       // without the wire: the next daemon may get it
+constexpr Duration kFirstClient = 3 * kSecond;            // whoever started us connects soon
+constexpr Duration kYieldPatience = 1500 * kMillisecond;  // for the disconnects of programs that just ended
+
+template <std::size_t size>
+void copy_text(std::array<char, size>& out, const std::string& text) {
+    std::snprintf(out.data(), out.size(), "%s", text.c_str());
+}
+
+template <class T>
+void answer(std::span<std::uint8_t> reply, const T& value) {
+    std::memcpy(reply.data(), static_cast<const void*>(&value), std::min(reply.size(), sizeof value));
+}
+
+std::string random_name() {
+    char text[33];
+    std::snprintf(text, sizeof text, "%08x%08x%08x%08x", random32(), random32(), random32(), random32());
+    return text;
+}
+
+}  // namespace
+
+Daemon::Daemon(const Options& options)
+    : options_(options),
+      started_(now()),
+      stray_fabric_(random_name()),
+      files_(loop_, random32(), [this](cm::FileNumber file) { commands_->close_file(file, now()); }),
+      sessions_(loop_, *this, options.service),
+      idle_since_(started_) {}
+
+Daemon::~Daemon() = default;
+
+int Daemon::start() {
+    const std::string name =
+        options_.service ? host::service_address() : host::daemon_address(geteuid(), options_.fabric);
+    int fd = host::bind_name(name, SOCK_SEQPACKET);
+    if (fd < 0) return fail(-fd, "the name @%s: %s", name.c_str(), std::strerror(-fd));
+    name_.reset(fd);
+    if (int error = open_queues()) return error;
+    if (int error = open_network()) return error;
+    return listen();
+}
+
+int Daemon::open_queues() {
+    Queues::Setup setup;
+    setup.gro = features().gro;
+    setup.steering = features().steering;
+    if (!is_default()) {
+        wire_note_ = "fabric \"" + options_.fabric + "\" has no wire";
+    } else if (wait_for_port(wire::kUdpPort, wire_note_)) {
+        wire_ = true;
+        setup.port = wire::kUdpPort;
+    }
+    if (int error = queues_.open(setup)) return error;
+    if (!wire_) {
+        log(LogLevel::warn, "%s; using UDP port %u for programs of this host", wire_note_.c_str(),
+            queues_.port());
+        return 0;
+    }
+    yield_.open(loop_, wire::kUdpPort, [this] { return asked_to_yield(); });
+    return 0;
+}
+
+int Daemon::open_network() {
+    if (int error = table_.create(features().memfd)) return error;
+    if (int error = kernel_.open()) return error;
+    if (int error = monitor_.open()) return error;
+    const std::uint64_t random = std::uint64_t{random32()} << 32 | random32();
+    devices_.emplace(table_.table(), random, queues_.receive_buffer());
+    routes_.emplace(*devices_, kernel_);
+    neighbors_.emplace(
+        *devices_, kernel_,
+        [this](std::uint64_t token, int error) { manager_->neighbor_resolved(token, error, now()); },
+        send_probe);
+    environment_.emplace(
+        Environment::Parts{qp1_, *devices_, *routes_, *neighbors_, files_, owners_, queues_});
+    manager_.emplace(*environment_);
+    commands_.emplace(*manager_, files_, owners_);
+    refresh_devices();
+    int error = loop_.add(monitor_.fd(), EPOLLIN, [this](std::uint32_t) {
+        const NetlinkMonitor::Changes changes = monitor_.read();
+        devices_changed_ = devices_changed_ || changes.devices;
+        if (changes.neighbors) neighbors_->check(now());
+    });
+    if (error) return fail(error, "epoll: %s", std::strerror(error));
+
+    error = qp1_.open(queues_.descriptor(0), queues_.port(), stray_fabric_, random32(),
+                      [this](const wire::Path& path, std::uint32_t source_qp,
+                             std::span<const std::uint8_t, wire::kMadLength> mad) {
+                          manager_->receive_mad(path, source_qp, mad, now());
+                      });
+    if (error) return error;
+    error = loop_.add(qp1_.wait_fd(), EPOLLIN, [this](std::uint32_t) { qp1_.receive(); });
+    return error ? fail(error, "epoll: %s", std::strerror(error)) : 0;
+}
+
+int Daemon::listen() {
+    if (int error = host::start_listening(name_.get(), kBacklog))
+        return fail(error, "listening: %s", std::strerror(error));
+    fcntl(name_.get(), F_SETFL, O_NONBLOCK);
+    if (int error = sessions_.serve(std::move(name_))) return fail(error, "epoll: %s", std::strerror(error));
+    idle_since_ = now() + std::max<Duration>(0, kFirstClient - options_.idle);
+    return 0;
+}
+
+void Daemon::refresh_devices() {
+    devices_changed_ = false;
+    std::vector<Interface> interfaces;
+    std::vector<Address> addresses;
+    if (kernel_.interfaces(interfaces) != 0 || kernel_.addresses(addresses) != 0) {
+        log(LogLevel::error, "the interfaces cannot be listed; the devices stay as they are");
+        return;
+    }
+    for (std::uint32_t gone : devices_->update(interfaces, addresses, sessions_.count() == 0))
+        manager_->device_removed(gone, now());
+}
+
+YieldListener::Answer Daemon::asked_to_yield() {
+    const std::size_t programs = sessions_.count();
+    if (programs == 0 && !options_.service) {
+        yielding_ = true;
+        return {true, {}};
+    }
+    return {false, "pid " + std::to_string(getpid()) + ", " + std::to_string(programs) +
+                       (programs == 1 ? " program" : " programs")};
+}
+
+bool Daemon::may_leave(Time at) {
+    if (options_.service || sessions_.count() > 0) {
+        idle_since_ = at;
+        yielding_ = false;
+        return false;
+    }
+    const bool quiet = manager_->next_deadline() == kNever;
+    if (yielding_) return quiet || manager_->counts().connections == 0 || at >= idle_since_ + kYieldPatience;
+    const Duration patience = wire_ || !is_default() ? options_.idle : std::min(options_.idle, kShortIdle);
+    return quiet && at >= idle_since_ + patience;
+}
+
+Time Daemon::next_deadline(Time at) const {
+    Time deadline = std::min(manager_->next_deadline(), neighbors_->next_deadline());
+    if (!options_.service && sessions_.count() == 0)
+        deadline = std::min(deadline, at + std::min(options_.idle, kShortIdle));
+    return deadline;
+}
+
+void Daemon::run() {
+    for (;;) {
+        loop_.run_once(next_deadline(now()));
+        if (devices_changed_) refresh_devices();
+        const Time at = now();
+        if (manager_->next_deadline() <= at) manager_->advance(at);
+        if (neighbors_->next_deadline() <= at) neighbors_->check(at);
+        if (may_leave(at) && !sessions_.accept_waiting()) return leave();
+    }
+}
+
+void Daemon::leave() {
+    log(LogLevel::info, yielding_ ? "leaving: another user wants the port" : "leaving: nobody needs me");
+    yield_.close(loop_);
+    // Destruction order would close the name first.
+    loop_.remove(qp1_.wait_fd());
+    qp1_ = {};
+    queues_ = {};
+    sessions_.stop_listening();
+}
+
+int Daemon::request(Session& session, const Request& request, host::Received& received,
+                    std::span<std::uint8_t> reply, std::vector<int>& to_send) {
+    switch (request.header.command) {
+        case host::Command::hello:
+            return hello(session, reply, to_send);
+        case host::Command::open_queue:
+            return open_queue(session, received, reply, to_send);
+        case host::Command::close_queue:
+            return close_queue(session, request.as<host::QueueNumber>().queue);
+        case host::Command::create_file: {
+            host::FileReply out;
+            const int error = files_.create(session.number, Descriptor(received.take(0)), out.file);
+            answer(reply, out);
+            return error;
+        }
+        case host::Command::close_file: {
+            const auto file = request.as<host::FileRequest>().file;
+            if (files_.owner(file) != session.number)
+                return fail(EBADF, "the process has no event channel %u", file);
+            commands_->close_file(file, now());
+            return 0;
+        }
+        case host::Command::status:
+            status(reply);
+            return 0;
+        default:
+            return commands_->run(request, {session.number, session.low_ports}, reply, now());
+    }
+}
+
+int Daemon::hello(Session& session, std::span<std::uint8_t> reply, std::vector<int>& to_send) {
+    host::HelloReply out;
+    out.daemon_pid = static_cast<std::uint32_t>(getpid());
+    copy_text(out.build, VERBENA_VERSION);
+    copy_text(out.fabric, options_.fabric);
+    out.wire_available = wire_;
+    copy_text(out.wire_note, wire_note_);
+    to_send.push_back(table_.descriptor());
+    if (!session.lifeline) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "pipe: %s", std::strerror(errno));
+        lifeline_.reset(ends[0]);
+        session.lifeline.reset(ends[1]);
+        to_send.push_back(ends[0]);
+    }
+    answer(reply, out);
+    return 0;
+}
+
+int Daemon::open_queue(Session& session, host::Received& received, std::span<std::uint8_t> reply,
+                       std::vector<int>& to_send) {
+    std::uint32_t queue = 0;
+    if (int error = queues_.take(session.pid, now(), queue)) return error;
+    session.queues.push_back({queue, Descriptor(received.take(0))});
+    host::OpenQueueReply out;
+    out.queue = queue;
+    out.first_qp_number = queue << link::kBlockBits;
+    out.qp_numbers = link::kBlockSize;
+    out.udp_port = queues_.port();
+    copy_text(out.stray_fabric, stray_fabric_);
+    to_send.push_back(queues_.descriptor(queue));
+    answer(reply, out);
+    return 0;
+}
+
+int Daemon::close_queue(Session& session, std::uint32_t queue) {
+    auto found = std::find_if(session.queues.begin(), session.queues.end(),
+                              [queue](const Session::Queue& each) { return each.number == queue; });
+    if (found == session.queues.end()) return fail(EINVAL, "the process has no receive queue %u", queue);
+    session.queues.erase(found);
+    queues_.give_back(queue, now());
+    return 0;
+}
+
+// What the kernel does when a process's files are closed: disconnect requests and rejects leave, ports are
+// free.
+void Daemon::ended(Session& session) {
+    const Time at = now();
+    for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
+    for (const Session::Queue& queue : session.queues) queues_.give_back(queue.number, at);
+    idle_since_ = at;
+    devices_changed_ = devices_changed_ || sessions_.count() == 0;  // the table may be tidied up now
+}
+
+void Daemon::status(std::span<std::uint8_t> reply) const {
+    const cm::Manager::Counts counts = manager_->counts();
+    host::StatusReply out;
+    out.daemon_pid = static_cast<std::uint32_t>(getpid());
+    out.clients = static_cast<std::uint32_t>(sessions_.count());
+    out.queues = static_cast<std::uint32_t>(queues_.in_use());
+    out.files = static_cast<std::uint32_t>(files_.count());
+    out.ids = static_cast<std::uint32_t>(counts.ids);
+    out.listeners = static_cast<std::uint32_t>(counts.listeners);
+    out.connections = static_cast<std::uint32_t>(counts.connections);
+    out.timewait = static_cast<std::uint32_t>(counts.timewait);
+    out.uptime_seconds = static_cast<std::uint32_t>((now() - started_) / kSecond);
+    answer(reply, out);
+}
+
+}  // namespace verbena::daemon

@@ -1,0 +1,91 @@
+#include "daemon/files.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "base/reason.h"
+#include "host/unix_socket.h"
+
+namespace verbena::daemon {
+namespace {
+
+constexpr std::uint32_t kWatched = EPOLLIN | EPOLLRDHUP;
+
+bool is_unix_seqpacket(int fd) {
+    int domain = 0, type = 0;
+    socklen_t size = sizeof domain;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_UNIX) return false;
+    size = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
+// True if it was sent or the program is gone (the loop will tell); false if the socket is full.
+bool send_event(int fd, const cm::Event& event) {
+    const iovec part{const_cast<cm::Event*>(&event), sizeof event};
+    int error = host::send_datagram(fd, std::span(&part, 1), {}, MSG_DONTWAIT);
+    return error != EAGAIN && error != EWOULDBLOCK && error != ENOBUFS;
+}
+
+}  // namespace
+
+Files::Files(Loop& loop, std::uint32_t first_number, Closed closed)
+    : loop_(loop), next_number_(first_number), closed_(std::move(closed)) {}
+
+int Files::create(SessionNumber owner, Descriptor end, cm::FileNumber& number) {
+    if (!is_unix_seqpacket(end.get()))
+        return fail(EINVAL, "an event channel's file is no SOCK_SEQPACKET socket");
+    while (next_number_ == 0 || files_.contains(next_number_)) next_number_++;
+    number = next_number_++;
+    if (int error = loop_.add(end.get(), kWatched,
+                              [this, file = number](std::uint32_t events) { ready(file, events); }))
+        return fail(error, "an event channel's file cannot be watched");
+    files_.emplace(number, File{owner, std::move(end), {}});
+    return 0;
+}
+
+void Files::close(cm::FileNumber number) {
+    auto found = files_.find(number);
+    if (found == files_.end()) return;
+    loop_.remove(found->second.end.get());
+    files_.erase(found);
+}
+
+void Files::deliver(cm::FileNumber number, const cm::Event& event) {
+    auto found = files_.find(number);
+    if (found == files_.end()) return;
+    File& file = found->second;
+    if (file.waiting.empty() && send_event(file.end.get(), event)) return;
+    file.waiting.push_back(event);
+    loop_.change(file.end.get(), kWatched | EPOLLOUT);
+}
+
+void Files::send_waiting(File& file) {
+    while (!file.waiting.empty() && send_event(file.end.get(), file.waiting.front()))
+        file.waiting.pop_front();
+    if (file.waiting.empty()) loop_.change(file.end.get(), kWatched);
+}
+
+void Files::ready(cm::FileNumber number, std::uint32_t events) {
+    auto found = files_.find(number);
+    if (found == files_.end()) return;
+    if (events & EPOLLOUT) send_waiting(found->second);
+    // Programs never write to it, so anything to read is its end, or a program that does not follow the
+    // protocol.
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) closed_(number);
+}
+
+SessionNumber Files::owner(cm::FileNumber number) const {
+    auto found = files_.find(number);
+    return found == files_.end() ? 0 : found->second.owner;
+}
+
+std::vector<cm::FileNumber> Files::of(SessionNumber owner) const {
+    std::vector<cm::FileNumber> numbers;
+    for (const auto& [number, file] : files_)
+        if (file.owner == owner) numbers.push_back(number);
+    return numbers;
+}
+
+}  // namespace verbena::daemon

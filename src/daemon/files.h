@@ -1,0 +1,50 @@
+// The event channels' files: our end of each channel's socket pair. An event is one datagram; the channel's
+// descriptor is readable exactly while one waits. When the socket is full the events queue here and follow as
+// the program reads, so none is lost and the daemon never blocks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "cm/types.h"
+#include "daemon/descriptor.h"
+#include "daemon/loop.h"
+
+namespace verbena::daemon {
+
+using SessionNumber = std::uint32_t;  // names a connected program; 0 is never one
+
+class Files {
+   public:
+    // `closed` is called when the program has closed its end; the file still exists then.
+    using Closed = std::function<void(cm::FileNumber)>;
+    Files(Loop& loop, std::uint32_t first_number, Closed closed);
+
+    // Takes `end` over. EINVAL with a reason if it is no SOCK_SEQPACKET unix socket.
+    int create(SessionNumber owner, Descriptor end, cm::FileNumber& number);
+    void close(cm::FileNumber number);
+    void deliver(cm::FileNumber number, const cm::Event& event);
+
+    SessionNumber owner(cm::FileNumber number) const;  // 0: no such file
+    std::vector<cm::FileNumber> of(SessionNumber owner) const;
+    std::size_t count() const { return files_.size(); }
+
+   private:
+    struct File {
+        SessionNumber owner;
+        Descriptor end;
+        std::deque<cm::Event> waiting;
+    };
+    void ready(cm::FileNumber number, std::uint32_t events);
+    void send_waiting(File& file);
+
+    Loop& loop_;
+    cm::FileNumber next_number_;
+    Closed closed_;
+    std::unordered_map<cm::FileNumber, File> files_;
+};
+
+}  // namespace verbena::daemon

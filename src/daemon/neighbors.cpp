@@ -1,0 +1,96 @@
+#include "daemon/neighbors.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "daemon/descriptor.h"
+
+namespace verbena::daemon {
+namespace {
+
+constexpr std::uint16_t kDiscardPort = 9;
+constexpr Duration kCheckInterval = 100 * kMillisecond;  // notices may be lost
+constexpr Duration kGiveUp = 60 * kSecond;
+
+}  // namespace
+
+int send_probe(const Gid& destination, std::uint32_t interface_index) {
+    const int one = 1;
+    Descriptor fd(
+        socket(destination.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) return errno;
+    sockaddr_in ipv4{};
+    sockaddr_in6 ipv6{};
+    const void* address = &ipv6;
+    socklen_t size = sizeof ipv6;
+    if (destination.is_ipv4()) {
+        setsockopt(fd.get(), IPPROTO_IP, IP_TTL, &one, sizeof one);
+        ipv4.sin_family = AF_INET;
+        ipv4.sin_port = htons(kDiscardPort);
+        ipv4.sin_addr.s_addr = htonl(destination.ipv4());
+        address = &ipv4;
+        size = sizeof ipv4;
+    } else {
+        setsockopt(fd.get(), IPPROTO_IPV6, IPV6_UNICAST_HOPS, &one, sizeof one);
+        ipv6.sin6_family = AF_INET6;
+        ipv6.sin6_port = htons(kDiscardPort);
+        std::memcpy(&ipv6.sin6_addr, destination.bytes.data(), 16);
+        if (destination.is_link_local()) ipv6.sin6_scope_id = interface_index;
+    }
+    return sendto(fd.get(), "", 0, 0, static_cast<const sockaddr*>(address), size) < 0 ? errno : 0;
+}
+
+Neighbors::Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Trigger trigger)
+    : devices_(devices), kernel_(kernel), answer_(std::move(answer)), trigger_(std::move(trigger)) {}
+
+int Neighbors::resolve(const cm::Route& route, std::uint64_t token, Time now) {
+    const Gid& destination = route.destination_gid;
+    if (destination.is_multicast() || devices_.is_own(destination) ||
+        (destination.is_ipv4() && destination.bytes[12] == 127)) {
+        answer_(token, 0);
+        return 0;
+    }
+    KernelRoute found;
+    if (int error = kernel_.route(destination, route.source_gid,
+                                  destination.is_link_local() ? route.interface_index : 0, found))
+        return fail(error, "no route to %s: %s", to_string(destination).c_str(), std::strerror(error));
+    const Interface* interface = devices_.interface(found.interface_index);
+    if ((interface && !interface->resolves) ||
+        kernel_.neighbor(found.next_hop, found.interface_index) == NeighborState::reachable) {
+        answer_(token, 0);
+        return 0;
+    }
+    if (int error = trigger_(destination, found.interface_index))
+        return fail(error, "asking for the neighbour of %s: %s", to_string(destination).c_str(),
+                    std::strerror(error));
+    pending_.push_back({token, found.next_hop, found.interface_index, now + kGiveUp});
+    next_check_ = std::min(next_check_, now + kCheckInterval);
+    return 0;
+}
+
+void Neighbors::check(Time now) {
+    next_check_ = now + kCheckInterval;
+    for (std::size_t i = 0; i < pending_.size();) {
+        const Pending each = pending_[i];
+        const NeighborState state = kernel_.neighbor(each.next_hop, each.interface_index);
+        const bool decided = state == NeighborState::reachable || state == NeighborState::failed;
+        if (!decided && now < each.give_up) {
+            i++;
+            continue;
+        }
+        pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
+        if (state == NeighborState::reachable) {
+            answer_(each.token, 0);
+        } else if (state == NeighborState::failed) {
+            log(LogLevel::info, "no answer from %s", to_string(each.next_hop).c_str());
+            answer_(each.token, EHOSTUNREACH);
+        }
+    }
+}
+
+}  // namespace verbena::daemon

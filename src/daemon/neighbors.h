@@ -1,0 +1,53 @@
+// Neighbour resolution: whether the next hop of a route answers. The kernel does it; we make it ask (a
+// datagram to the discard port with a TTL of 1, which goes no further than the link) and watch its table.
+//
+// The caller's own timeout (rdma_resolve_addr's) is not our concern: a token that nobody answers is dropped
+// after a while.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/time.h"
+#include "cm/types.h"
+#include "daemon/devices.h"
+#include "daemon/netlink.h"
+
+namespace verbena::daemon {
+
+class Neighbors {
+   public:
+    using Answer = std::function<void(std::uint64_t token, int error)>;
+    // Makes the kernel resolve; 0 or an errno. Tests have their own.
+    using Trigger = std::function<int(const Gid& destination, std::uint32_t interface_index)>;
+
+    Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Trigger trigger);
+
+    // 0 (the answer comes, perhaps from inside) or an errno with a reason.
+    int resolve(const cm::Route& route, std::uint64_t token, Time now);
+
+    // Looks at those that wait; call it when the kernel's table has changed and at next_deadline().
+    void check(Time now);
+    Time next_deadline() const { return pending_.empty() ? kNever : next_check_; }
+
+   private:
+    struct Pending {
+        std::uint64_t token;
+        Gid next_hop;
+        std::uint32_t interface_index;
+        Time give_up;
+    };
+
+    const Devices& devices_;
+    Kernel& kernel_;
+    Answer answer_;
+    Trigger trigger_;
+    std::vector<Pending> pending_;
+    Time next_check_ = kNever;
+};
+
+// The real trigger.
+int send_probe(const Gid& destination, std::uint32_t interface_index);
+
+}  // namespace verbena::daemon

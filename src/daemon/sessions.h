@@ -1,0 +1,79 @@
+// The connected programs: accepts them, reads their requests, notices their end. One session is one process;
+// a forked child makes its own.
+//
+// A process is gone when its socket is at its end or its pidfd says so: a forked child may keep the socket
+// open, so either alone is not enough.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/descriptor.h"
+#include "daemon/files.h"
+#include "daemon/loop.h"
+#include "daemon/requests.h"
+#include "host/unix_socket.h"
+
+namespace verbena::daemon {
+
+struct Session {
+    SessionNumber number = 0;
+    pid_t pid = 0;  // 0: in another pid namespace
+    uid_t user = 0;
+    bool low_ports = false;
+    Descriptor socket;
+    Descriptor process;   // pidfd
+    Descriptor lifeline;  // the write end that the process never sees; it ends when the session does
+    struct Queue {
+        std::uint32_t number;
+        Descriptor segment;  // the process's tables, for those that reach into its memory
+    };
+    std::vector<Queue> queues;
+};
+
+class Sessions {
+   public:
+    // What the daemon does with them.
+    struct Handler {
+        virtual ~Handler() = default;
+        // Answers a well-formed request: 0 or an errno with a reason; `reply` has the command's size.
+        // Descriptors put into `to_send` go along and stay the callee's.
+        virtual int request(Session& session, const Request& request, host::Received& received,
+                            std::span<std::uint8_t> reply, std::vector<int>& to_send) = 0;
+        virtual void ended(Session& session) = 0;
+    };
+    // `all_users`: a service; otherwise only processes of the daemon's own user are let in.
+    Sessions(Loop& loop, Handler& handler, bool all_users)
+        : loop_(loop), handler_(handler), all_users_(all_users) {}
+    ~Sessions();
+
+    // Starts accepting; takes the listening socket over. 0 or an errno.
+    int serve(Descriptor listener);
+    // Refuses newcomers from now on (the name is free again).
+    void stop_listening();
+    // Lets those in that have connected already. Returns whether there were any.
+    bool accept_waiting();
+
+    std::size_t count() const { return sessions_.size(); }
+
+   private:
+    bool accept_one();
+    void readable(SessionNumber number);
+    void answer(Session& session, const Request& request, host::Received& received);
+    bool reply(Session& session, const host::RequestHeader& request, int error, const char* reason,
+               std::span<const std::uint8_t> body, std::span<const int> descriptors);
+    void end(SessionNumber number, const char* why);
+
+    Loop& loop_;
+    Handler& handler_;
+    const bool all_users_;
+    Descriptor listener_;
+    SessionNumber next_number_ = 1;
+    std::unordered_map<SessionNumber, Session> sessions_;
+};
+
+}  // namespace verbena::daemon

@@ -15,9 +15,11 @@
 // Thread safety: all calls.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <mutex>
 
 #include "adapter/adapter.h"
@@ -35,12 +37,16 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
+    // Calls `gone` once, in the helper, when `fd` becomes readable or its other end is closed. Before
+    // start().
+    void watch(int fd, std::function<void()> gone);
+
     // Makes the helper, all signals blocked in it; later calls do nothing. With the first queue pair. 0, or
     // errno with a reason.
     int start();
 
     // The caller found its completion queue empty. True if packets were handled or timers ran, so that
-    // looking again may pay. Yields the processor now and then when called in vain again and again.
+    // looking again may pay. Yields the processor when called in vain again and again.
     bool poll_progress();
 
     // ibv_req_notify_cq: the caller will soon sleep on something that it does not tell us (a channel in
@@ -52,48 +58,60 @@ class Engine {
 
     enum class Wait { readable, timed_out, interrupted };
     // Blocks until `fd` is readable, and drives the adapter meanwhile. A descriptor that is O_NONBLOCK is not
-    // waited for. `interrupted`: a signal came, and its handler does not ask for calls to be restarted
-    // (SA_RESTART).
+    // waited for: packets are handled once, and the answer is `readable`. `interrupted`: a signal came, and
+    // not every handler asks for calls to be restarted (SA_RESTART).
     Wait wait_readable(int fd, Time deadline = kNever);
 
    private:
     enum class Mode : std::uint8_t { ticking, armed, resting };
+    class Lending;
 
+    // The helper's.
     static void* run(void* engine);
     void helper();
-    void helper_tick();
-    void helper_armed();
-    void helper_resting();
-    void sleep_until_something(int fd, Time deadline);
-    bool serve();  // progress, then polling for a while; true if anything was done
-    void kick();   // the helper looks at its orders anew
-    void take_kick();
-    void request(Mode mode);
+    void tick();
+    void stand_in();
+    bool serve();
+    bool take_orders(Time until);
+    void look_at_watched();
 
-    // The timer that ends a sleep: set to the earliest deadline, lowered by posted().
-    void set_timer(Time deadline);
+    // Changes the mode if it is `from`, and wakes the helper so that it notices.
+    void change(Mode from, Mode to);
+    void kick();
+
+    // Sleepers: the helper while armed, a thread in wait_readable().
+    void enter_sleep();
+    void leave_sleep();
+    void lower_timer(Time deadline);
+    void timer_fired();
+    Wait wait_alone(int fd, Time deadline);
 
     Adapter& adapter_;
     link::Link& link_;
+    const bool inline_progress_;
+    const unsigned yield_after_;  // empty polls
 
     std::mutex start_lock_;
     std::atomic<bool> started_{false};
     std::atomic<bool> stop_{false};
-    unsigned long thread_ = 0;  // pthread_t
-    int kick_fd_ = -1;
-    int timer_fd_ = -1;
+    pthread_t thread_{};
+    int kick_fd_ = -1;   // eventfd
+    int timer_fd_ = -1;  // ends the sleep at the earliest deadline
+    int watched_fd_ = -1;
+    std::function<void()> gone_;
 
-    std::atomic<Mode> mode_{Mode::armed};     // what the helper is in, or will be after the kick it was given
+    std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
     std::atomic<Time> last_poll_{0};
     std::atomic<unsigned> poll_streak_{0};  // polls close to each other while armed
     std::atomic<bool> lending_{false};      // a thread is in wait_readable()
     std::atomic<bool> lends_{false};        // the program sleeps in wait_readable(), so arm() need not hurry
 
+    static constexpr Time kNobody = INT64_MIN;
     std::mutex timer_lock_;
-    std::atomic<Time> sleeper_until_{INT64_MIN};  // INT64_MIN: nobody sleeps on the timer
-    std::atomic<unsigned> sleepers_{0};
-    unsigned yield_after_ = 200;  // empty polls
+    unsigned sleepers_ = 0;
+    Time timer_set_ = kNever;
+    std::atomic<Time> sleeping_until_{kNobody};
 };
 
 }  // namespace verbena::adapter

@@ -1,5 +1,6 @@
 #include "link/udp_link.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -71,6 +72,16 @@ int UdpLink::add_queue(int fd, std::uint32_t block) {
     queues_[count] = {fd, std::move(inbox)};
     queue_count_.store(count + 1, std::memory_order_release);
     return 0;
+}
+
+// A thread may be reading from the sockets: the descriptors stay, but lead to a socket that receives nothing.
+void UdpLink::close_queues() {
+    const int nothing = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++) {
+        epoll_ctl(wait_fd_, EPOLL_CTL_DEL, queues_[i].fd, nullptr);
+        if (nothing >= 0) dup3(nothing, queues_[i].fd, O_CLOEXEC);
+    }
+    if (nothing >= 0) close(nothing);
 }
 
 unsigned UdpLink::receive(Receiver& receiver, unsigned max) {

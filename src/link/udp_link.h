@@ -41,6 +41,10 @@ class UdpLink final : public Link {
     // names its inbox. 0, or errno with a reason; the socket is then still the caller's.
     int add_queue(int fd, std::uint32_t block);
 
+    // Gives all receive sockets back to the kernel, for good; what is in receive() meanwhile finds nothing.
+    // Any thread.
+    void close_queues();
+
     // Membership of the first queue's socket. IPv4 allows 20 groups (net.ipv4.igmp_max_memberships): ENOBUFS.
     int join_multicast(const Gid& group, std::uint32_t interface_index);
     int leave_multicast(const Gid& group, std::uint32_t interface_index);

@@ -1,0 +1,351 @@
+#include "adapter/engine.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "adapter/clock.h"
+#include "base/features.h"
+#include "base/reason.h"
+
+namespace verbena::adapter {
+namespace {
+
+constexpr Duration kTick = kMillisecond;
+constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
+constexpr Duration kStreakGap = 50 * kMicrosecond;  // polls farther apart do not count as polling
+constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves the link to the poller
+constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each yields
+constexpr std::size_t kHelperStack = 256 << 10;
+
+timespec to_timespec(Time time) {
+    return {static_cast<time_t>(time / kSecond), static_cast<long>(time % kSecond)};
+}
+
+unsigned yield_after() {
+    cpu_set_t processors;
+    const bool one = sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
+    return one ? 1 : kYieldAfter;
+}
+
+// Whether a blocking read() would go on after whatever signal has just come. poll() never does by itself, and
+// does not tell which signal it was; so all handlers must agree.
+bool every_handler_restarts() {
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (sigaction(number, nullptr, &action) != 0) continue;
+        const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||
+                             (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+        if (handled && !(action.sa_flags & SA_RESTART)) return false;
+    }
+    return true;
+}
+
+// Until one of the descriptors is ready or `until` has come (kNever: for ever; now or earlier: not at all).
+int poll_until(pollfd* fds, nfds_t count, Time until) {
+    if (until == kNever) return ppoll(fds, count, nullptr, nullptr);
+    const timespec left = to_timespec(until == 0 ? 0 : std::max<Time>(until - now(), 0));
+    return ppoll(fds, count, &left, nullptr);
+}
+
+void drain_counter(int fd) {
+    std::uint64_t count;
+    [[maybe_unused]] auto size = read(fd, &count, sizeof count);
+}
+
+}  // namespace
+
+Engine::Engine(Adapter& adapter, link::Link& link)
+    : adapter_(adapter),
+      link_(link),
+      inline_progress_(features().inline_progress),
+      yield_after_(yield_after()) {}
+
+Engine::~Engine() {
+    if (started_.load()) {
+        stop_.store(true);
+        kick();
+        pthread_join(thread_, nullptr);
+    }
+    if (kick_fd_ >= 0) close(kick_fd_);
+    if (timer_fd_ >= 0) close(timer_fd_);
+}
+
+void Engine::watch(int fd, std::function<void()> gone) {
+    watched_fd_ = fd;
+    gone_ = std::move(gone);
+}
+
+int Engine::start() {
+    if (started_.load()) return 0;
+    std::lock_guard guard(start_lock_);
+    if (started_.load()) return 0;
+    if (kick_fd_ < 0) kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (timer_fd_ < 0) timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (kick_fd_ < 0 || timer_fd_ < 0)
+        return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
+
+    // The program's signals are for the program's threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kHelperStack);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&thread_, &attributes, run, this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&attributes);
+    if (error) return fail(error, "starting the helper thread: %s", std::strerror(error));
+    pthread_setname_np(thread_, "verbena");
+    started_.store(true);
+    return 0;
+}
+
+void Engine::kick() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] auto size = write(kick_fd_, &one, sizeof one);
+}
+
+void Engine::change(Mode from, Mode to) {
+    if (mode_.compare_exchange_strong(from, to) && started_.load()) kick();
+}
+
+bool Engine::poll_progress() {
+    thread_local unsigned in_vain = 0;
+    activity_.fetch_add(1, std::memory_order_relaxed);
+    unsigned done = 0;
+    if (inline_progress_) {
+        const Time time = now();
+        if (mode_.load(std::memory_order_relaxed) == Mode::armed) {
+            const bool close = time - last_poll_.load(std::memory_order_relaxed) < kStreakGap;
+            const unsigned streak = close ? poll_streak_.load(std::memory_order_relaxed) + 1 : 0;
+            poll_streak_.store(streak, std::memory_order_relaxed);
+            last_poll_.store(time, std::memory_order_relaxed);
+            if (streak >= kStreak) change(Mode::armed, Mode::ticking);
+        }
+        done = adapter_.progress(time, true);
+    }
+    if (done > 0)
+        in_vain = 0;
+    else if (++in_vain >= yield_after_)
+        sched_yield();
+    return done > 0;
+}
+
+void Engine::arm() {
+    poll_streak_.store(0, std::memory_order_relaxed);
+    if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
+}
+
+void Engine::posted() {
+    const Time deadline = adapter_.next_deadline();
+    if (deadline < sleeping_until_.load()) lower_timer(deadline);
+}
+
+// Sleeping. enter_sleep() publishes until when, and then looks at the deadlines again; posted() changes a
+// deadline, and then looks whether somebody sleeps too long. All sequentially consistent, so that one of them
+// sees the other.
+
+void Engine::enter_sleep() {
+    const Time deadline = adapter_.next_deadline();
+    {
+        std::lock_guard guard(timer_lock_);
+        if (sleepers_++ == 0) sleeping_until_.store(timer_set_);
+    }
+    if (deadline < sleeping_until_.load()) lower_timer(deadline);
+    posted();
+}
+
+void Engine::leave_sleep() {
+    std::lock_guard guard(timer_lock_);
+    if (--sleepers_ == 0) sleeping_until_.store(kNobody);
+}
+
+// The timer is only ever moved to an earlier time: it wakes somebody once in vain when an acknowledgement
+// came in time, which is cheaper than a call at each deadline that moves.
+void Engine::lower_timer(Time deadline) {
+    std::lock_guard guard(timer_lock_);
+    if (deadline >= timer_set_) return;
+    itimerspec setting{};
+    setting.it_value = to_timespec(std::max<Time>(deadline, 1));  // 0 would disarm it
+    timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &setting, nullptr);
+    timer_set_ = deadline;
+    if (sleepers_ > 0) sleeping_until_.store(deadline);
+}
+
+void Engine::timer_fired() {
+    std::lock_guard guard(timer_lock_);
+    std::uint64_t count;
+    if (read(timer_fd_, &count, sizeof count) != sizeof count) return;  // another sleeper was faster
+    timer_set_ = kNever;
+    if (sleepers_ > 0) sleeping_until_.store(kNever);
+}
+
+// The helper.
+
+void* Engine::run(void* engine) {
+    static_cast<Engine*>(engine)->helper();
+    return nullptr;
+}
+
+void Engine::helper() {
+    while (!stop_.load()) switch (mode_.load()) {
+            case Mode::ticking:
+                tick();
+                break;
+            case Mode::armed:
+                stand_in();
+                break;
+            case Mode::resting:
+                take_orders(kNever);
+                break;
+        }
+}
+
+// Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well.
+bool Engine::take_orders(Time until) {
+    pollfd fds[2] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}};
+    if (poll_until(fds, 2, until) <= 0) return false;
+    if (fds[1].revents) look_at_watched();
+    if (!fds[0].revents) return false;
+    drain_counter(kick_fd_);
+    return true;
+}
+
+void Engine::look_at_watched() {
+    watched_fd_ = -1;
+    if (gone_) gone_();
+}
+
+void Engine::tick() {
+    const std::uint64_t before = activity_.load();
+    if (take_orders(now() + kTick) || activity_.load() != before) return;
+    const bool rest = lending_.load();
+    Mode expected = Mode::ticking;
+    if (!mode_.compare_exchange_strong(expected, rest ? Mode::resting : Mode::armed)) return;
+    if (rest) {
+        // The lender may have left between the look and the change; then it saw no need to wake us.
+        expected = Mode::resting;
+        if (!lending_.load()) mode_.compare_exchange_strong(expected, Mode::ticking);
+    } else {
+        lends_.store(false, std::memory_order_relaxed);
+    }
+}
+
+// Nobody polls: do it for them, sleeping in between.
+void Engine::stand_in() {
+    while (mode_.load() == Mode::armed && !stop_.load()) {
+        serve();
+        enter_sleep();
+        pollfd fds[4] = {{kick_fd_, POLLIN, 0},
+                         {watched_fd_, POLLIN, 0},
+                         {link_.wait_fd(), POLLIN, 0},
+                         {timer_fd_, POLLIN, 0}};
+        const int ready = poll_until(fds, 4, kNever);
+        leave_sleep();
+        if (ready <= 0) continue;
+        if (fds[0].revents) drain_counter(kick_fd_);
+        if (fds[1].revents) look_at_watched();
+        if (fds[3].revents) timer_fired();
+    }
+}
+
+// Handles what there is, and goes on for a moment after the last packet. True if there was anything.
+bool Engine::serve() {
+    bool any = false;
+    for (Time last = now(), time = last;; time = now()) {
+        if (adapter_.progress(time, true) > 0) {
+            any = true;
+            last = time;
+        } else {
+            if (!any || time - last > kLinger || mode_.load(std::memory_order_relaxed) != Mode::armed)
+                return any;
+            sched_yield();
+        }
+    }
+}
+
+// A thread of the program that blocks in wait_readable(). The destructor also runs when the thread is
+// cancelled there.
+class Engine::Lending {
+   public:
+    explicit Lending(Engine& engine) : engine_(engine) {
+        engine_.lends_.store(true, std::memory_order_relaxed);
+        engine_.activity_.fetch_add(1, std::memory_order_relaxed);
+        engine_.change(Mode::armed, Mode::resting);
+    }
+    ~Lending() {
+        if (sleeping_) engine_.leave_sleep();
+        engine_.activity_.fetch_add(1, std::memory_order_relaxed);
+        engine_.lending_.store(false);
+        engine_.change(Mode::resting, Mode::ticking);
+    }
+    Lending(const Lending&) = delete;
+    Lending& operator=(const Lending&) = delete;
+
+    void enter_sleep() {
+        engine_.enter_sleep();
+        sleeping_ = true;
+    }
+    void leave_sleep() {
+        sleeping_ = false;
+        engine_.leave_sleep();
+    }
+
+   private:
+    Engine& engine_;
+    bool sleeping_ = false;
+};
+
+Engine::Wait Engine::wait_readable(int fd, Time deadline) {
+    const int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_NONBLOCK)) {
+        if (inline_progress_) adapter_.progress(now(), true);
+        return Wait::readable;
+    }
+    if (!started_.load() || !inline_progress_ || lending_.exchange(true)) return wait_alone(fd, deadline);
+
+    Lending lending(*this);
+    for (Time last = 0;;) {
+        const Time time = now();
+        const bool served = adapter_.progress(time, true) > 0;
+        if (served) last = time;
+        const bool linger = time - last <= kLinger;
+
+        pollfd fds[3] = {{fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
+        int ready;
+        if (linger) {
+            ready = poll_until(fds, 3, 0);
+        } else {
+            lending.enter_sleep();
+            ready = poll_until(fds, 3, deadline);
+            lending.leave_sleep();
+        }
+        if (ready < 0 && errno == EINTR && !every_handler_restarts()) return Wait::interrupted;
+        if (ready > 0 && fds[0].revents) return Wait::readable;
+        if (ready > 0 && fds[2].revents) timer_fired();
+        if (deadline != kNever && now() >= deadline) return Wait::timed_out;
+        if (linger && !served) sched_yield();
+    }
+}
+
+// Somebody else drives the adapter, or nobody needs to.
+Engine::Wait Engine::wait_alone(int fd, Time deadline) {
+    for (;;) {
+        pollfd waiting{fd, POLLIN, 0};
+        const int ready = poll_until(&waiting, 1, deadline);
+        if (ready > 0) return Wait::readable;
+        if (ready == 0) return Wait::timed_out;
+        if (errno == EINTR && !every_handler_restarts()) return Wait::interrupted;
+    }
+}
+
+}  // namespace verbena::adapter

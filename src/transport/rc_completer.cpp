@@ -237,9 +237,7 @@ void RcRequester::finish_progress(Time now) {
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing
-        next_psn_ = una_;
-        current_ = 0;
-        current_packet_ = outstanding() ? una_offset() : 0;
+        cursor_to_una();
         flight_ = outstanding_reads_ = 0;
     }
     if (sampling_ && wire::psn_less(sample_psn_, una_)) {

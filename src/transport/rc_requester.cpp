@@ -245,10 +245,14 @@ void RcRequester::emit_atomic(wire::PacketSink& sink, const SendEntry& entry, st
     send_packet(sink, shared_, headers, {}, 0);
 }
 
-void RcRequester::go_back() {
+void RcRequester::cursor_to_una() {
     next_psn_ = una_;
     current_ = 0;
     current_packet_ = queue_.empty() || !queue_.at(0).started ? 0 : una_offset();
+}
+
+void RcRequester::go_back() {
+    cursor_to_una();
     flight_ = outstanding_reads_ = since_ack_request_ = 0;
     sampling_ = probe_due_ = probing_ = false;
 }

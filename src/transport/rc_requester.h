@@ -78,6 +78,7 @@ class RcRequester {
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
     bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packet, std::uint32_t packet_cost);
     void local_error(SendEntry& entry, VendorError error, Time now);
+    void cursor_to_una();
     void go_back();
     void lost();
 

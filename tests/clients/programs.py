@@ -74,9 +74,9 @@ class Program:
                     continue
         return self.code()
 
-    def ready(self, port=None):
+    def ready(self, port=None, quiet=QUIET_SECONDS):
         """Whether the server waits for a client: it listens on TCP port, or, without a port, does nothing any more."""
-        return self._listens(port) if port else self._quiet()
+        return self._listens(port) if port else self._quiet(quiet)
 
     def _listens(self, port):
         for table in ("tcp", "tcp6"):
@@ -90,7 +90,7 @@ class Program:
                 pass
         return False
 
-    def _quiet(self):
+    def _quiet(self, seconds):
         """All threads asleep, in the program itself (not a launcher before it), with no context switch since."""
         try:
             if os.path.basename(os.readlink(f"/proc/{self.pid}/exe")) != self.executable:
@@ -108,4 +108,4 @@ class Program:
         now = time.monotonic()
         if snapshot != self.seen:
             self.seen, self.seen_since = snapshot, now
-        return now - self.seen_since >= QUIET_SECONDS
+        return now - self.seen_since >= seconds

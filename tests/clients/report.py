@@ -16,8 +16,11 @@ class Report:
         self.titles.add(title)
         self.again += outcome.again
         seconds = f"{outcome.seconds:6.2f} s" if outcome.state != "not run" else " " * 8
-        note = outcome.why or (f"client started again {outcome.again} times" if outcome.again else "")
-        print(f"{outcome.state:8} {seconds}  {title}" + (f": {note}" if note else ""))
+        notes = [outcome.why] if outcome.why else []
+        if outcome.again:
+            notes.append(f"{outcome.again} clients started again")
+        notes += [f"an attempt before: {why}" for why in outcome.seen]
+        print(f"{outcome.state:8} {seconds}  {title}" + (f": {'; '.join(notes)}" if notes else ""))
         if outcome.detail:
             print(outcome.detail, end="")
         sys.stdout.flush()

@@ -1,0 +1,314 @@
+// Two adapters joined by a link in memory, under a clock of the test's own.
+#include "adapter/adapter.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "adapter/test_endpoint.h"
+#include "link/steering.h"
+
+namespace verbena::adapter {
+namespace {
+
+using completion::Status;
+using testing::Endpoint;
+using testing::MemoryLink;
+using transport::Operation;
+using transport::QpState;
+
+class AdapterTest : public ::testing::Test {
+   protected:
+    AdapterTest() {
+        links_[0].peer = &links_[1];
+        links_[1].peer = &links_[0];
+        left_.connect(right_, now_);
+        right_.connect(left_, now_);
+    }
+    // Both sides poll until nothing moves any more; timers do not run.
+    void settle() {
+        for (int i = 0; i < 100; i++) {
+            now_ += kMicrosecond;
+            left_.adapter->progress(now_, true);
+            right_.adapter->progress(now_, true);
+        }
+    }
+    static void expect_success(const std::vector<completion::Completion>& completions, std::size_t count) {
+        ASSERT_EQ(completions.size(), count);
+        for (const auto& completion : completions) EXPECT_EQ(completion.status, Status::success);
+    }
+
+    Time now_ = kSecond;
+    MemoryLink links_[2];
+    Endpoint left_{links_[0], 1 << link::kBlockBits, Gid::from_ipv4(0x0a000001)};
+    Endpoint right_{links_[1], 2 << link::kBlockBits, Gid::from_ipv4(0x0a000002)};
+};
+
+TEST_F(AdapterTest, ASendArrivesAndBothSidesComplete) {
+    std::memcpy(left_.memory.data(), "hello", 6);
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    settle();
+    EXPECT_STREQ(reinterpret_cast<const char*>(right_.memory.data() + 100), "hello");
+    expect_success(right_.poll(), 1);
+    expect_success(left_.poll(), 1);
+}
+
+TEST_F(AdapterTest, AMessageOfManyPacketsArrives) {
+    constexpr std::uint32_t kLength = 1 << 20;
+    for (std::uint32_t i = 0; i < kLength; i++) left_.memory[i] = static_cast<std::uint8_t>(i * 31 + i / 977);
+    ASSERT_EQ(left_.post(Operation::rdma_write, 0, kLength, now_, right_.address_of(4096), right_.keys.rkey),
+              0);
+    ASSERT_EQ(
+        left_.post(Operation::rdma_read, 2 << 20, kLength, now_, right_.address_of(4096), right_.keys.rkey),
+        0);
+    for (int i = 0; i < 50; i++) settle();
+    expect_success(left_.poll(), 2);
+    EXPECT_EQ(std::memcmp(left_.memory.data(), right_.memory.data() + 4096, kLength), 0);
+    EXPECT_EQ(std::memcmp(left_.memory.data(), left_.memory.data() + (2 << 20), kLength), 0);
+}
+
+TEST_F(AdapterTest, PacketsThatAreNotForUsAreCountedAndDropped) {
+    auto deliver = [&](std::vector<std::uint8_t> bytes) {
+        wire::Path path;
+        path.source = Gid::from_ipv4(0x0a000001);
+        path.destination = Gid::from_ipv4(0x0a000002);
+        links_[1].deliver({path, std::move(bytes)});
+        right_.adapter->progress(now_, false);
+    };
+    auto packet_to = [](std::uint32_t qpn) {
+        std::vector<std::uint8_t> bytes(32);
+        wire::store_be24(bytes.data() + 5, qpn);
+        return bytes;
+    };
+    AdapterCounters& counters = right_.segment->counters();
+    deliver({1, 2, 3});
+    deliver({});
+    EXPECT_EQ(counters.runts, 2u);
+    const std::uint32_t ours = right_.qp->number();
+    deliver(packet_to(ours ^ 1));
+    EXPECT_EQ(counters.no_queue_pair, 1u);
+    deliver(packet_to(ours));
+    EXPECT_EQ(counters.bad_icrc, 1u);
+    auto unknown_opcode = packet_to(ours);
+    unknown_opcode[0] = 0x1f;
+    wire::Path path;
+    path.source = Gid::from_ipv4(0x0a000001);
+    path.destination = Gid::from_ipv4(0x0a000002);
+    wire::store_icrc(unknown_opcode.data() + 28,
+                     wire::icrc_compute(path, wire::kUdpPort, unknown_opcode, 0, true));
+    deliver(unknown_opcode);
+    EXPECT_EQ(counters.malformed, 1u);
+    deliver(packet_to(77 << link::kBlockBits | 5));
+    EXPECT_EQ(counters.strays, 1u);
+    EXPECT_EQ(links_[1].strays, (std::vector<std::uint32_t>{77 << link::kBlockBits | 5}));
+    EXPECT_EQ(counters.received, 6u);
+}
+
+// A ping-pong that acknowledges before it answers pays for a packet each time.
+TEST_F(AdapterTest, AcknowledgementsWaitForAnEmptyPoll) {
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    EXPECT_EQ(right_.adapter->progress(now_, true), 1u);
+    expect_success(right_.poll(), 1);
+    EXPECT_EQ(links_[0].waiting(), 0u);
+    EXPECT_EQ(right_.adapter->progress(now_, true), 0u);
+    EXPECT_EQ(links_[0].waiting(), 1u);
+}
+
+TEST_F(AdapterTest, AnOwedAcknowledgementLeavesOnRequest) {
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    right_.adapter->progress(now_, false);
+    EXPECT_EQ(links_[0].waiting(), 0u);
+    right_.adapter->push_acknowledgements(*right_.qp, now_);
+    EXPECT_EQ(links_[0].waiting(), 1u);
+}
+
+TEST_F(AdapterTest, AnOwedAcknowledgementLeavesByItsTimer) {
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    right_.adapter->progress(now_, false);
+    const Time deadline = right_.adapter->next_deadline();
+    EXPECT_LE(deadline, now_ + 100 * kMicrosecond);
+    right_.adapter->progress(deadline, false);
+    EXPECT_EQ(links_[0].waiting(), 1u);
+}
+
+TEST_F(AdapterTest, ALostPacketIsSentAgainByTheTimer) {
+    std::memcpy(left_.memory.data(), "again", 6);
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    links_[0].peer = &links_[0];  // into nothing
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    links_[0].peer = &links_[1];
+    for (int i = 0; i < 1000 && right_.cq.waiting() == 0; i++) {
+        now_ = std::max(now_ + kMicrosecond, std::min(left_.adapter->next_deadline(), now_ + kSecond));
+        left_.adapter->progress(now_, true);
+        right_.adapter->progress(now_, true);
+    }
+    expect_success(right_.poll(), 1);
+    settle();
+    expect_success(left_.poll(), 1);
+}
+
+// What has been acknowledged already must not be flushed only because nobody looked at the acknowledgement.
+TEST_F(AdapterTest, WhatHasArrivedIsProcessedBeforeTheErrorState) {
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    right_.adapter->progress(now_, true);
+    right_.adapter->progress(now_, true);
+    ASSERT_EQ(links_[0].waiting(), 1u);
+    transport::Attributes error;
+    error.state = QpState::error;
+    ASSERT_EQ(left_.adapter->modify(*left_.qp, error, transport::kAttrState, now_), 0);
+    expect_success(left_.poll(), 1);
+}
+
+TEST_F(AdapterTest, ReceivesPostedInTheErrorStateAreFlushed) {
+    transport::Attributes error;
+    error.state = QpState::error;
+    ASSERT_EQ(right_.adapter->modify(*right_.qp, error, transport::kAttrState, now_), 0);
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    const auto completions = right_.poll();
+    ASSERT_EQ(completions.size(), 1u);
+    EXPECT_EQ(completions[0].status, Status::work_request_flushed);
+}
+
+TEST_F(AdapterTest, NoReceivesInTheResetState) {
+    transport::QueuePair* fresh = right_.create();
+    std::size_t index;
+    const transport::ReceiveRequest request{1, {}};
+    EXPECT_EQ(right_.adapter->post_receive(*fresh, {&request, 1}, index, now_), EINVAL);
+    EXPECT_EQ(index, 0u);
+    right_.adapter->destroy_qp(fresh, now_);
+}
+
+TEST_F(AdapterTest, ThePostThatFailsIsNamed) {
+    std::vector<transport::ReceiveRequest> requests(70);
+    std::size_t index;
+    EXPECT_EQ(right_.adapter->post_receive(*right_.qp, requests, index, now_), ENOMEM);
+    EXPECT_EQ(index, 64u);
+}
+
+TEST_F(AdapterTest, NumbersAreSpreadAndRestAfterUse) {
+    std::set<std::uint32_t> seen;
+    std::vector<transport::QueuePair*> qps;
+    for (int i = 0; i < 20; i++) {
+        qps.push_back(left_.create());
+        ASSERT_NE(qps.back(), nullptr);
+        EXPECT_EQ(link::block_of(qps.back()->number()), 1u);
+        EXPECT_TRUE(seen.insert(qps.back()->number()).second);
+    }
+    EXPECT_GT(*seen.rbegin() - *seen.begin(), 1000u);
+    for (transport::QueuePair* qp : qps) left_.adapter->destroy_qp(qp, now_);
+
+    // One number only, used by a connected queue pair: free again after its quarantine.
+    MemoryLink link;
+    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .completion_queues = 1});
+    Adapter adapter({&link, segment.get(), 0x5000, 1, 1});
+    transport::QpSetup setup = left_.qp->setup();
+    setup.receive_queue = std::make_shared<transport::ReceiveQueue>(1, 1);
+    transport::QueuePair* qp = adapter.create_qp(setup, now_);
+    ASSERT_NE(qp, nullptr);
+    EXPECT_EQ(qp->number(), 0x5000u);
+    EXPECT_EQ(adapter.create_qp(setup, now_), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    adapter.destroy_qp(qp, now_);  // never connected: no rest needed
+    qp = adapter.create_qp(setup, now_);
+    ASSERT_NE(qp, nullptr);
+    transport::Attributes a;
+    a.port = 1;
+    a.state = QpState::init;
+    ASSERT_EQ(adapter.modify(*qp, a,
+                             transport::kAttrState | transport::kAttrPkeyIndex | transport::kAttrPort |
+                                 transport::kAttrAccessFlags,
+                             now_),
+              0);
+    a.state = QpState::rtr;
+    a.path.source = a.path.destination = Gid::from_ipv4(0x0a000001);
+    ASSERT_EQ(adapter.modify(*qp, a,
+                             transport::kAttrState | transport::kAttrAv | transport::kAttrPathMtu |
+                                 transport::kAttrDestQpn | transport::kAttrRqPsn |
+                                 transport::kAttrMaxDestRdAtomic | transport::kAttrMinRnrTimer,
+                             now_),
+              0);
+    adapter.destroy_qp(qp, now_);
+    EXPECT_EQ(adapter.create_qp(setup, now_ + kNumberQuarantine - 1), nullptr);
+    qp = adapter.create_qp(setup, now_ + kNumberQuarantine);
+    EXPECT_NE(qp, nullptr);
+    adapter.destroy_qp(qp, now_);
+    adapter.add_numbers(0x7000, 4096);
+    EXPECT_NE(adapter.create_qp(setup, now_), nullptr);
+}
+
+TEST_F(AdapterTest, TheExportedRecordFollowsTheQueuePair) {
+    const QpRecord* record = nullptr;
+    for (const QpRecord& each : right_.segment->queue_pairs())
+        if (each.number == right_.qp->number()) record = &each;
+    ASSERT_NE(record, nullptr);
+    EXPECT_EQ(record->state, static_cast<std::uint32_t>(QpState::rts));
+    EXPECT_EQ(record->peer, Gid::from_ipv4(0x0a000001));
+    EXPECT_EQ(record->peer_qp, left_.qp->number());
+    ASSERT_EQ(left_.post(Operation::rdma_write, 0, 8, now_, right_.address_of(0), right_.keys.rkey), 0);
+    settle();
+    EXPECT_EQ(record->counters.packets_received, 1u);
+    right_.adapter->destroy_qp(right_.qp, now_);
+    right_.qp = nullptr;
+    EXPECT_EQ(record->number, 0u);
+}
+
+// Threads post, poll, create and destroy at once; every request completes exactly once.
+TEST_F(AdapterTest, ThreadsShareAnAdapter) {
+    constexpr unsigned kWrites = 500;
+    std::atomic<bool> done{false};
+    std::atomic<Time> clock{now_};
+    std::thread target([&] {
+        while (!done) {
+            right_.adapter->progress(clock, true);
+            std::this_thread::yield();
+        }
+    });
+    std::thread churn([&] {
+        while (!done) {
+            transport::QueuePair* qp = right_.create();
+            if (qp) right_.adapter->destroy_qp(qp, clock);
+            std::this_thread::yield();
+        }
+    });
+    std::atomic<unsigned> completed{0};
+    std::vector<std::thread> posters;
+    for (unsigned t = 0; t < 2; t++)
+        posters.emplace_back([&, t] {
+            for (unsigned posted = 0; posted < kWrites;) {
+                const transport::Sge sge{left_.address_of(t * 100), 100, left_.keys.lkey};
+                transport::SendRequest request;
+                request.operation = Operation::rdma_write;
+                request.flags = transport::kSignaled;
+                request.sges = {&sge, 1};
+                request.remote_address = right_.address_of(t * 100);
+                request.rkey = right_.keys.rkey;
+                std::size_t index;
+                if (left_.adapter->post_send(*left_.qp, {&request, 1}, index, clock) == 0) posted++;
+                left_.adapter->progress(clock, true);
+                for (const auto& completion : left_.poll()) {
+                    EXPECT_EQ(completion.status, Status::success);
+                    completed++;
+                }
+                std::this_thread::yield();
+            }
+        });
+    for (std::thread& thread : posters) thread.join();
+    for (int i = 0; i < 100000 && completed < 2 * kWrites; i++) {
+        left_.adapter->progress(clock, true);
+        completed += static_cast<unsigned>(left_.poll().size());
+        std::this_thread::yield();
+    }
+    done = true;
+    target.join();
+    churn.join();
+    EXPECT_EQ(completed, 2 * kWrites);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -1,0 +1,187 @@
+// For tests: an adapter with one connected queue pair, its memory and its completion queues; and a link in
+// memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "adapter/adapter.h"
+#include "adapter/segment.h"
+#include "base/reason.h"
+#include "wire/icrc.h"
+
+namespace verbena::adapter::testing {
+
+// Delivers to its peer's queue; no time passes.
+class MemoryLink final : public link::Link {
+   public:
+    struct Flying {
+        wire::Path path;
+        std::vector<std::uint8_t> bytes;
+    };
+    MemoryLink* peer = nullptr;
+    std::vector<std::uint32_t> strays;
+
+    void send(const wire::OutPacket& packet) override {
+        Flying flying{*packet.path, {packet.header.begin(), packet.header.begin() + packet.header_length}};
+        for (const iovec& piece : packet.payload) {
+            const auto* data = static_cast<const std::uint8_t*>(piece.iov_base);
+            flying.bytes.insert(flying.bytes.end(), data, data + piece.iov_len);
+        }
+        flying.bytes.resize(flying.bytes.size() + packet.pad_count + wire::kIcrcLength);
+        const std::uint32_t icrc = wire::icrc_compute(flying.path, wire::kUdpPort, flying.bytes, 0, true);
+        wire::store_icrc(flying.bytes.data() + flying.bytes.size() - wire::kIcrcLength, icrc);
+        std::lock_guard guard(lock_);
+        taken_.push_back(std::move(flying));
+    }
+    void flush() override {
+        std::lock_guard guard(lock_);
+        for (Flying& flying : taken_) peer->deliver(std::move(flying));
+        taken_.clear();
+    }
+    void deliver(Flying flying) {
+        std::lock_guard guard(arrivals_lock_);
+        arrived_.push_back(std::move(flying));
+    }
+    unsigned receive(link::Receiver& receiver, unsigned max) override {
+        unsigned count = 0;
+        for (; count < max; count++) {
+            Flying flying;
+            {
+                std::lock_guard guard(arrivals_lock_);
+                if (arrived_.empty()) break;
+                flying = std::move(arrived_.front());
+                arrived_.pop_front();
+            }
+            link::Datagram datagram;
+            datagram.bytes = flying.bytes;
+            datagram.path = &flying.path;
+            receiver.datagram(datagram);
+        }
+        return count;
+    }
+    int wait_fd() const override { return -1; }
+    std::size_t receive_capacity() const override { return 1 << 20; }
+    void stray(const link::Datagram&, std::uint32_t qpn) override { strays.push_back(qpn); }
+    std::size_t waiting() {
+        std::lock_guard guard(arrivals_lock_);
+        return arrived_.size();
+    }
+
+   private:
+    std::mutex lock_, arrivals_lock_;
+    std::vector<Flying> taken_;
+    std::deque<Flying> arrived_;
+};
+
+class Endpoint : public transport::QpListener {
+   public:
+    static constexpr std::size_t kMemory = 4 << 20;
+
+    Endpoint(link::Link& link, std::uint32_t first_number, Gid address) : address_(address), memory(kMemory) {
+        segment = Segment::create_on_heap({.regions = 64, .queue_pairs = 64, .completion_queues = 4});
+        Adapter::Setup setup;
+        setup.link = &link;
+        setup.segment = segment.get();
+        setup.first_qp_number = first_number;
+        setup.qp_numbers = 4096;
+        setup.random_seed = first_number;
+        adapter = std::make_unique<Adapter>(setup);
+        constexpr memory::Access kAll =
+            memory::kLocalWrite | memory::kRemoteRead | memory::kRemoteWrite | memory::kRemoteAtomic;
+        EXPECT_EQ(adapter->regions().add(kPd, memory.data(), memory.size(), address_of(0), kAll, keys), 0);
+        qp = create();
+    }
+    ~Endpoint() override {
+        if (qp) adapter->destroy_qp(qp, 0);
+    }
+
+    transport::QueuePair* create() {
+        transport::QpSetup setup;
+        setup.pd = kPd;
+        setup.capabilities = {64, 64, 4, 4, 256};
+        setup.send_cq = setup.receive_cq = &cq;
+        setup.receive_queue = std::make_shared<transport::ReceiveQueue>(64, 4);
+        setup.listener = this;
+        return adapter->create_qp(setup, 1);
+    }
+
+    void connect(const Endpoint& peer, Time now) {
+        using namespace transport;
+        Attributes a;
+        a.port = 1;
+        a.access = memory::kRemoteRead | memory::kRemoteWrite | memory::kRemoteAtomic;
+        change(a, QpState::init, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags, now);
+        a.path.source = address_;
+        a.path.destination = peer.address_;
+        a.path.udp_source_port = 0xc321;
+        a.path_mtu = 1024;
+        a.destination_qp = peer.qp->number();
+        a.rq_psn = peer.qp->number() + 7;
+        a.max_destination_rd_atomic = a.max_rd_atomic = 4;
+        a.min_rnr_timer = 1;
+        change(a, QpState::rtr,
+               kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer,
+               now);
+        a.timeout = 16;
+        a.retry_count = 7;
+        a.rnr_retry = 7;
+        a.sq_psn = qp->number() + 7;
+        change(a, QpState::rts,
+               kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic, now);
+    }
+    void change(transport::Attributes& a, transport::QpState state, std::uint32_t mask, Time now) {
+        a.state = state;
+        EXPECT_EQ(adapter->modify(*qp, a, mask | transport::kAttrState, now), 0) << last_reason();
+    }
+
+    int post(transport::Operation operation, std::size_t offset, std::uint32_t length, Time now,
+             std::uint64_t remote = 0, std::uint32_t rkey = 0) {
+        const transport::Sge sge{address_of(offset), length, keys.lkey};
+        transport::SendRequest request;
+        request.wr_id = ++posted;
+        request.operation = operation;
+        request.flags = transport::kSignaled;
+        request.sges = {&sge, 1};
+        request.remote_address = remote;
+        request.rkey = rkey;
+        std::size_t index;
+        return adapter->post_send(*qp, {&request, 1}, index, now);
+    }
+    int post_receive(std::size_t offset, std::uint32_t length, Time now) {
+        const transport::Sge sge{address_of(offset), length, keys.lkey};
+        const transport::ReceiveRequest request{++posted, {&sge, 1}};
+        std::size_t index;
+        return adapter->post_receive(*qp, {&request, 1}, index, now);
+    }
+    std::uint64_t address_of(std::size_t offset) const {
+        return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
+    }
+    std::vector<completion::Completion> poll() {
+        std::vector<completion::Completion> out(64);
+        out.resize(cq.poll(out));
+        return out;
+    }
+    void qp_event(transport::QueuePair&, transport::QpEvent) override {}
+
+    static constexpr memory::PdNumber kPd = 1;
+
+   private:
+    Gid address_;
+
+   public:
+    std::vector<std::uint8_t> memory;
+    memory::Keys keys{};
+    completion::CompletionQueue cq{256, nullptr};
+    std::unique_ptr<Segment> segment;
+    std::unique_ptr<Adapter> adapter;
+    transport::QueuePair* qp = nullptr;
+    std::uint64_t posted = 0;
+};
+
+}  // namespace verbena::adapter::testing

@@ -1,0 +1,289 @@
+// Engines over real packets on loopback: who serves when the program polls, sleeps or blocks. Times are
+// bounds that a loaded machine keeps, too.
+#include "adapter/engine.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "adapter/clock.h"
+#include "adapter/test_endpoint.h"
+#include "link/steering.h"
+#include "link/udp_link.h"
+
+namespace verbena::adapter {
+namespace {
+
+using testing::Endpoint;
+using transport::Operation;
+
+// The daemon's part: a group of three sockets, of which queue 0 is nobody's.
+class EngineTest : public ::testing::Test {
+   protected:
+    struct Process {
+        std::unique_ptr<link::UdpLink> link;
+        std::unique_ptr<Endpoint> endpoint;
+        std::unique_ptr<Engine> engine;
+    };
+
+    void SetUp() override {
+        queue_zero_ = link::open_group_socket(0, true);
+        ASSERT_GE(queue_zero_, 0);
+        const std::uint16_t port = link::bound_port(queue_zero_);
+        for (std::uint32_t i = 0; i < 2; i++) {
+            Process& process = processes_[i];
+            const std::uint32_t block = i + 1;
+            const int queue = link::open_group_socket(port, true);
+            ASSERT_GE(queue, 0);
+            process.link = link::UdpLink::create({.port = port, .fabric = {}});
+            ASSERT_EQ(process.link->add_queue(queue, block), 0);
+            process.endpoint = std::make_unique<Endpoint>(*process.link, block << link::kBlockBits,
+                                                          Gid::from_ipv4(0x7f000001));
+            process.engine = std::make_unique<Engine>(*process.endpoint->adapter, *process.link);
+            ASSERT_EQ(process.engine->start(), 0);
+        }
+        ASSERT_EQ(link::attach_steering(queue_zero_, 3), 0);
+        near().connect(far(), now());
+        far().connect(near(), now());
+    }
+    void TearDown() override {
+        for (Process& process : processes_) process.engine.reset();
+        close(queue_zero_);
+    }
+
+    Endpoint& near() { return *processes_[0].endpoint; }
+    Endpoint& far() { return *processes_[1].endpoint; }
+    Engine& engine() { return *processes_[0].engine; }
+    Engine& far_engine() { return *processes_[1].engine; }
+
+    int read_from_far(std::uint32_t length) {
+        const int error =
+            near().post(Operation::rdma_read, 0, length, now(), far().address_of(8192), far().keys.rkey);
+        engine().posted();
+        return error;
+    }
+    // Polls like a program; the time it took, or -1 after ten seconds.
+    Duration poll_near(std::size_t count) {
+        const Time start = now();
+        while (now() - start < 10 * kSecond) {
+            for (const auto& completion : near().poll()) {
+                EXPECT_EQ(completion.status, completion::Status::success);
+                count--;
+            }
+            if (count == 0) return now() - start;
+            engine().poll_progress();
+        }
+        return -1;
+    }
+
+    int queue_zero_ = -1;
+    Process processes_[2];
+};
+
+TEST_F(EngineTest, ATargetThatSleepsAnswersWithinTenMilliseconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Duration best = kSecond;
+    for (int i = 0; i < 5; i++) {
+        ASSERT_EQ(read_from_far(4), 0);
+        const Duration took = poll_near(1);
+        ASSERT_GE(took, 0);
+        best = std::min(best, took);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_LT(best, 10 * kMillisecond);
+}
+
+// The helper left the link to a poller; the poller goes away without a word.
+TEST_F(EngineTest, TheHelperTakesOverFromAPollerThatStops) {
+    Duration best = kSecond;
+    for (int i = 0; i < 5; i++) {
+        for (const Time start = now(); now() - start < 5 * kMillisecond;) far_engine().poll_progress();
+        ASSERT_EQ(read_from_far(4), 0);
+        const Duration took = poll_near(1);
+        ASSERT_GE(took, 0);
+        best = std::min(best, took);
+    }
+    EXPECT_LT(best, 10 * kMillisecond);
+}
+
+TEST_F(EngineTest, ArmingBringsTheHelperAtOnce) {
+    for (const Time start = now(); now() - start < 5 * kMillisecond;) far_engine().poll_progress();
+    far_engine().arm();
+    ASSERT_EQ(read_from_far(4), 0);
+    EXPECT_GE(poll_near(1), 0);
+}
+
+TEST_F(EngineTest, LargeTransfersMoveWhileTheTargetSleeps) {
+    for (std::size_t i = 0; i < 2 << 20; i++)
+        far().memory[8192 + i] = static_cast<std::uint8_t>(i * 13 + i / 4099);
+    ASSERT_EQ(read_from_far(2 << 20), 0);
+    ASSERT_GE(poll_near(1), 0);
+    EXPECT_EQ(std::memcmp(near().memory.data(), far().memory.data() + 8192, 2 << 20), 0);
+    ASSERT_EQ(
+        near().post(Operation::rdma_write, 0, 2 << 20, now(), far().address_of(2 << 20), far().keys.rkey), 0);
+    ASSERT_GE(poll_near(1), 0);
+    EXPECT_EQ(std::memcmp(near().memory.data(), far().memory.data() + (2 << 20), 2 << 20), 0);
+    EXPECT_EQ(near().segment->counters().bad_icrc, 0u);
+    EXPECT_EQ(far().segment->counters().bad_icrc, 0u);
+}
+
+// Neither side polls: both helpers do everything, retransmission timers included.
+TEST_F(EngineTest, NobodyNeedsToPoll) {
+    ASSERT_EQ(read_from_far(1 << 20), 0);
+    for (int i = 0; i < 1000 && near().cq.waiting() == 0; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(near().cq.waiting(), 1u);
+}
+
+// The channel of a program: readable when a completion came.
+class Notifier : public completion::CompletionListener {
+   public:
+    Notifier() : fd(eventfd(0, EFD_CLOEXEC)) {}
+    ~Notifier() override { close(fd); }
+    void completion_event(completion::CompletionQueue&) override {
+        const std::uint64_t one = 1;
+        ASSERT_EQ(write(fd, &one, sizeof one), 8);
+    }
+    void overrun(completion::CompletionQueue&) override {}
+    void take() {
+        std::uint64_t count;
+        ASSERT_EQ(read(fd, &count, sizeof count), 8);
+    }
+    const int fd;
+};
+
+TEST_F(EngineTest, ABlockedThreadDrivesTheAdapterItself) {
+    Notifier notifier;
+    completion::CompletionQueue cq(16, &notifier);
+    transport::QpSetup setup = near().qp->setup();
+    setup.send_cq = setup.receive_cq = &cq;
+    setup.receive_queue = std::make_shared<transport::ReceiveQueue>(4, 1);
+    near().adapter->destroy_qp(near().qp, now());
+    near().qp = near().adapter->create_qp(setup, now());
+    transport::Attributes error;
+    error.state = transport::QpState::reset;
+    ASSERT_EQ(far().adapter->modify(*far().qp, error, transport::kAttrState, now()), 0);
+    near().connect(far(), now());
+    far().connect(near(), now());
+
+    for (int i = 0; i < 50; i++) {
+        cq.arm(false);
+        engine().arm();
+        ASSERT_EQ(read_from_far(64), 0);
+        ASSERT_EQ(engine().wait_readable(notifier.fd, now() + 10 * kSecond), Engine::Wait::readable);
+        notifier.take();
+        completion::Completion completion;
+        ASSERT_EQ(cq.poll({&completion, 1}), 1u);
+        EXPECT_EQ(completion.status, completion::Status::success);
+        if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    near().adapter->destroy_qp(near().qp, now());
+    near().qp = nullptr;
+}
+
+TEST_F(EngineTest, WaitingEndsAtTheDeadline) {
+    const int fd = eventfd(0, EFD_CLOEXEC);
+    const Time start = now();
+    EXPECT_EQ(engine().wait_readable(fd, start + 30 * kMillisecond), Engine::Wait::timed_out);
+    EXPECT_GE(now() - start, 30 * kMillisecond);
+    close(fd);
+}
+
+TEST_F(EngineTest, ANonBlockingDescriptorIsNotWaitedFor) {
+    const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    EXPECT_EQ(engine().wait_readable(fd), Engine::Wait::readable);
+    close(fd);
+}
+
+TEST_F(EngineTest, ASignalInterruptsUnlessItsHandlerRestarts) {
+    const int fd = eventfd(0, EFD_CLOEXEC);
+    struct sigaction action {};
+    struct sigaction before;
+    action.sa_handler = [](int) {};
+    sigaction(SIGUSR1, &action, &before);
+    const pthread_t waiter = pthread_self();
+    std::atomic<bool> done{false};
+    std::thread sender([&] {
+        while (!done) {
+            pthread_kill(waiter, SIGUSR1);
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+    });
+    EXPECT_EQ(engine().wait_readable(fd, now() + 10 * kSecond), Engine::Wait::interrupted);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, nullptr);
+    EXPECT_EQ(engine().wait_readable(fd, now() + 50 * kMillisecond), Engine::Wait::timed_out);
+    done = true;
+    sender.join();
+    sigaction(SIGUSR1, &before, nullptr);
+    close(fd);
+}
+
+TEST_F(EngineTest, SeveralThreadsMayWait) {
+    const int first = eventfd(0, EFD_CLOEXEC), second = eventfd(0, EFD_CLOEXEC);
+    std::atomic<int> woken{0};
+    std::thread a(
+        [&] { woken += engine().wait_readable(first, now() + 10 * kSecond) == Engine::Wait::readable; });
+    std::thread b(
+        [&] { woken += engine().wait_readable(second, now() + 10 * kSecond) == Engine::Wait::readable; });
+    // While both are blocked, requests are served.
+    ASSERT_EQ(far().post(Operation::rdma_read, 0, 64, now(), near().address_of(0), near().keys.rkey), 0);
+    far_engine().posted();
+    for (int i = 0; i < 1000 && far().cq.waiting() == 0; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(far().cq.waiting(), 1u);
+    const std::uint64_t one = 1;
+    ASSERT_EQ(write(first, &one, sizeof one), 8);
+    a.join();
+    // And when the one that did the work has gone.
+    ASSERT_EQ(far().post(Operation::rdma_read, 0, 64, now(), near().address_of(0), near().keys.rkey), 0);
+    far_engine().posted();
+    for (int i = 0; i < 1000 && far().cq.waiting() == 1; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(far().cq.waiting(), 2u);
+    ASSERT_EQ(write(second, &one, sizeof one), 8);
+    b.join();
+    EXPECT_EQ(woken, 2);
+    close(first);
+    close(second);
+}
+
+TEST(EngineWatchTest, TheLifelinesEndIsReported) {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    auto link = link::UdpLink::create({.fabric = {}});
+    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .completion_queues = 1});
+    Adapter adapter({link.get(), segment.get(), 4096, 16, 1});
+    Engine engine(adapter, *link);
+    std::atomic<int> gone{0};
+    engine.watch(ends[0], [&] { gone++; });
+    ASSERT_EQ(engine.start(), 0);
+    close(ends[1]);
+    for (int i = 0; i < 1000 && gone == 0; i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(gone, 1);
+    close(ends[0]);
+}
+
+// Context switches of the whole process while a connected pair does nothing.
+TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
+    ASSERT_EQ(read_from_far(64), 0);
+    ASSERT_GE(poll_near(1), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // timers of the exchange run out
+    auto switches = [] {
+        rusage usage;
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_nvcsw;
+    };
+    const long before = switches();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    EXPECT_LE(switches() - before, 3);  // our own sleep, and one timer that was taken back
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -5,6 +5,13 @@ A program with several threads may print some of its lines in more than one orde
 
 import re
 
+LOG = "verbena: "  # how a line of Verbena's log begins
+
+
+def printed(text):
+    """The lines of the program itself."""
+    return [line for line in text.splitlines() if not line.startswith(LOG)]
+
 
 class Lines:
     """chains: sequences of lines (regular expressions); within each the order is fixed. A line that occurs in several
@@ -23,13 +30,13 @@ class Lines:
 
     def complete(self, text):
         """Whether as many lines have come as there are to come."""
-        return text.count("\n") >= len(self.patterns)
+        return len(printed(text)) >= len(self.patterns)
 
     def fault(self, text, **values):
         """What is wrong with the text, or nothing. values fill {fields} of the patterns."""
         patterns = {key: pattern.format(**values) for key, pattern in self.patterns.items()}
         at = {}
-        for number, line in enumerate(text.splitlines()):
+        for number, line in enumerate(printed(text)):
             # Lines that look alike are told apart by their order.
             key = next((key for key, pattern in patterns.items() if key not in at and re.fullmatch(pattern, line)), None)
             if key is None:

@@ -71,7 +71,7 @@ def run_case(case, place, port):
     failures = []
     while True:
         outcome = try_case(case, place, port)
-        if outcome.state == "ok" or len(failures) + 1 >= case.attempts:
+        if outcome.state != "FAILED" or len(failures) + 1 >= case.attempts:
             break
         failures.append(outcome.why)
     outcome.seen = failures
@@ -93,10 +93,12 @@ def try_case(case, place, port):
             end_server(case, server)
     except Failure as failure:
         outcome.state, outcome.why = "FAILED", str(failure)
+    except FileNotFoundError as absent:
+        outcome.state, outcome.why = "not run", str(absent)
     finally:
         for _, program in reversed(programs):
             program.stop()
-    if outcome.state != "ok":
+    if outcome.state == "FAILED":
         outcome.detail = "".join(describe(role, program) for role, program in programs)
     outcome.seconds = time.monotonic() - started
     return outcome

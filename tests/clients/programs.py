@@ -19,11 +19,15 @@ OUTPUT_END_SECONDS = 1.0  # after the exit, for whatever else has the terminal o
 
 
 class Program:
-    """One running program: argv, started by a launcher (a command line that execs what follows it) or directly."""
+    """One running program: argv, started by a launcher (a command line that execs what follows it) or directly.
+    The constructor raises FileNotFoundError when there is no such program."""
 
     def __init__(self, argv, launcher=(), cwd=None):
         self.argv = [*launcher, *argv]
-        self.executable = os.path.basename(os.path.realpath(shutil.which(argv[0]) or argv[0]))
+        path = shutil.which(argv[0])
+        if path is None:
+            raise FileNotFoundError(f"{argv[0]} is not installed")
+        self.executable = os.path.basename(os.path.realpath(path))
         self.master, slave = pty.openpty()
         tty.setraw(slave)  # or each line would end in \r\n
         self.chunks = []

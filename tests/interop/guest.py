@@ -117,6 +117,8 @@ class Guest(Station):
         """One request to the agent, and its answer."""
         self.socket.sendall(json.dumps(words).encode() + b"\n")
         answer = json.loads(self._line(ANSWER_SECONDS))
+        if answer.get("absent"):
+            raise FileNotFoundError(f"{self.name}: {answer['error']}")
         if "error" in answer:
             raise RuntimeError(f"{self.name}: {answer['error']}")
         return answer["result"]

@@ -1,7 +1,7 @@
 """The guest's end of the control channel: starts, watches and ends programs at the host's request.
 
 A request is one line of JSON on a virtio serial port, and so is its answer: {"do": what, ...} -> {"result": value} or
-{"error": text}. Requests are answered in order and none blocks. The channel's end is the guest's end.
+{"error": text}, with "absent" where a program is not installed. Requests are answered in order and none blocks. The channel's end is the guest's end.
 """
 
 import glob
@@ -63,6 +63,8 @@ def main():
             request = json.loads(line)
             try:
                 answer = {"result": REQUESTS[request.pop("do")](**request)}
+            except FileNotFoundError as error:
+                answer = {"error": str(error), "absent": True}
             except Exception as error:  # whatever it is, the host shall read it
                 answer = {"error": repr(error)}
             rest = memoryview(json.dumps(answer).encode() + b"\n")

@@ -64,8 +64,7 @@ int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint) {
     }
     if (address->sa_family == kFamilyIb)
         return fail_minus_one(EOPNOTSUPP, "AF_IB addresses are not supported; use AF_INET or AF_INET6");
-    return fail_minus_one(EAFNOSUPPORT, "address family %d is neither AF_INET nor AF_INET6",
-                          address->sa_family);
+    return fail_minus_one(EINVAL, "address family %d is neither AF_INET nor AF_INET6", address->sa_family);
 }
 
 void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address) {

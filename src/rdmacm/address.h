@@ -9,7 +9,7 @@ namespace verbena::rdmacm {
 
 struct Id;
 
-// 0, or -1 with errno and a reason: EINVAL (no address), EAFNOSUPPORT, EOPNOTSUPP (AF_IB).
+// 0, or -1 with errno and a reason: EINVAL (no address, or of no IP family), EOPNOTSUPP (AF_IB).
 int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint);
 
 // Zeroes `address` if the endpoint is not set.

@@ -2,7 +2,7 @@
 // how events leave the middle of it).
 #include "rdmacm/channel.h"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,19 +36,37 @@ bool any_device() {
 
 // One token per event held makes the descriptor readable once for each. If the daemon is gone the tokens are
 // not needed: the end of the socket is readable for ever.
-void send_tokens(Channel& channel, std::size_t count) {
+bool send_token(const Channel& channel, std::uint64_t mark) {
     host::RequeueRequest request;
     request.file = channel.file;
     request.event.type = cm::EventType::internal;
-    for (std::size_t i = 0; i < count; i++)
-        if (ask(host::Command::requeue, request) != 0) return;
+    request.event.argument = mark;
+    return ask(host::Command::requeue, request) == 0;
 }
 
-// Moves everything that waits in the socket to `held`.
+void send_tokens(const Channel& channel, std::size_t count) {
+    while (count > 0 && send_token(channel, 0)) count--;
+}
+
+// Moves everything that waits, in the socket and behind it in the daemon, to `held`: the daemon sends in
+// order, so all of it is here when a marked token comes back.
 void drain(Channel& channel) {
-    cm::Event event;
-    while (recv(channel.fd, &event, sizeof event, MSG_DONTWAIT) == ssize_t{sizeof event})
-        if (!is_token(event)) channel.held.push_back(event);
+    std::uint64_t mark = ++channel.last_mark;
+    bool marked = channel.generation == host::generation() && send_token(channel, mark);
+    for (;;) {
+        cm::Event event;
+        ssize_t length = recv(channel.fd, &event, sizeof event, MSG_DONTWAIT);
+        if (length < 0 && errno == EAGAIN && marked) {
+            pollfd readable{channel.fd, POLLIN, 0};
+            poll(&readable, 1, -1);
+            continue;
+        }
+        if (length != ssize_t{sizeof event}) return;
+        if (!is_token(event))
+            channel.held.push_back(event);
+        else if (marked && event.argument == mark)
+            return;
+    }
 }
 
 template <class Belongs>

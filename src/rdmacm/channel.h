@@ -35,6 +35,7 @@ struct Channel : rdma_event_channel {
 
     std::mutex mutex;  // reading the socket, and everything below
     std::deque<cm::Event> held;
+    std::uint64_t last_mark = 0;
     std::atomic<bool> closed{false};  // destroyed by the program; ids may still refer to it
 };
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "host/client.h"
@@ -16,19 +17,15 @@ class FakeDaemon {
     FakeDaemon();
     ~FakeDaemon();
 
-    struct Seen {
-        host::Command command;
-        std::vector<std::uint8_t> request;
-    };
-
     // Answers instead of the default (0, and a reply of zeros or the next free number).
     std::map<host::Command, std::function<int(const void* request, void* reply)>> answers;
-    std::vector<Seen> seen;
     unsigned count(host::Command command) const;
+    std::size_t calls() const;
     template <class Request>
     Request last(host::Command command) const {
         Request out{};
-        for (const Seen& one : seen)
+        std::lock_guard lock(mutex_);
+        for (const Seen& one : seen_)
             if (one.command == command) std::memcpy(static_cast<void*>(&out), one.request.data(), sizeof out);
         return out;
     }
@@ -38,13 +35,20 @@ class FakeDaemon {
 
     int call(host::Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply,
              int send_fd);
+    void note(host::Command command, std::span<const std::uint8_t> request);
 
     std::uint32_t generation = 1;
     cm::FileNumber last_file = 0;
     cm::IdNumber last_id = 0;
 
    private:
+    struct Seen {
+        host::Command command;
+        std::vector<std::uint8_t> request;
+    };
     int answer(host::Command command, const void* request, void* reply, int send_fd);
+    mutable std::mutex mutex_;
+    std::vector<Seen> seen_;
     std::map<cm::FileNumber, int> files_;
     std::map<cm::IdNumber, std::uint64_t> delivered_;
     bool dead_ = false;

@@ -30,20 +30,31 @@ void FakeDaemon::die() {
 }
 
 unsigned FakeDaemon::count(host::Command command) const {
+    std::lock_guard lock(mutex_);
     unsigned n = 0;
-    for (const Seen& one : seen) n += one.command == command;
+    for (const Seen& one : seen_) n += one.command == command;
     return n;
 }
 
+std::size_t FakeDaemon::calls() const {
+    std::lock_guard lock(mutex_);
+    return seen_.size();
+}
+
+void FakeDaemon::note(host::Command command, std::span<const std::uint8_t> request) {
+    std::lock_guard lock(mutex_);
+    seen_.push_back({command, {request.begin(), request.end()}});
+}
+
 void FakeDaemon::deliver(cm::FileNumber file, const cm::Event& event) {
-    delivered_[event.type == cm::EventType::connect_request ? event.listen_id : event.id]++;
+    if (event.id) delivered_[event.type == cm::EventType::connect_request ? event.listen_id : event.id]++;
     send(files_.at(file), &event, sizeof event, MSG_NOSIGNAL);
 }
 
 int FakeDaemon::call(host::Command command, std::span<const std::uint8_t> request,
                      std::span<std::uint8_t> reply, int send_fd) {
     if (dead_) return EIO;
-    seen.push_back({command, {request.begin(), request.end()}});
+    note(command, request);
     std::memset(reply.data(), 0, reply.size());
     return answer(command, request.data(), reply.data(), send_fd);
 }
@@ -104,7 +115,7 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
 }
 
 void tell(Command command, std::span<const std::uint8_t> request) {
-    if (rdmacm::running) rdmacm::running->seen.push_back({command, {request.begin(), request.end()}});
+    if (rdmacm::running) rdmacm::running->note(command, request);
 }
 
 const DeviceTable* devices() {

@@ -130,14 +130,12 @@ int destroy_id(const std::shared_ptr<Id>& id) {
     host::EventsReply events;
     bool reached = daemon_knows(*id) && !id->home->closed &&
                    host::call(host::Command::destroy_id, host::IdRequest{id->number}, events) == 0;
-    // Events that were not read are gone with the id, and must not keep the descriptor readable. A listener's
-    // connection requests are counted elsewhere, so its queue is always looked at.
-    bool listener = !id->route.addr.dst_addr.sa_family;
+    // Events that were not read are gone with the id, and must not keep the descriptor readable.
     if (std::lock_guard lock(id->home->mutex); reached && !id->home->closed) {
         std::unique_lock counters(id->mutex);
         bool unread = events.events_delivered != id->taken;
         counters.unlock();
-        if (unread || listener) extract_events(*id->home, id->number);
+        if (unread) extract_events(*id->home, id->number);
     }
     wait_for_acknowledgements(*id, "rdma_destroy_id");
     if (id->synchronous) close_channel(id->home);

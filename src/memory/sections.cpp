@@ -20,9 +20,9 @@ Section::Section(Sections& sections) : stripe_(sections.stripes[stripe_of_this_t
 }
 
 void Sections::wait_for_grace() const {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Sequentially consistent like the entry: the caller has marked the region dead before it looks here.
     for (const Stripe& stripe : stripes)
-        for (unsigned spins = 0; stripe.inside.load(std::memory_order_acquire) != 0; spins++)
+        for (unsigned spins = 0; stripe.inside.load(std::memory_order_seq_cst) != 0; spins++)
             if (spins > 64) sched_yield();
 }
 

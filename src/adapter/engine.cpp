@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "adapter/capture.h"
 #include "adapter/clock.h"
 #include "base/features.h"
 #include "base/reason.h"
@@ -88,6 +89,7 @@ int Engine::start() {
     if (started_.load()) return 0;
     std::lock_guard guard(start_lock_);
     if (started_.load()) return 0;
+    start_capture_if_asked(program_invocation_short_name);
     if (kick_fd_ < 0) kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (timer_fd_ < 0) timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (kick_fd_ < 0 || timer_fd_ < 0)

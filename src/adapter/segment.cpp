@@ -92,7 +92,8 @@ Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Tim
         if (getrandom(h.nonce, sizeof h.nonce, 0) != sizeof h.nonce) h.nonce[0] = h.nonce[1] = 0;
     }
     h.generation.store(1, std::memory_order_relaxed);
-    std::atomic_ref(h.magic).store(kSegmentMagic, std::memory_order_release);  // last: readers look at it first
+    std::atomic_ref(h.magic).store(kSegmentMagic,
+                                   std::memory_order_release);  // last: readers look at it first
 }
 
 Segment::~Segment() {

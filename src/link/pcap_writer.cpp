@@ -1,0 +1,196 @@
+// pcapng: blocks of {type, total length, body, total length}, in host byte order as the section header's
+// magic tells (draft-ietf-opsawg-pcapng).
+
+#include "link/pcap_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "wire/byte_order.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
+constexpr std::uint32_t kInterfaceDescription = 1;
+constexpr std::uint32_t kEnhancedPacket = 6;
+constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
+constexpr std::uint16_t kLinkTypeRaw = 101;  // begins with the IP header
+constexpr std::uint16_t kOptionEnd = 0, kOptionName = 2, kOptionApplication = 4, kOptionTimeResolution = 9;
+constexpr std::uint16_t kOptionPacketFlags = 2;
+constexpr std::uint32_t kInbound = 1, kOutbound = 2;
+constexpr std::uint8_t kNanoseconds = 9;
+
+class Block {
+   public:
+    Block(std::vector<std::uint8_t>& bytes, std::uint32_t type) : bytes_(bytes) {
+        bytes_.clear();
+        put(type);
+        put(std::uint32_t{0});
+    }
+    template <typename Value>
+    void put(Value value) {
+        append(&value, sizeof value);
+    }
+    void append(const void* data, std::size_t size) {
+        const auto* bytes = static_cast<const std::uint8_t*>(data);
+        bytes_.insert(bytes_.end(), bytes, bytes + size);
+    }
+    void pad() { bytes_.resize((bytes_.size() + 3) / 4 * 4); }
+    void option(std::uint16_t code, const void* data, std::size_t size) {
+        put(code);
+        put(static_cast<std::uint16_t>(size));
+        append(data, size);
+        pad();
+    }
+    void finish() {
+        const auto total = static_cast<std::uint32_t>(bytes_.size() + 4);
+        put(total);
+        std::memcpy(bytes_.data() + 4, &total, sizeof total);
+    }
+
+   private:
+    std::vector<std::uint8_t>& bytes_;
+};
+
+// The Internet checksum (RFC 1071), as a running sum of 16-bit words.
+class InternetSum {
+   public:
+    void add(const void* data, std::size_t size) {
+        const auto* bytes = static_cast<const std::uint8_t*>(data);
+        for (std::size_t i = 0; i < size; i++, odd_ = !odd_)
+            sum_ += odd_ ? bytes[i] : std::uint32_t{bytes[i]} << 8;
+    }
+    std::uint16_t result() const {
+        std::uint64_t folded = sum_;
+        while (folded >> 16) folded = (folded & 0xffff) + (folded >> 16);
+        return static_cast<std::uint16_t>(~folded);
+    }
+
+   private:
+    std::uint64_t sum_ = 0;
+    bool odd_ = false;
+};
+
+constexpr std::uint8_t kUdp = 17;
+constexpr std::size_t kUdpHeader = 8;
+constexpr std::size_t kMaxHeaders = 40 + kUdpHeader;
+
+// IP and UDP header of the event's packet; returns their length.
+std::size_t build_headers(const PacketEvent& event, std::size_t payload, std::uint8_t* out) {
+    const wire::Path& path = *event.path;
+    std::memset(out, 0, kMaxHeaders);
+    const auto udp_length = static_cast<std::uint16_t>(kUdpHeader + payload);
+    InternetSum udp_sum;
+    std::size_t ip;
+    if (path.is_ipv4()) {
+        ip = 20;
+        out[0] = 0x45;
+        out[1] = path.traffic_class;
+        wire::store_be16(out + 2, static_cast<std::uint16_t>(ip + udp_length));
+        wire::store_be16(out + 4, event.ip_id);
+        wire::store_be16(out + 6, 0x4000);  // DF
+        out[8] = path.hop_limit;
+        out[9] = kUdp;
+        std::memcpy(out + 12, path.source.bytes.data() + 12, 4);
+        std::memcpy(out + 16, path.destination.bytes.data() + 12, 4);
+        InternetSum header;
+        header.add(out, ip);
+        wire::store_be16(out + 10, header.result());
+        udp_sum.add(out + 12, 8);
+    } else {
+        ip = 40;
+        out[0] = static_cast<std::uint8_t>(0x60 | path.traffic_class >> 4);
+        out[1] = static_cast<std::uint8_t>(path.traffic_class << 4);
+        wire::store_be16(out + 4, udp_length);
+        out[6] = kUdp;
+        out[7] = path.hop_limit;
+        std::memcpy(out + 8, path.source.bytes.data(), 16);
+        std::memcpy(out + 24, path.destination.bytes.data(), 16);
+        udp_sum.add(out + 8, 32);
+    }
+    std::uint8_t* udp = out + ip;
+    wire::store_be16(udp, path.udp_source_port);
+    wire::store_be16(udp + 2, event.destination_port);
+    wire::store_be16(udp + 4, udp_length);
+    const std::uint8_t pseudo[4] = {0, kUdp, static_cast<std::uint8_t>(udp_length >> 8),
+                                    static_cast<std::uint8_t>(udp_length)};
+    udp_sum.add(pseudo, sizeof pseudo);
+    udp_sum.add(udp, kUdpHeader);
+    for (const iovec& piece : event.pieces) udp_sum.add(piece.iov_base, piece.iov_len);
+    const std::uint16_t checksum = udp_sum.result();
+    wire::store_be16(udp + 6, checksum == 0 ? 0xffff : checksum);  // 0 would say that there is none (RFC 768)
+    return ip + kUdpHeader;
+}
+
+}  // namespace
+
+std::unique_ptr<PcapWriter> PcapWriter::create(const std::string& path, const std::string& application,
+                                               const std::string& interface) {
+    int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) return fail_null(errno, "capture file %s: %s", path.c_str(), std::strerror(errno));
+    std::unique_ptr<PcapWriter> writer(new PcapWriter(fd));
+    if (!writer->start(application, interface))
+        return fail_null(errno, "capture file %s: %s", path.c_str(), std::strerror(errno));
+    return writer;
+}
+
+PcapWriter::~PcapWriter() { close(fd_); }
+
+bool PcapWriter::start(const std::string& application, const std::string& interface) {
+    Block section(block_, kSectionHeader);
+    section.put(kByteOrderMagic);
+    section.put(std::uint16_t{1});  // version 1.0
+    section.put(std::uint16_t{0});
+    section.put(std::int64_t{-1});  // the section's length: not given
+    section.option(kOptionApplication, application.data(), application.size());
+    section.option(kOptionEnd, nullptr, 0);
+    section.finish();
+    if (!put()) return false;
+
+    Block description(block_, kInterfaceDescription);
+    description.put(kLinkTypeRaw);
+    description.put(std::uint16_t{0});
+    description.put(std::uint32_t{0});  // no limit of packet length
+    description.option(kOptionName, interface.data(), interface.size());
+    description.option(kOptionTimeResolution, &kNanoseconds, 1);
+    description.option(kOptionEnd, nullptr, 0);
+    description.finish();
+    return put();
+}
+
+bool PcapWriter::put() {
+    if (failed_) return false;
+    failed_ = ::write(fd_, block_.data(), block_.size()) != static_cast<ssize_t>(block_.size());
+    return !failed_;
+}
+
+void PcapWriter::write(const PacketEvent& event, Time time) {
+    std::size_t payload = 0;
+    for (const iovec& piece : event.pieces) payload += piece.iov_len;
+    std::uint8_t headers[kMaxHeaders];
+    const std::size_t header_length = build_headers(event, payload, headers);
+    const auto length = static_cast<std::uint32_t>(header_length + payload);
+
+    std::lock_guard guard(lock_);
+    Block packet(block_, kEnhancedPacket);
+    packet.put(std::uint32_t{0});  // interface
+    packet.put(static_cast<std::uint32_t>(time >> 32));
+    packet.put(static_cast<std::uint32_t>(time));
+    packet.put(length);  // captured
+    packet.put(length);  // on the wire
+    packet.append(headers, header_length);
+    for (const iovec& piece : event.pieces) packet.append(piece.iov_base, piece.iov_len);
+    packet.pad();
+    const std::uint32_t direction = event.sent ? kOutbound : kInbound;
+    packet.option(kOptionPacketFlags, &direction, sizeof direction);
+    packet.option(kOptionEnd, nullptr, 0);
+    packet.finish();
+    put();
+}
+
+}  // namespace verbena::link

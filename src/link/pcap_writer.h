@@ -1,0 +1,44 @@
+// Writes packets into a pcapng file that tshark reads: raw IP packets whose IP and UDP headers are put
+// together again from the path, so that addresses, ports and IP identification are those that the ICRC
+// counts. Each file is one program's; times are since 1970, so files can be merged.
+//
+// Thread safety: all calls. Every packet is written at once, with one call, so that a killed program's file
+// is whole.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "link/hooks.h"
+
+namespace verbena::link {
+
+class PcapWriter {
+   public:
+    // Makes the file anew. `application` and `interface` are shown by the tools that read it. nullptr with
+    // errno and a reason.
+    static std::unique_ptr<PcapWriter> create(const std::string& path, const std::string& application,
+                                              const std::string& interface);
+    ~PcapWriter();
+    PcapWriter(const PcapWriter&) = delete;
+    PcapWriter& operator=(const PcapWriter&) = delete;
+
+    // `time`: nanoseconds since 1970. A full disk ends the capture quietly.
+    void write(const PacketEvent& event, Time time);
+
+   private:
+    explicit PcapWriter(int fd) : fd_(fd) {}
+    bool start(const std::string& application, const std::string& interface);
+    bool put();
+
+    const int fd_;
+    std::mutex lock_;
+    std::vector<std::uint8_t> block_;  // under construction
+    bool failed_ = false;
+};
+
+}  // namespace verbena::link

@@ -50,7 +50,7 @@ int Manager::State::check_depths(const Id& id, ConnectParameters& parameters,
     auto check = [&](std::uint8_t& value, std::uint8_t offer, const char* name) {
         if (value == kDeviceLimit)
             value = std::min(offer, limit);
-        else if (value > limit)
+        else if (value > limit && id.port_space == PortSpace::tcp)  // the others are left to ibv_modify_qp
             return fail(EINVAL, "%s is %u; the device's limit is %u", name, value, limit);
         return 0;
     };
@@ -159,9 +159,9 @@ int Manager::State::reject(Id& id, std::span<const std::uint8_t> data, std::uint
 }
 
 int Manager::State::disconnect(Id& id, Time now) {
-    if (id.qp_type == QpType::ud || !id.connection)
+    if (!id.connection && !conversing(id))
         return fail(EINVAL, "id %u is %s and has no connection to end", id.number, to_string(id.state));
-    // As in Linux: 0 also where there is nothing left to say to the peer.
+    // As in Linux: 0 also where there is nothing left to say to the peer, and for datagrams.
     const Connection* connection = connections.find(id.connection);
     if (connection && (connection->state == ConnectionState::established ||
                        connection->state == ConnectionState::dreq_received))

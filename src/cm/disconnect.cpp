@@ -110,7 +110,7 @@ void Connections::enter_timewait(Connection& connection, Time now) {
     Time until = now + timewait(connection);
     connection.state = ConnectionState::timewait;
     timers_.set(connection.local_comm_id, until);
-    environment_.quarantine_qp(connection.local_qpn, until);
+    if (connection.local_qpn) environment_.quarantine_qp(connection.local_qpn, until);
 }
 
 // The connection outlives its id: in timewait, in dreq_sent, or to repeat its answer.

@@ -11,14 +11,16 @@
 namespace verbena::cm {
 namespace {
 
-constexpr int kMaxBacklog = 1024;  // net.rdma_ucm.max_backlog
+constexpr int kMaxBacklog = 1024;        // net.rdma_ucm.max_backlog
+constexpr std::uint8_t kMinPathMtu = 1;  // 256
+constexpr std::uint8_t kMaxPathMtu = 5;  // 4096
 
 // Does a listener bound to `local` take a request to `destination`? Loopback is an address like any other
 // here: who binds to it does not want to be reached from outside. (Linux takes a request to any address.)
 bool takes(const Id& listener, const Endpoint& destination) {
     const Endpoint& local = listener.local;
     if (local.is_any()) return !listener.family_only || local.family == destination.family;
-    if (local.family != destination.family || local.address != destination.address) return false;
+    if (local.address != destination.address) return false;
     return !local.address.is_link_local() || local.scope_id == 0 || local.scope_id == destination.scope_id;
 }
 
@@ -206,6 +208,10 @@ ConnectionUser::Verdict Manager::State::connection_requested(Connection& connect
             to_string(target.source).c_str(), listener.number, to_string(listener.local).c_str(),
             static_cast<unsigned>(listener.qp_type), static_cast<unsigned>(connection.qp_type));
         reason = wire::RejReason::invalid_transport_service_type;
+        return ConnectionUser::Verdict::rejected;
+    }
+    if (req.path_mtu < kMinPathMtu || req.path_mtu > kMaxPathMtu) {
+        reason = wire::RejReason::invalid_path_mtu;
         return ConnectionUser::Verdict::rejected;
     }
     Route& route = target.route;

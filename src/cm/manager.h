@@ -3,7 +3,8 @@
 // of the world, and time is an argument. verbenad gives it sockets and netlink; the simulator gives it a
 // network that loses packets.
 //
-// Every call answers 0 or a positive errno, with the reason recorded by base/reason.h. Not thread-safe.
+// Every call answers 0 or a positive errno, with the reason recorded by base/reason.h. Not thread-safe, and
+// no function of the environment may call back into the manager but resolve_neighbor.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class Environment {
     virtual void send_mad(const wire::Path& path, std::uint32_t destination_qp,
                           std::span<const std::uint8_t, 256> mad) = 0;
 
-    // Queues an event on a file. `sequence` counts the events ever delivered for event.id, from 1.
+    // Queues an event on a file. destroy_id and migrate tell how many an id ever had; a connect_request
+    // counts for its listener, whose program reads and acknowledges it.
     virtual void deliver(FileNumber file, const Event& event) = 0;
 
     // The route that binding to `local` fixes. ENODEV: an address of this host without a device;

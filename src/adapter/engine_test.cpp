@@ -34,7 +34,8 @@ class EngineTest : public ::testing::Test {
         std::unique_ptr<Engine> engine;
     };
 
-    void SetUp() override {
+    void SetUp() override { set_up(true, {}); }
+    void set_up(bool steered, const std::string& fabric) {
         queue_zero_ = link::open_group_socket(0, true);
         ASSERT_GE(queue_zero_, 0);
         const std::uint16_t port = link::bound_port(queue_zero_);
@@ -43,20 +44,25 @@ class EngineTest : public ::testing::Test {
             const std::uint32_t block = i + 1;
             const int queue = link::open_group_socket(port, true);
             ASSERT_GE(queue, 0);
-            process.link = link::UdpLink::create({.port = port, .fabric = {}});
+            process.link = link::UdpLink::create({.port = port, .fabric = fabric});
             ASSERT_EQ(process.link->add_queue(queue, block), 0);
             process.endpoint = std::make_unique<Endpoint>(*process.link, block << link::kBlockBits,
                                                           Gid::from_ipv4(0x7f000001));
             process.engine = std::make_unique<Engine>(*process.endpoint->adapter, *process.link);
             ASSERT_EQ(process.engine->start(), 0);
         }
-        ASSERT_EQ(link::attach_steering(queue_zero_, 3), 0);
+        if (steered) {
+            ASSERT_EQ(link::attach_steering(queue_zero_, 3), 0);
+        } else {  // only the two processes' sockets remain for the kernel to choose from
+            close(queue_zero_);
+            queue_zero_ = -1;
+        }
         near().connect(far(), now());
         far().connect(near(), now());
     }
     void TearDown() override {
         for (Process& process : processes_) process.engine.reset();
-        close(queue_zero_);
+        if (queue_zero_ >= 0) close(queue_zero_);
     }
 
     Endpoint& near() { return *processes_[0].endpoint; }
@@ -133,6 +139,24 @@ TEST_F(EngineTest, LargeTransfersMoveWhileTheTargetSleeps) {
     EXPECT_EQ(std::memcmp(near().memory.data(), far().memory.data() + (2 << 20), 2 << 20), 0);
     EXPECT_EQ(near().segment->counters().bad_icrc, 0u);
     EXPECT_EQ(far().segment->counters().bad_icrc, 0u);
+}
+
+// Without steering the kernel gives packets to either process by a hash of addresses and ports. Each flow of
+// this test has its own source port, so some are misdelivered as a whole; every packet reaches its queue pair
+// all the same.
+class UnsteeredTest : public EngineTest {
+   protected:
+    void SetUp() override { set_up(false, "unsteered-" + std::to_string(getpid())); }
+};
+
+TEST_F(UnsteeredTest, MisdeliveredPacketsArePassedOn) {
+    for (std::size_t i = 0; i < 1 << 20; i++)
+        far().memory[8192 + i] = static_cast<std::uint8_t>(i * 13 + i / 4099);
+    ASSERT_EQ(read_from_far(1 << 20), 0);
+    ASSERT_GE(poll_near(1), 0);
+    EXPECT_EQ(std::memcmp(near().memory.data(), far().memory.data() + 8192, 1 << 20), 0);
+    EXPECT_GT(near().segment->counters().strays + far().segment->counters().strays, 0u);
+    EXPECT_GT(near().segment->counters().strays_received + far().segment->counters().strays_received, 0u);
 }
 
 // Neither side polls: both helpers do everything, retransmission timers included.

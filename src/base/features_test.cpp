@@ -1,0 +1,33 @@
+#include "base/features.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena {
+namespace {
+
+TEST(FeaturesTest, EverythingIsOnUnlessNamed) {
+    const Features all = parse_features("");
+    EXPECT_TRUE(all.gso && all.gro && all.steering && all.memfd && all.local && all.inline_progress);
+    const Features some = parse_features("gso,memfd");
+    EXPECT_FALSE(some.gso);
+    EXPECT_TRUE(some.gro);
+    EXPECT_TRUE(some.steering);
+    EXPECT_FALSE(some.memfd);
+    const Features none = parse_features("all");
+    EXPECT_FALSE(none.gso || none.gro || none.steering || none.memfd || none.local || none.inline_progress);
+}
+
+TEST(FeaturesTest, SeparatorsAndUnknownNames) {
+    std::string_view unknown;
+    const Features some = parse_features(" gro ,,inline, gros,x", &unknown);
+    EXPECT_FALSE(some.gro);
+    EXPECT_FALSE(some.inline_progress);
+    EXPECT_TRUE(some.gso);
+    EXPECT_EQ(unknown, "gros");
+    unknown = {};
+    parse_features("gso", &unknown);
+    EXPECT_TRUE(unknown.empty());
+}
+
+}  // namespace
+}  // namespace verbena

@@ -67,10 +67,13 @@ int Daemon::open_queues() {
     setup.gro = features().gro;
     setup.steering = features().steering;
     if (!is_default()) {
-        wire_note_ = "fabric \"" + options_.fabric + "\" has no wire";
+        wire_note_ = "fabric \"" + options_.fabric +
+                     "\" is separate: its programs reach each other on this host, not the network";
     } else if (wait_for_port(wire::kUdpPort, wire_note_)) {
         wire_ = true;
         setup.port = wire::kUdpPort;
+    } else {
+        wire_note_ += ": this user's programs reach each other on this host, not the network";
     }
     if (int error = queues_.open(setup)) return error;
     if (!wire_) {

@@ -1,0 +1,407 @@
+// verbenad as a process: how it starts, whom it serves, what it cleans up, when it leaves.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "daemon/testing.h"
+
+namespace verbena::daemon::testing {
+namespace {
+
+class DaemonTest : public FabricTest {};
+
+// Counts how often the daemon is started: a script that notes it down.
+class CountingDaemon {
+   public:
+    CountingDaemon() {
+        char name[] = "/tmp/verbenad-count-XXXXXX";
+        int fd = mkstemp(name);
+        EXPECT_GE(fd, 0);
+        close(fd);
+        log_ = name;
+        script_ = log_ + ".sh";
+        std::ofstream(script_) << "#!/bin/sh\necho started >> " << log_ << "\nexec " VERBENAD " \"$@\"\n";
+        chmod(script_.c_str(), 0755);
+        setenv("VERBENA_DAEMON", script_.c_str(), 1);
+    }
+    ~CountingDaemon() {
+        unlink(script_.c_str());
+        unlink(log_.c_str());
+    }
+    unsigned starts() const {
+        std::ifstream file(log_);
+        unsigned lines = 0;
+        for (std::string line; std::getline(file, line);) lines++;
+        return lines;
+    }
+
+   private:
+    std::string log_, script_;
+};
+
+TEST_F(DaemonTest, FiftyProgramsAtOnceStartOne) {
+    CountingDaemon counting;
+    Wire go, pids, finish;
+    constexpr int kPrograms = 50;
+    for (int i = 0; i < kPrograms; i++)
+        start([&] {
+            go.hear();
+            pids.say(status().daemon_pid);
+            finish.hear();
+        });
+    for (int i = 0; i < kPrograms; i++) go.say(1);
+    std::set<std::int64_t> daemons;
+    for (int i = 0; i < kPrograms; i++) daemons.insert(pids.hear());
+    EXPECT_EQ(daemons.size(), 1u);
+    EXPECT_EQ(counting.starts(), 1u);
+    for (int i = 0; i < kPrograms; i++) finish.say(1);
+}
+
+TEST_F(DaemonTest, InheritsNothing) {
+    Wire daemon_pid, finish;
+    // Without close-on-exec, as careless programs open files.
+    int marker = open("/etc/passwd", O_RDONLY);
+    ASSERT_GE(marker, 0);
+    start([&] {
+        daemon_pid.say(status().daemon_pid);
+        finish.hear();
+    });
+    const pid_t pid = static_cast<pid_t>(daemon_pid.hear());
+    close(marker);
+    const std::string folder = "/proc/" + std::to_string(pid);
+    std::unique_ptr<DIR, int (*)(DIR*)> descriptors(opendir((folder + "/fd").c_str()), closedir);
+    ASSERT_TRUE(descriptors);
+    while (dirent* entry = readdir(descriptors.get())) {
+        if (entry->d_name[0] == '.') continue;
+        char target[200] = {};
+        ASSERT_GT(readlink((folder + "/fd/" + entry->d_name).c_str(), target, sizeof target - 1), 0);
+        const std::string text = target;
+        const bool own = text == "/dev/null" || text.rfind("socket:", 0) == 0 ||
+                         text.rfind("pipe:", 0) == 0 || text.rfind("anon_inode:", 0) == 0 ||
+                         text.rfind("/memfd:verbena", 0) == 0;
+        EXPECT_TRUE(own) << text;
+        if (std::atoi(entry->d_name) < 3) {
+            EXPECT_EQ(text, "/dev/null");
+        }
+    }
+    char cwd[100] = {};
+    EXPECT_GT(readlink((folder + "/cwd").c_str(), cwd, sizeof cwd - 1), 0);
+    EXPECT_STREQ(cwd, "/");
+    EXPECT_EQ(getsid(pid), pid);
+    finish.say(1);
+}
+
+// The program that starts the daemon must not notice: no child to wait for, no signal.
+TEST_F(DaemonTest, IsNobodysChild) {
+    run([] {
+        static volatile sig_atomic_t signals = 0;
+        signal(SIGCHLD, [](int) { signals = signals + 1; });
+        EXPECT_NE(status().daemon_pid, 0u);
+        EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+        EXPECT_EQ(errno, ECHILD);
+        EXPECT_EQ(signals, 0);
+    });
+}
+
+TEST_F(DaemonTest, LeavesWhenNobodyNeedsIt) {
+    Wire daemon_pid;
+    run([&] { daemon_pid.say(status().daemon_pid); });
+    const pid_t pid = static_cast<pid_t>(daemon_pid.hear());
+    EXPECT_TRUE(eventually([&] { return !is_running(pid); }));
+    EXPECT_EQ(host::connect_to(host::daemon_address(geteuid(), fabric_)), -ECONNREFUSED);
+    // And the next program starts the next one.
+    run([&] { EXPECT_NE(status().daemon_pid, static_cast<std::uint32_t>(pid)); });
+}
+
+TEST_F(DaemonTest, StaysWhileAProgramIsConnected) {
+    Wire daemon_pid, finish;
+    start([&] {
+        daemon_pid.say(status().daemon_pid);
+        finish.hear();
+        EXPECT_NE(status().daemon_pid, 0u);
+    });
+    const pid_t pid = static_cast<pid_t>(daemon_pid.hear());
+    usleep(500'000);  // five times the idle time
+    EXPECT_TRUE(is_running(pid));
+    finish.say(1);
+}
+
+TEST_F(DaemonTest, ForgetsAKilledProgram) {
+    Wire port, daemon_pid;
+    const pid_t victim = start([&] {
+        Channel channel;
+        const cm::IdNumber id = channel.create_id();
+        host::BindRequest bind;
+        bind.id = id;
+        bind.local = endpoint("127.0.0.1", 0);
+        const cm::IdInfo info = ask<cm::IdInfo>(host::Command::bind, bind);
+        host::ListenRequest listen;
+        listen.id = id;
+        ask<cm::IdInfo>(host::Command::listen, listen);
+        int queue = -1;
+        host::OpenQueueReply reply;
+        EXPECT_EQ(host::call(host::Command::open_queue, host::OpenQueueRequest{}, reply, -1, &queue), 0);
+        EXPECT_GE(queue, 0);
+        // A child that lives on keeps all the sockets open; the process is dead all the same.
+        if (fork() == 0) {
+            sleep(20);
+            _exit(0);
+        }
+        daemon_pid.say(status().daemon_pid);
+        port.say(info.local.port);
+        pause();
+    });
+    daemon_pid.hear();
+    const auto bound = static_cast<std::uint16_t>(port.hear());
+    ASSERT_NE(bound, 0);
+    run([&] {
+        const host::StatusReply before = status();
+        EXPECT_EQ(before.clients, 2u);
+        EXPECT_EQ(before.files, 1u);
+        EXPECT_EQ(before.queues, 1u);
+        EXPECT_EQ(before.listeners, 1u);
+        kill(victim, SIGKILL);
+        EXPECT_TRUE(eventually([] { return status().clients == 1; }));
+        const host::StatusReply after = status();
+        EXPECT_EQ(after.files, 0u);
+        EXPECT_EQ(after.queues, 0u);
+        EXPECT_EQ(after.ids, 0u);
+        EXPECT_EQ(after.listeners, 0u);
+        Channel channel;
+        host::BindRequest bind;
+        bind.id = channel.create_id();
+        bind.local = endpoint("127.0.0.1", bound);
+        ask<cm::IdInfo>(host::Command::bind, bind);
+    });
+}
+
+TEST_F(DaemonTest, ItsDeathIsAnError) {
+    run([] {
+        Channel channel;
+        const cm::IdNumber id = channel.create_id();
+        const std::uint32_t generation = host::generation();
+        const int lifeline = host::lifeline_fd();
+        pollfd entry{lifeline, POLLIN, 0};
+        EXPECT_EQ(poll(&entry, 1, 0), 0);
+        const pid_t daemon = static_cast<pid_t>(status().daemon_pid);
+        kill(daemon, SIGKILL);
+        EXPECT_EQ(poll(&entry, 1, 10'000), 1);
+        EXPECT_TRUE(entry.revents & POLLHUP);
+        host::IdRequest query;
+        query.id = id;
+        cm::IdInfo info;
+        EXPECT_EQ(host::call(host::Command::query, query, info), EIO);
+        EXPECT_NE(std::strstr(last_reason(), "is gone"), nullptr) << last_reason();
+        EXPECT_EQ(host::generation(), generation + 1);
+        // The channel's file is at its end.
+        char byte;
+        EXPECT_EQ(recv(channel.fd, &byte, 1, 0), 0);
+        // Old objects stay dead, new ones live with the next daemon.
+        EXPECT_EQ(host::call(host::Command::query, query, info), EIO);
+        Channel next;
+        EXPECT_NE(next.number, 0u);
+        EXPECT_NE(static_cast<pid_t>(status().daemon_pid), daemon);
+        EXPECT_EQ(host::call(host::Command::query, query, info), EINVAL);
+        EXPECT_EQ(host::generation(), generation + 1);
+    });
+}
+
+TEST_F(DaemonTest, AForkedChildIsAProgramOfItsOwn) {
+    run([] {
+        Channel channel;
+        const cm::IdNumber id = channel.create_id();
+        const std::uint32_t generation = host::generation();
+        const pid_t child = fork();
+        if (child == 0) {
+            host::IdRequest query;
+            query.id = id;
+            cm::IdInfo info;
+            EXPECT_EQ(host::call(host::Command::query, query, info), EIO);
+            EXPECT_NE(std::strstr(last_reason(), "fork"), nullptr);
+            EXPECT_NE(host::generation(), generation);
+            Channel own;
+            EXPECT_NE(own.create_id(), id);
+            EXPECT_EQ(host::call(host::Command::query, query, info), EINVAL);
+            _exit(::testing::Test::HasFailure() ? 1 : 0);
+        }
+        int result = -1;
+        waitpid(child, &result, 0);
+        EXPECT_EQ(result, 0);
+        host::IdRequest query;
+        query.id = id;
+        ask<cm::IdInfo>(host::Command::query, query);
+    });
+}
+
+TEST_F(DaemonTest, AProgramThatClosesEverythingGetsAnError) {
+    run([] {
+        EXPECT_NE(status().daemon_pid, 0u);
+        for (int fd = 3; fd < 100; fd++) close(fd);
+        int other = open("/dev/null", O_RDWR);  // probably under our number
+        host::IdRequest query;
+        cm::IdInfo info;
+        EXPECT_EQ(host::call(host::Command::query, query, info), EIO);
+        EXPECT_EQ(fcntl(other, F_GETFD) & ~FD_CLOEXEC, 0);  // still the program's
+        EXPECT_NE(status().daemon_pid, 0u);
+    });
+}
+
+// Requests as bytes, on a connection of the test's own.
+class RawProgram {
+   public:
+    explicit RawProgram(const std::string& fabric)
+        : fd_(host::connect_to(host::daemon_address(geteuid(), fabric))) {}
+    ~RawProgram() { close(fd_); }
+    bool send_bytes(const void* bytes, std::size_t size) {
+        const iovec part{const_cast<void*>(bytes), size};
+        return host::send_datagram(fd_, std::span(&part, 1)) == 0;
+    }
+    // Size of what came; 0: the daemon closed the connection.
+    ssize_t receive(host::ReplyHeader& reply) {
+        if (host::wait_readable(fd_, 10'000) != 0) return -1;
+        return recv(fd_, static_cast<void*>(&reply), sizeof reply, 0);
+    }
+
+   private:
+    int fd_;
+};
+
+TEST_F(DaemonTest, AMalformedRequestEndsItsSenderOnly) {
+    run([&] {
+        EXPECT_NE(status().daemon_pid, 0u);
+        host::ReplyHeader reply;
+        {
+            RawProgram raw(fabric_);
+            EXPECT_TRUE(raw.send_bytes("hello?", 6));
+            EXPECT_EQ(raw.receive(reply), 0);
+        }
+        {
+            RawProgram raw(fabric_);
+            host::RequestHeader header;
+            header.command = host::Command::hello;
+            header.length = 3;
+            EXPECT_TRUE(raw.send_bytes(&header, sizeof header));
+            EXPECT_EQ(raw.receive(reply), 0);
+        }
+        EXPECT_TRUE(eventually([] { return status().clients == 1; }));
+    });
+}
+
+TEST_F(DaemonTest, AnotherVersionIsTold) {
+    run([&] {
+        EXPECT_NE(status().daemon_pid, 0u);
+        RawProgram raw(fabric_);
+        host::RequestHeader header;
+        header.version = host::kProtocolVersion + 1;
+        EXPECT_TRUE(raw.send_bytes(&header, 6));  // all that two versions surely share
+        host::ReplyHeader reply;
+        EXPECT_EQ(raw.receive(reply), ssize_t{sizeof reply});
+        EXPECT_EQ(reply.magic, host::kProtocolMagic);
+        EXPECT_EQ(reply.version, host::kProtocolVersion);
+        EXPECT_EQ(reply.error, EPROTO);
+        EXPECT_EQ(raw.receive(reply), 0);
+    });
+}
+
+// The other way round: a daemon of another version.
+TEST_F(DaemonTest, AnotherVersionsDaemonIsRefused) {
+    int listener = host::listen_on(host::daemon_address(geteuid(), fabric_), 8);
+    ASSERT_GE(listener, 0);
+    for (int difference : {-1, 1}) {
+        Wire ready;
+        const pid_t program = start([&] {
+            EXPECT_EQ(host::devices(), nullptr);
+            EXPECT_EQ(errno, EPROTO);
+            const char* culprit = difference < 0 ? "the daemon is the older one" : "restart the program";
+            EXPECT_NE(std::strstr(last_reason(), culprit), nullptr) << last_reason();
+        });
+        int fd = accept(listener, nullptr, nullptr);
+        ASSERT_GE(fd, 0);
+        host::ReplyHeader reply;
+        reply.version = static_cast<std::uint16_t>(host::kProtocolVersion + difference);
+        EXPECT_EQ(send(fd, &reply, 8, 0), 8);
+        EXPECT_EQ(wait_for(program), 0);
+        close(fd);
+    }
+    close(listener);
+}
+
+TEST_F(DaemonTest, ADaemonThatCannotRunIsExplained) {
+    run([] {
+        setenv("VERBENA_DAEMON", "/nonexistent/verbenad", 1);
+        EXPECT_EQ(host::devices(), nullptr);
+        EXPECT_EQ(errno, ENOENT);
+        setenv("VERBENA_DAEMON", "/bin/false", 1);
+        EXPECT_EQ(host::devices(), nullptr);
+        EXPECT_NE(std::strstr(last_reason(), "/bin/false"), nullptr) << last_reason();
+        setenv("VERBENA_FABRIC", "no/name", 1);
+        EXPECT_EQ(host::devices(), nullptr);
+        EXPECT_EQ(errno, EINVAL);
+    });
+}
+
+// More events than the socket holds arrive all, in order, and the daemon serves others meanwhile.
+TEST_F(DaemonTest, EventsWaitForTheirReader) {
+    run([] {
+        Channel channel;
+        host::WriteEventRequest request;
+        request.id = channel.create_id();
+        request.type = cm::EventType::user;
+        constexpr std::uint64_t kEvents = 3000;
+        for (request.argument = 0; request.argument < kEvents; request.argument++)
+            ask<host::Empty>(host::Command::write_event, request);
+        EXPECT_NE(status().daemon_pid, 0u);
+        for (std::uint64_t i = 0; i < kEvents; i++) ASSERT_EQ(channel.next().argument, i);
+        // Readable if and only if an event waits.
+        char byte;
+        EXPECT_EQ(recv(channel.fd, &byte, 1, MSG_DONTWAIT), -1);
+        EXPECT_EQ(errno, EAGAIN);
+    });
+}
+
+TEST_F(DaemonTest, IdsBelongToTheirProcess) {
+    Wire id, finish;
+    start([&] {
+        Channel channel;
+        id.say(channel.create_id());
+        finish.hear();
+    });
+    const auto foreign = static_cast<cm::IdNumber>(id.hear());
+    run([&] {
+        host::IdRequest query;
+        query.id = foreign;
+        cm::IdInfo info;
+        EXPECT_EQ(host::call(host::Command::query, query, info), EINVAL);
+        host::EventsReply events;
+        EXPECT_EQ(host::call(host::Command::destroy_id, query, events), EINVAL);
+    });
+    finish.say(1);
+}
+
+TEST_F(DaemonTest, QueuesAreNotReusedAtOnce) {
+    run([] {
+        std::set<std::uint32_t> numbers;
+        for (int i = 0; i < 5; i++) {
+            host::OpenQueueReply reply;
+            int fd = -1;
+            ASSERT_EQ(host::call(host::Command::open_queue, host::OpenQueueRequest{}, reply, -1, &fd), 0);
+            EXPECT_GE(fd, 0);
+            close(fd);
+            EXPECT_NE(reply.queue, 0u);
+            EXPECT_EQ(reply.first_qp_number, reply.queue << 12);
+            EXPECT_TRUE(numbers.insert(reply.queue).second);
+            host::QueueNumber number;
+            number.queue = reply.queue;
+            ask<host::Empty>(host::Command::close_queue, number);
+            ask<host::Empty>(host::Command::close_queue, number, EINVAL);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace verbena::daemon::testing

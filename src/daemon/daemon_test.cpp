@@ -132,7 +132,7 @@ TEST_F(DaemonTest, StaysWhileAProgramIsConnected) {
 }
 
 TEST_F(DaemonTest, ForgetsAKilledProgram) {
-    Wire port, daemon_pid;
+    Wire port, heir_pid;
     const pid_t victim = start([&] {
         Channel channel;
         const cm::IdNumber id = channel.create_id();
@@ -148,15 +148,16 @@ TEST_F(DaemonTest, ForgetsAKilledProgram) {
         EXPECT_EQ(host::call(host::Command::open_queue, host::OpenQueueRequest{}, reply, -1, &queue), 0);
         EXPECT_GE(queue, 0);
         // A child that lives on keeps all the sockets open; the process is dead all the same.
-        if (fork() == 0) {
-            sleep(20);
+        const pid_t heir = fork();
+        if (heir == 0) {
+            pause();
             _exit(0);
         }
-        daemon_pid.say(status().daemon_pid);
+        heir_pid.say(heir);
         port.say(info.local.port);
         pause();
     });
-    daemon_pid.hear();
+    const auto heir = static_cast<pid_t>(heir_pid.hear());
     const auto bound = static_cast<std::uint16_t>(port.hear());
     ASSERT_NE(bound, 0);
     run([&] {
@@ -178,6 +179,7 @@ TEST_F(DaemonTest, ForgetsAKilledProgram) {
         bind.local = endpoint("127.0.0.1", bound);
         ask<cm::IdInfo>(host::Command::bind, bind);
     });
+    kill(heir, SIGKILL);
 }
 
 TEST_F(DaemonTest, ItsDeathIsAnError) {

@@ -100,11 +100,8 @@ void announce_fabric(State& s) {
     const HelloReply& hello = s.connection.hello;
     if (s.announced || hello.wire_available) return;
     s.announced = true;
-    char line[400];
-    int n = std::snprintf(
-        line, sizeof line,
-        "verbena: %s; programs of fabric \"%s\" on this host reach each other, the network does not\n",
-        hello.wire_note.data(), hello.fabric.data());
+    char line[220];
+    int n = std::snprintf(line, sizeof line, "verbena: %s\n", hello.wire_note.data());
     if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
 }
 

@@ -26,7 +26,9 @@ class Congestion {
         return in_flight == 0 || in_flight + cost <= window_;
     }
 
-    void acknowledged(std::uint32_t cost) {
+    // `in_flight` as it was before: a window that is not used does not grow.
+    void acknowledged(std::uint32_t cost, std::uint32_t in_flight) {
+        if (in_flight < window_ / 2) return;
         if (window_ < threshold_)
             window_ = std::min(window_ + cost, kMaximumWindow);
         else if ((credit_ += cost) >= window_) {

@@ -78,7 +78,8 @@ int check_rc_send(const QpSetup& setup, const Attributes& attributes, QpState st
         request.operation == Operation::compare_swap || request.operation == Operation::fetch_add;
     if (atomic)
         if (int error = check_atomic(request, total)) return error;
-    if ((atomic || request.operation == Operation::rdma_read) && attributes.max_rd_atomic == 0)
+    if ((atomic || request.operation == Operation::rdma_read) && attributes.max_rd_atomic == 0 &&
+        state != QpState::error)
         return fail(EINVAL, "the QP's max_rd_atomic (initiator depth) is 0: it may send no READ or atomic");
     length = static_cast<std::uint32_t>(total);
     return 0;

@@ -203,8 +203,8 @@ void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) 
     const bool chunk_done = head.awaits_data() && step(head, from) == packets;
     una_ = wire::psn_add(una_, packets);
     progressed_ = true;
+    congestion_.acknowledged(done, flight_);
     flight_ -= std::min(flight_, done);
-    congestion_.acknowledged(done);
     if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
     if (from + packets == head.packets) complete_head(now);
 }
@@ -247,8 +247,8 @@ void RcRequester::finish_progress(Time now) {
     if (recovering_ && wire::psn_less_equal(recovery_end_, una_)) recovering_ = false;
     if (probing_ && wire::psn_less_equal(probe_end_, una_)) {
         probing_ = false;
-        // The probe was the only thing that arrived: what was sent behind it is lost.
-        if (una_ == probe_end_ && outstanding() && next_psn_ != una_) {
+        // The probe followed a silence: what was sent before it and is still missing will not come.
+        if (wire::psn_less(una_, probe_limit_) && next_psn_ != una_) {
             lost();
             go_back();
         }

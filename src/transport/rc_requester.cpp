@@ -183,7 +183,9 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     const std::uint32_t packet = una_offset();
     if (!emit(sink, entry, packet, true, now)) return;
     probing_ = true;
+    sampling_ = false;  // a round trip is measured on packets that were sent once
     probe_end_ = wire::psn_add(una_, step(entry, packet));
+    probe_limit_ = next_psn_;
     shared_.counters.probes++;
     shared_.counters.retransmitted++;
 }

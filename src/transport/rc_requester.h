@@ -3,8 +3,8 @@
 //
 // The send queue holds the requests that have not completed, oldest first. Three PSNs describe where we are:
 //
-//     una_ (oldest unacknowledged)  <=  next_psn_ (the cursor: what is sent next)  <=  max_psn_ (end of what
-//     was ever sent)
+//     una_ <= next_psn_ <= max_psn_
+//     oldest unacknowledged; the cursor: what is sent next; end of what was ever sent
 //
 // A PSN inside a request is a byte offset (PSN - first_psn) * path MTU, also for a READ, whose PSNs are those
 // of its responses. Retransmission is go-back-N: the cursor returns to una_ and everything from there is sent
@@ -17,8 +17,7 @@
 // Loss. A NAK sequence error or a gap in READ responses (implied NAK, IBA 9.7.5.1.1) is obeyed once for each
 // una_; repetitions say nothing new. It costs no retry, unlike in the specification, which thinks of a wire
 // that hardly loses: programs ask for retry_cnt 0 and run over UDP. What the NAK does not repair, the probe
-// does (retransmission.h): if the acknowledgement covers just the probed packet, all behind it was lost as
-// well.
+// does (retransmission.h): its answer tells what arrived, and the rest is sent again.
 //
 // Thread safety: the queue pair's lock.
 #pragma once
@@ -121,7 +120,8 @@ class RcRequester {
     bool went_back_ = false;   // for this una_ already, because of a NAK
     bool probe_due_ = false;
     bool probing_ = false;
-    std::uint32_t probe_end_ = 0;  // the PSN behind the probed packet or chunk
+    std::uint32_t probe_end_ = 0;    // the PSN behind the probed packet or chunk
+    std::uint32_t probe_limit_ = 0;  // the PSN behind everything that was sent before the probe
     bool recovering_ = false;
     std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
     bool sampling_ = false;

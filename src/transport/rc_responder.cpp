@@ -43,7 +43,8 @@ void RcResponder::configure() {
 }
 
 void RcResponder::receive(const wire::Packet& packet, Time now) {
-    if (late_address_) *std::exchange(late_address_, nullptr) = late_value_;
+    if (mutated(Mutation::ack_before_placement) && late_address_)
+        *std::exchange(late_address_, nullptr) = late_value_;
     const wire::OpcodeInfo& info = wire::info(packet.headers.bth.opcode);
     const std::int32_t ahead = distance(packet.headers.bth.psn, expected_psn_);
     if (ahead < 0) return duplicate(packet, info, now);

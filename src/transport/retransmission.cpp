@@ -54,6 +54,7 @@ void Retransmission::measured(Duration round_trip) {
 Retransmission::Due Retransmission::due(Time now) {
     if (now >= timeout_at_) {
         timeout_at_ = now + acknowledge_timeout_;
+        backoff_ = 0;
         probe_at_ = now + probe_interval();
         return Due::timeout;
     }

@@ -1,0 +1,121 @@
+#include "completion/completion_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <thread>
+
+namespace verbena::completion {
+namespace {
+
+struct Listener : CompletionListener {
+    void completion_event(CompletionQueue&) override { events++; }
+    void overrun(CompletionQueue&) override { overruns++; }
+    int events = 0, overruns = 0;
+};
+
+Completion with_id(std::uint64_t id, Status status = Status::success) {
+    Completion c;
+    c.wr_id = id;
+    c.status = status;
+    return c;
+}
+
+TEST(CompletionQueue, KeepsOrderAcrossTheWrap) {
+    CompletionQueue queue(3, nullptr);
+    Completion out[4];
+    EXPECT_EQ(queue.poll(out), 0u);
+    std::uint64_t next = 0, seen = 0;
+    for (int round = 0; round < 10; round++) {
+        queue.push(with_id(next++), false);
+        queue.push(with_id(next++), false);
+        ASSERT_EQ(queue.poll(out), 2u);
+        EXPECT_EQ(out[0].wr_id, seen++);
+        EXPECT_EQ(out[1].wr_id, seen++);
+    }
+}
+
+TEST(CompletionQueue, Overrun) {
+    Listener listener;
+    CompletionQueue queue(2, &listener);
+    for (int i = 0; i < 4; i++) queue.push(with_id(1), false);
+    EXPECT_EQ(listener.overruns, 1);
+    EXPECT_TRUE(queue.in_error());
+    Completion out[4];
+    EXPECT_EQ(queue.poll(out), 2u);
+    queue.push(with_id(2), false);
+    EXPECT_EQ(queue.poll(out), 0u);
+}
+
+TEST(CompletionQueue, OneEventForEachArming) {
+    Listener listener;
+    CompletionQueue queue(16, &listener);
+    queue.push(with_id(1), false);
+    EXPECT_EQ(listener.events, 0);
+    queue.arm(false);
+    EXPECT_EQ(listener.events, 0);  // what came before does not count
+    queue.push(with_id(2), false);
+    queue.push(with_id(3), false);
+    EXPECT_EQ(listener.events, 1);
+    queue.arm(false);
+    queue.push(with_id(4), false);
+    EXPECT_EQ(listener.events, 2);
+}
+
+TEST(CompletionQueue, SolicitedOnly) {
+    Listener listener;
+    CompletionQueue queue(16, &listener);
+    queue.arm(true);
+    queue.push(with_id(1), false);
+    EXPECT_EQ(listener.events, 0);
+    queue.push(with_id(2), true);
+    EXPECT_EQ(listener.events, 1);
+    queue.arm(true);
+    queue.push(with_id(3, Status::work_request_flushed), false);
+    EXPECT_EQ(listener.events, 2);
+    queue.arm(false);
+    queue.arm(true);  // does not weaken the first
+    queue.push(with_id(4), false);
+    EXPECT_EQ(listener.events, 3);
+    queue.arm(true);
+    queue.arm(false);
+    queue.push(with_id(5), false);
+    EXPECT_EQ(listener.events, 4);
+}
+
+TEST(CompletionQueue, Resize) {
+    CompletionQueue queue(4, nullptr);
+    Completion out[8];
+    for (int i = 0; i < 3; i++) queue.push(with_id(0), false);
+    ASSERT_EQ(queue.poll({out, 3}), 3u);
+    for (std::uint64_t i = 0; i < 4; i++) queue.push(with_id(i), false);
+    EXPECT_EQ(queue.resize(3), EINVAL);
+    ASSERT_EQ(queue.resize(6), 0);
+    EXPECT_EQ(queue.capacity(), 6u);
+    queue.push(with_id(4), false);
+    queue.push(with_id(5), false);
+    ASSERT_EQ(queue.poll(out), 6u);
+    for (std::uint64_t i = 0; i < 6; i++) EXPECT_EQ(out[i].wr_id, i);
+    EXPECT_FALSE(queue.in_error());
+}
+
+TEST(CompletionQueue, ProducersAndConsumersOfSeveralThreads) {
+    CompletionQueue queue(1 << 16, nullptr);
+    constexpr int kEach = 20000;
+    std::atomic<int> taken{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; t++)
+        threads.emplace_back([&] {
+            for (int i = 0; i < kEach; i++) queue.push(with_id(1), false);
+        });
+    for (int t = 0; t < 2; t++)
+        threads.emplace_back([&] {
+            Completion out[16];
+            while (taken < 2 * kEach) taken += static_cast<int>(queue.poll(out));
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(taken, 2 * kEach);
+}
+
+}  // namespace
+}  // namespace verbena::completion

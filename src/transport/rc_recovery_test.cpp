@@ -1,0 +1,363 @@
+// Loss, duplicates, waiting and giving up: what goes over the wire and when.
+#include <gtest/gtest.h>
+
+#include "transport/rc_harness.h"
+#include "transport/rc_responder.h"
+#include "transport/retransmission.h"
+
+namespace verbena::transport::testing {
+namespace {
+
+using completion::Status;
+using wire::Opcode;
+
+SendRequest make(const Harness& h, Operation operation, std::uint64_t wr_id = 1, std::size_t offset = 0,
+                 std::uint32_t flags = kSignaled) {
+    SendRequest r;
+    r.operation = operation;
+    r.wr_id = wr_id;
+    r.flags = flags;
+    r.remote_address = h.side[1].address(offset);
+    r.rkey = h.side[1].keys.rkey;
+    return r;
+}
+
+// The n-th packet (from 0) with this opcode from `from` is lost.
+std::function<Fate(const Sent&)> lose(int from, Opcode opcode, int nth = 0) {
+    return [=, seen = 0](const Sent& s) mutable {
+        return s.from == from && s.headers.bth.opcode == opcode && seen++ == nth ? kDrop : kDeliver;
+    };
+}
+
+int count(const Harness& h, int from, Opcode opcode) {
+    int n = 0;
+    for (const Sent& s : h.log) n += s.from == from && s.headers.bth.opcode == opcode;
+    return n;
+}
+
+TEST(Loss, NakNamesTheGapAndGoBackFollows) {
+    Harness h;
+    h.start();
+    h.fill(0, 0, 4096, 1);
+    h.filter = lose(0, Opcode::rc_write_middle, 0);
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 4096)}), 0);
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_TRUE(h.equal(0, 0, 4096));
+    const auto answers = h.packets(1);
+    ASSERT_EQ(answers.size(), 2u);
+    EXPECT_EQ(answers[0].headers.aeth.syndrome, 0x60);
+    EXPECT_EQ(answers[0].headers.bth.psn, h.start_psn[0] + 1);
+    EXPECT_EQ(answers[1].headers.aeth.syndrome, 0x1f);
+    EXPECT_EQ(answers[1].headers.bth.psn, h.start_psn[0] + 3);
+    EXPECT_EQ(answers[1].headers.aeth.msn, 1u);
+    // First, middle, middle, last; then from the gap on.
+    EXPECT_EQ(h.packets(0).size(), 7u);
+    EXPECT_EQ(h.side[0].qp->counters().timeouts, 0u);
+}
+
+TEST(Loss, RetryCountZeroSurvivesLoss) {
+    for (int nth = 0; nth < 8; nth++) {
+        Harness h;
+        h.attributes[0].retry_count = 0;
+        h.attributes[0].timeout = 19;
+        h.start();
+        h.fill(0, 0, 8192, 1);
+        h.filter = [nth, n = 0](const Sent& s) mutable {
+            return s.from == 0 && n++ == nth ? kDrop : kDeliver;
+        };
+        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 8192)}), 0);
+        h.run();
+        const auto sent = h.sends(0);
+        ASSERT_EQ(sent.size(), 1u);
+        EXPECT_EQ(sent[0].status, Status::success);
+        EXPECT_TRUE(h.equal(0, 0, 8192));
+    }
+}
+
+TEST(Loss, LostAcknowledgementIsProbedFor) {
+    Harness h;
+    h.attributes[0].retry_count = 0;
+    h.start();
+    h.post_receive(1, 7, {h.side[1].sge(0, 100)});
+    h.filter = lose(1, Opcode::rc_ack);
+    const Time began = h.now;
+    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 100)}), 0);
+    h.run(30 * kMillisecond);
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_EQ(h.receives(1).size(), 1u);
+    EXPECT_EQ(count(h, 0, Opcode::rc_send_only), 2);
+    EXPECT_GE(h.log[2].at - began, kProbeUnmeasured);
+    EXPECT_EQ(h.side[1].qp->counters().duplicates, 1u);
+    EXPECT_EQ(h.side[0].qp->counters().probes, 1u);
+}
+
+TEST(Loss, WholeTailIsRecoveredByOneProbe) {
+    Harness h;
+    h.start();
+    h.fill(0, 0, 8192, 5);
+    h.filter = [n = 0](const Sent& s) mutable {
+        return s.from == 0 && ++n >= 4 && n <= 8 ? kDrop : kDeliver;
+    };
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 8192)}), 0);
+    h.run(60 * kMillisecond);
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_TRUE(h.equal(0, 0, 8192));
+    EXPECT_EQ(h.side[0].qp->counters().probes, 1u);
+}
+
+TEST(Loss, ReadIsResumedAtTheFirstMissingByte) {
+    Harness h;
+    h.start();
+    h.fill(1, 0, 5000, 3);
+    h.filter = lose(1, Opcode::rc_read_response_middle, 1);
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read), {h.side[0].sge(0, 5000)}), 0);
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_TRUE(h.equal(0, 0, 5000));
+    const auto requests = h.packets(0);
+    ASSERT_EQ(requests.size(), 2u);
+    EXPECT_EQ(requests[1].headers.bth.psn, h.start_psn[0] + 2);
+    EXPECT_EQ(requests[1].headers.reth.virtual_address, h.side[1].address(2048));
+    EXPECT_EQ(requests[1].headers.reth.length, 5000u - 2048);
+    EXPECT_EQ(h.side[1].qp->counters().duplicates, 1u);
+}
+
+TEST(Loss, AcknowledgementPastAReadIsAnImpliedNak) {
+    Harness h;
+    h.start();
+    h.fill(1, 0, 100, 3);
+    h.filter = lose(1, Opcode::rc_read_response_only);
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read, 1), {h.side[0].sge(0, 100)}), 0);
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 2, 8192), {h.side[0].sge(0, 100)}), 0);
+    h.run(5 * kMillisecond);
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 2u);
+    EXPECT_EQ(sent[0].wr_id, 1u);
+    EXPECT_TRUE(h.equal(0, 0, 100));
+    EXPECT_EQ(h.side[0].qp->counters().probes, 0u);
+}
+
+TEST(Duplicates, AtomicIsReplayedNotReexecuted) {
+    Harness h;
+    h.start();
+    h.filter = lose(1, Opcode::rc_atomic_ack);
+    SendRequest add = make(h, Operation::fetch_add, 1, 64);
+    add.compare_add = 5;
+    ASSERT_EQ(h.post(0, add, {h.side[0].sge(0, 8)}), 0);
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_EQ(count(h, 0, Opcode::rc_fetch_add), 2);
+    std::uint64_t value;
+    std::memcpy(&value, h.side[1].memory.data() + 64, 8);
+    EXPECT_EQ(value, 5u);
+    std::memcpy(&value, h.side[0].memory.data(), 8);
+    EXPECT_EQ(value, 0u);
+}
+
+TEST(Duplicates, WriteDoesNotTouchMemoryAgain) {
+    Harness h;
+    h.start();
+    h.fill(0, 0, 64, 1);
+    h.filter = lose(1, Opcode::rc_ack);
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    h.run(1 * kMillisecond);
+    EXPECT_TRUE(h.equal(0, 0, 64));
+    std::memset(h.side[1].memory.data(), 0xee, 64);
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_EQ(count(h, 0, Opcode::rc_write_only), 2);
+    EXPECT_EQ(h.side[1].memory[0], 0xee);
+}
+
+TEST(Duplicates, ReadOutsideTheOriginalIsDropped) {
+    Harness h;
+    h.start();
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read), {h.side[0].sge(0, 2048)}), 0);
+    h.run();
+    const std::size_t answers = h.packets(1).size();
+    wire::Headers headers;
+    headers.bth.opcode = Opcode::rc_read_request;
+    headers.bth.psn = h.start_psn[0] + 1;
+    headers.reth = {h.side[1].address(1024), h.side[1].keys.rkey, 1025};
+    h.inject(1, headers);
+    headers.reth = {h.side[1].address(0), h.side[1].keys.rkey, 1024};
+    h.inject(1, headers);
+    headers.bth.psn = h.start_psn[0] - 5;
+    h.inject(1, headers);
+    h.transmit(1, true);
+    EXPECT_EQ(h.packets(1).size(), answers);
+    headers.bth.psn = h.start_psn[0] + 1;
+    headers.reth = {h.side[1].address(1024), h.side[1].keys.rkey, 1024};
+    h.inject(1, headers);
+    h.transmit(1, true);
+    ASSERT_EQ(h.packets(1).size(), answers + 1);
+    EXPECT_EQ(h.packets(1).back().headers.bth.opcode, Opcode::rc_read_response_only);
+    EXPECT_EQ(h.side[1].qp->state(), QpState::rts);
+}
+
+TEST(Duplicates, GhostAcknowledgementsSayNothing) {
+    Harness h;
+    h.start();
+    h.filter = [](const Sent& s) { return s.from == 0 ? kDrop : kDeliver; };
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    h.transmit(0, false);
+    wire::Headers headers;
+    headers.bth.opcode = Opcode::rc_ack;
+    headers.aeth.syndrome = 0x1f;
+    for (std::uint32_t psn : {h.start_psn[0] - 1, h.start_psn[0] + 1, h.start_psn[0] + 0x700000}) {
+        headers.bth.psn = psn;
+        h.inject(0, headers);
+    }
+    EXPECT_TRUE(h.sends(0).empty());
+    headers.bth.psn = h.start_psn[0];
+    h.inject(0, headers);
+    EXPECT_EQ(h.sends(0).size(), 1u);
+}
+
+TEST(NotReady, RnrNakThenRepetition) {
+    Harness h;
+    h.start();
+    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    h.run(100 * kMillisecond);
+    const auto answers = h.packets(1);
+    ASSERT_GE(answers.size(), 3u);
+    EXPECT_EQ(answers[0].headers.aeth.syndrome, 0x20 | 12);
+    EXPECT_EQ(answers[0].headers.bth.psn, h.start_psn[0]);
+    const auto sends = h.packets(0);
+    EXPECT_GE(sends[1].at - answers[0].at, rnr_wait(12));
+    h.post_receive(1, 7, {h.side[1].sge(0, 64)});
+    h.run(100 * kMillisecond);
+    EXPECT_EQ(h.sends(0).size(), 1u);
+    EXPECT_EQ(h.receives(1).size(), 1u);
+}
+
+TEST(NotReady, RetriesAreCounted) {
+    Harness h;
+    h.attributes[0].rnr_retry = 2;
+    h.start();
+    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    h.run(1 * kSecond);
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].status, Status::rnr_retry_exceeded);
+    EXPECT_EQ(sent[0].vendor_error, 0x0202u);
+    EXPECT_EQ(count(h, 0, Opcode::rc_send_only), 3);
+    EXPECT_EQ(h.side[1].qp->state(), QpState::rts);
+}
+
+TEST(NotReady, AReceiveThatComesALittleLateCostsNoFullTimer) {
+    Harness h;
+    h.attributes[1].min_rnr_timer = 0;  // 655 ms
+    h.start();
+    const Time began = h.now;
+    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    h.run(300 * kMicrosecond);
+    EXPECT_EQ(h.side[1].qp->counters().rnr_naks_sent, 0u);
+    h.post_receive(1, 7, {h.side[1].sge(0, 64)});
+    h.run(1 * kMillisecond);
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_LT(h.receives(1).at(0).timestamp, static_cast<std::uint64_t>(began + 500 * kMicrosecond));
+    EXPECT_EQ(h.packets(1)[0].headers.aeth.syndrome, 0x21);
+}
+
+TEST(NotReady, WriteWithImmediateWritesOnce) {
+    Harness h;
+    h.start();
+    h.fill(0, 0, 3000, 1);
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write_with_immediate), {h.side[0].sge(0, 3000)}), 0);
+    h.run(10 * kMillisecond);
+    h.post_receive(1, 7, {});
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    const auto received = h.receives(1);
+    ASSERT_EQ(received.size(), 1u);
+    EXPECT_EQ(received[0].byte_length, 3000u);
+    EXPECT_TRUE(h.equal(0, 0, 3000));
+    EXPECT_EQ(count(h, 0, Opcode::rc_write_first), 1);
+}
+
+TEST(Timeout, RetriesThenGivesUp) {
+    Harness h;
+    h.attributes[0].timeout = 12;  // 16.8 ms; the floor is 64
+    h.attributes[0].retry_count = 3;
+    h.start();
+    h.filter = [](const Sent&) { return kDrop; };
+    const Time began = h.now;
+    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    h.run();
+    const auto sent = h.sends(0);
+    ASSERT_EQ(sent.size(), 1u);
+    EXPECT_EQ(sent[0].status, Status::retry_exceeded);
+    EXPECT_EQ(sent[0].vendor_error, 0x0201u);
+    EXPECT_EQ(static_cast<Time>(sent[0].timestamp) - began, 4 * kAcknowledgeTimeoutFloor);
+    EXPECT_EQ(h.side[0].qp->counters().timeouts, 4u);
+    EXPECT_EQ(h.side[0].qp->state(), QpState::error);
+    EXPECT_EQ(h.side[0].qp->next_deadline(), kNever);
+}
+
+TEST(Timeout, ZeroWaitsForEver) {
+    Harness h;
+    h.attributes[0].timeout = 0;
+    h.attributes[0].retry_count = 0;
+    h.start();
+    h.side[1].asleep = true;
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    h.run(100 * kSecond);
+    EXPECT_EQ(h.side[0].qp->state(), QpState::rts);
+    h.side[1].asleep = false;
+    h.run(3 * kSecond);
+    EXPECT_EQ(h.sends(0).size(), 1u);
+}
+
+TEST(Timeout, APeerThatStandsStillFor300MillisecondsIsSurvivedWithRetryZero) {
+    Harness h;
+    h.attributes[0].timeout = 19;
+    h.attributes[0].retry_count = 0;
+    h.start();
+    h.side[1].asleep = true;
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    h.run(300 * kMillisecond);
+    EXPECT_LT(h.packets(0).size(), 12u);
+    h.side[1].asleep = false;
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+}
+
+TEST(Timeout, ProgressReloadsTheCounter) {
+    Harness h;
+    h.attributes[0].retry_count = 1;
+    h.attributes[0].timeout = 10;
+    h.start();
+    // Each message's first 64 ms are lost.
+    Time blocked_until = h.now + 70 * kMillisecond;
+    h.filter = [&](const Sent& s) { return s.at < blocked_until ? kDrop : kDeliver; };
+    for (unsigned n = 0; n < 4; n++) {
+        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, n), {h.side[0].sge(0, 64)}), 0);
+        h.run(500 * kMillisecond);
+        ASSERT_EQ(h.sends(0).at(0).status, Status::success) << n;
+        blocked_until = h.now + 70 * kMillisecond;
+    }
+    EXPECT_EQ(h.side[0].qp->counters().timeouts, 4u);
+}
+
+TEST(Timers, RnrTable) {
+    EXPECT_EQ(rnr_wait(0), 655'360 * kMicrosecond);
+    EXPECT_EQ(rnr_wait(1), 10 * kMicrosecond);
+    EXPECT_EQ(rnr_wait(12), 640 * kMicrosecond);
+    EXPECT_EQ(rnr_wait(14), 1'280 * kMicrosecond);
+    EXPECT_EQ(rnr_wait(31), 491'520 * kMicrosecond);
+    for (std::uint8_t i = 2; i < 32; i++) EXPECT_GT(rnr_wait(i), rnr_wait(i - 1));
+}
+
+TEST(Timers, AnIdlePairHasNone) {
+    Harness h;
+    h.start();
+    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    h.run();
+    EXPECT_EQ(h.side[0].qp->next_deadline(), kNever);
+    EXPECT_EQ(h.side[1].qp->next_deadline(), kNever);
+}
+
+}  // namespace
+}  // namespace verbena::transport::testing

@@ -128,12 +128,6 @@ const DeviceTable* devices() {
     return table.get();
 }
 
-bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
-    if (slot >= table.count) return false;
-    out = table.devices[slot];
-    return out.present;
-}
-
 std::uint32_t generation() { return rdmacm::running ? rdmacm::running->generation : 0; }
 
 int lifeline_fd() { return -1; }

@@ -1,0 +1,332 @@
+// Every rdma_* call, given arguments or an id's state that it must refuse: exactly -1 and the errno, never
+// below.
+#include <gtest/gtest.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "fabric.h"
+
+extern "C" int rdma_write_cm_event(rdma_cm_id*, rdma_cm_event_type, int, uint64_t);
+extern "C" int rdma_resolve_addrinfo(rdma_cm_id*, const char*, const char*, const rdma_addrinfo*);
+extern "C" int rdma_query_addrinfo(rdma_cm_id*, rdma_addrinfo**);
+
+namespace verbena::rdmacm_test {
+namespace {
+
+struct Row {
+    const char* what;
+    int error;
+    std::function<int(Side&, rdma_cm_id*)> call;  // given a fresh id
+};
+
+ibv_qp_init_attr qp_attributes() {
+    ibv_qp_init_attr attributes{};
+    attributes.cap = {1, 1, 1, 1, 0};
+    attributes.qp_type = IBV_QPT_RC;
+    return attributes;
+}
+
+const std::vector<Row>& rows() {
+    static const std::vector<Row> table = {
+        {"create_id, no place for the id", EINVAL,
+         [](Side& side, rdma_cm_id*) { return rdma_create_id(side.channel, nullptr, nullptr, RDMA_PS_TCP); }},
+        {"create_id, port space 1", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             rdma_cm_id* id;
+             return rdma_create_id(side.channel, &id, nullptr, static_cast<rdma_port_space>(1));
+         }},
+        {"create_id, not a channel", EINVAL,
+         [](Side&, rdma_cm_id*) {
+             rdma_event_channel stranger{0};
+             rdma_cm_id* id;
+             return rdma_create_id(&stranger, &id, nullptr, RDMA_PS_TCP);
+         }},
+        {"destroy_id(NULL)", EINVAL, [](Side&, rdma_cm_id*) { return rdma_destroy_id(nullptr); }},
+        {"bind_addr(NULL)", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_bind_addr(id, nullptr); }},
+        {"bind_addr, family 0", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             sockaddr none{};
+             return rdma_bind_addr(id, &none);
+         }},
+        {"bind_addr, not an address of this host", EADDRNOTAVAIL,
+         [](Side&, rdma_cm_id* id) { return rdma_bind_addr(id, Address("192.0.2.1", 0).get()); }},
+        {"bind_addr twice", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_bind_addr(id, Address("127.0.0.1", 0).get());
+             return rdma_bind_addr(id, Address("127.0.0.1", 0).get());
+         }},
+        {"resolve_addr(NULL)", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_resolve_addr(id, nullptr, nullptr, kResolveMs); }},
+        {"resolve_addr twice", EINVAL,
+         [](Side& side, rdma_cm_id* id) {
+             rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 1).get(), kResolveMs);
+             side.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+             return rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 1).get(), kResolveMs);
+         }},
+        {"resolve_addr of a listener", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_listen(id, 0);
+             return rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 1).get(), kResolveMs);
+         }},
+        {"resolve_route before resolve_addr", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_resolve_route(id, kResolveMs); }},
+        {"resolve_route twice", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             return rdma_resolve_route(side.resolved("127.0.0.1", 1), kResolveMs);
+         }},
+        {"listen twice", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_listen(id, 0);
+             return rdma_listen(id, 0);
+         }},
+        {"listen after resolve_addr", EINVAL,
+         [](Side& side, rdma_cm_id*) { return rdma_listen(side.resolved("127.0.0.1", 1), 0); }},
+        {"connect, idle", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_conn_param parameters{};
+             return rdma_connect(id, &parameters);
+         }},
+        {"connect without queue pair and parameters", EINVAL,
+         [](Side& side, rdma_cm_id*) { return rdma_connect(side.resolved("127.0.0.1", 1), nullptr); }},
+        {"connect, 57 bytes of private data", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             char data[57] = {};
+             rdma_conn_param parameters{};
+             parameters.private_data = data;
+             parameters.private_data_len = sizeof data;
+             return rdma_connect(side.resolved("127.0.0.1", 1), &parameters);
+         }},
+        {"connect, 255 bytes of private data", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             char data[255] = {};
+             rdma_conn_param parameters{};
+             parameters.private_data = data;
+             parameters.private_data_len = sizeof data;
+             return rdma_connect(side.resolved("127.0.0.1", 1), &parameters);
+         }},
+        {"connect, responder_resources above the device's", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             rdma_conn_param parameters{};
+             parameters.responder_resources = 0xfe;
+             return rdma_connect(side.resolved("127.0.0.1", 1), &parameters);
+         }},
+        {"connect, initiator_depth above the device's", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             rdma_conn_param parameters{};
+             parameters.initiator_depth = 0xfe;
+             return rdma_connect(side.resolved("127.0.0.1", 1), &parameters);
+         }},
+        {"accept, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_accept(id, nullptr); }},
+        {"reject, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_reject(id, nullptr, 0); }},
+        {"reject, 225 bytes of private data", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             char data[225] = {};
+             return rdma_reject(id, data, sizeof data);
+         }},
+        {"reject_ece, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_reject_ece(id, nullptr, 0); }},
+        {"disconnect, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_disconnect(id); }},
+        {"disconnect, route resolved", EINVAL,
+         [](Side& side, rdma_cm_id*) { return rdma_disconnect(side.resolved("127.0.0.1", 1)); }},
+        {"disconnect, listening", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_listen(id, 0);
+             return rdma_disconnect(id);
+         }},
+        {"establish, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_establish(id); }},
+        {"notify, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_notify(id, IBV_EVENT_COMM_EST); }},
+        {"init_qp_attr, no device", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             ibv_qp_attr attributes{};
+             int mask;
+             attributes.qp_state = IBV_QPS_INIT;
+             return rdma_init_qp_attr(id, &attributes, &mask);
+         }},
+        {"init_qp_attr(NULL)", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_init_qp_attr(id, nullptr, nullptr); }},
+        {"create_qp, no device", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             auto attributes = qp_attributes();
+             return rdma_create_qp(id, nullptr, &attributes);
+         }},
+        {"create_qp(NULL)", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             return rdma_create_qp(side.resolved("127.0.0.1", 1), nullptr, nullptr);
+         }},
+        {"create_qp twice", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             rdma_cm_id* id = side.resolved("127.0.0.1", 1);
+             create_qp(id);
+             auto attributes = qp_attributes();
+             return rdma_create_qp(id, nullptr, &attributes);
+         }},
+        {"create_qp_ex, no device", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             ibv_qp_init_attr_ex attributes{};
+             return rdma_create_qp_ex(id, &attributes);
+         }},
+        {"establish, with a queue pair", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             rdma_cm_id* id = side.resolved("127.0.0.1", 1);
+             create_qp(id);
+             return rdma_establish(id);
+         }},
+        {"create_srq, no device", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             ibv_srq_init_attr attributes{};
+             return rdma_create_srq(id, nullptr, &attributes);
+         }},
+        {"create_srq_ex(NULL)", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_create_srq_ex(id, nullptr); }},
+        {"set_local_ece, no vendor", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             ibv_ece none{};
+             return rdma_set_local_ece(id, &none);
+         }},
+        {"get_remote_ece(NULL)", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_get_remote_ece(id, nullptr); }},
+        {"get_cm_event, no channel", EINVAL,
+         [](Side&, rdma_cm_id*) {
+             rdma_cm_event* event;
+             return rdma_get_cm_event(nullptr, &event);
+         }},
+        {"get_cm_event, no place for the event", EINVAL,
+         [](Side& side, rdma_cm_id*) { return rdma_get_cm_event(side.channel, nullptr); }},
+        {"ack_cm_event(NULL)", EINVAL, [](Side&, rdma_cm_id*) { return rdma_ack_cm_event(nullptr); }},
+        {"get_request of an asynchronous listener", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_cm_id* child;
+             rdma_listen(id, 0);
+             return rdma_get_request(id, &child);
+         }},
+        {"migrate_id, not a channel", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_event_channel stranger{0};
+             return rdma_migrate_id(id, &stranger);
+         }},
+        {"join_multicast, idle", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             return rdma_join_multicast(side.id(RDMA_PS_UDP), Address("239.1.2.3", 0).get(), nullptr);
+         }},
+        {"join_multicast_ex, unknown bit", EOPNOTSUPP,
+         [](Side&, rdma_cm_id* id) {
+             rdma_cm_join_mc_attr_ex attributes{};
+             attributes.comp_mask = RDMA_CM_JOIN_MC_ATTR_RESERVED;
+             return rdma_join_multicast_ex(id, &attributes, nullptr);
+         }},
+        {"join_multicast_ex, no address", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_cm_join_mc_attr_ex attributes{};
+             attributes.comp_mask = RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+             return rdma_join_multicast_ex(id, &attributes, nullptr);
+         }},
+        {"join_multicast_ex, unknown flag", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             Address group("239.1.2.3", 0);
+             rdma_cm_join_mc_attr_ex attributes{};
+             attributes.comp_mask = RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS | RDMA_CM_JOIN_MC_ATTR_ADDRESS;
+             attributes.join_flags = RDMA_MC_JOIN_FLAG_RESERVED;
+             attributes.addr = group.get();
+             return rdma_join_multicast_ex(id, &attributes, nullptr);
+         }},
+        {"leave_multicast of a group never joined", EADDRNOTAVAIL,
+         [](Side& side, rdma_cm_id*) {
+             return rdma_leave_multicast(side.id(RDMA_PS_UDP), Address("239.1.2.3", 0).get());
+         }},
+        {"create_ep(NULL)", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_create_ep(&id, nullptr, nullptr, nullptr); }},
+        {"getaddrinfo of nothing", EINVAL,
+         [](Side&, rdma_cm_id*) {
+             rdma_addrinfo* found;
+             return rdma_getaddrinfo(nullptr, nullptr, nullptr, &found);
+         }},
+        {"write_cm_event of another type", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0); }},
+        {"resolve_addrinfo", EOPNOTSUPP,
+         [](Side&, rdma_cm_id* id) { return rdma_resolve_addrinfo(id, "127.0.0.1", "1", nullptr); }},
+        {"query_addrinfo", EOPNOTSUPP,
+         [](Side&, rdma_cm_id* id) {
+             rdma_addrinfo* found;
+             return rdma_query_addrinfo(id, &found);
+         }},
+    };
+    return table;
+}
+
+class Refusal : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(Refusal, IsMinusOneAndErrno) {
+    const Row& row = rows()[GetParam()];
+    SCOPED_TRACE(row.what);
+    Side side;
+    rdma_cm_id* id = side.id();
+    errno = 0;
+    EXPECT_EQ(outcome(row.call(side, id)), row.error)
+        << row.what << ": " << std::strerror(row.error) << " wanted";
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, Refusal, testing::Range<std::size_t>(0, rows().size()), [](const auto& row) {
+    std::string name;
+    for (const char* c = rows()[row.param].what; *c; c++)
+        name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
+    return name;
+});
+
+struct OptionRow {
+    const char* what;
+    int level, option;
+    std::size_t length;
+    int error;
+};
+
+TEST(Options, SizesLevelsAndStates) {
+    const OptionRow table[] = {
+        {"TOS, one byte", RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 0},
+        {"TOS, four bytes", RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 4, EINVAL},
+        {"REUSEADDR, int", RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 4, 0},
+        {"REUSEADDR, one byte", RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1, EINVAL},
+        {"AFONLY, int", RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4, 0},
+        {"AFONLY, nothing", RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 0, EINVAL},
+        {"ACK_TIMEOUT, one byte", RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1, 0},
+        {"ACK_TIMEOUT, two bytes", RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 2, EINVAL},
+        {"unknown option", RDMA_OPTION_ID, 99, 4, ENOSYS},
+        {"unknown level", 7, 0, 1, ENOSYS},
+        {"IB PATH, nothing resolved", RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, sizeof(ibv_path_data), EINVAL},
+        {"larger than any value", RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 100'000, EINVAL},
+    };
+    Side side;
+    std::vector<char> value(100'000);
+    value[0] = 1;
+    for (const OptionRow& row : table) {
+        errno = 0;
+        EXPECT_EQ(outcome(rdma_set_option(side.id(), row.level, row.option, value.data(), row.length)),
+                  row.error)
+            << row.what;
+    }
+    EXPECT_EQ(outcome(rdma_set_option(side.id(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, nullptr, 1)), EINVAL);
+}
+
+TEST(Options, ReuseIsClearedWhileIdleOnly) {
+    Side side;
+    rdma_cm_id* id = side.id();
+    int on = 1, off = 0;
+    EXPECT_EQ(outcome(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on)), 0);
+    EXPECT_EQ(outcome(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &off, sizeof off)), 0);
+    EXPECT_EQ(outcome(rdma_bind_addr(id, Address("127.0.0.1", 0).get())), 0);
+    EXPECT_EQ(outcome(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &off, sizeof off)),
+              EINVAL);
+}
+
+TEST(Strings, EveryEventHasItsName) {
+    EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_ADDR_RESOLVED), "RDMA_CM_EVENT_ADDR_RESOLVED");
+    EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
+    EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_REJECTED), "RDMA_CM_EVENT_REJECTED");
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm_test

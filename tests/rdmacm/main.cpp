@@ -1,0 +1,13 @@
+// A fabric of its own (daemon, devices, port space) for this run, so that the ports of other programs do not
+// matter.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    setenv("VERBENA_FABRIC", ("test-rdmacm-" + std::to_string(getpid())).c_str(), 0);
+    return RUN_ALL_TESTS();
+}

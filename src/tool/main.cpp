@@ -1,7 +1,10 @@
 // The verbena command.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tool/handshake.h"
@@ -20,6 +23,19 @@ void add_run_options(CLI::App& command, RunOptions& options) {
     command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
 }
 
+// Where the program's own words begin behind `verbena run [OPTION VALUE | OPTION=VALUE]... [--]`; every
+// option of run takes a value, so this needs no list of them. The number of words if there is no program.
+int program_begins(int argc, char** argv) {
+    int at = 2;
+    while (at < argc && argv[at][0] == '-') {
+        std::string_view word = argv[at];
+        if (word == "--") return at + 1;
+        if (word == "-h" || word == "--help") return argc;
+        at += word.find('=') == std::string_view::npos ? 2 : 1;
+    }
+    return std::min(at, argc);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -33,8 +49,8 @@ int main(int argc, char** argv) {
     auto* run_command =
         app.add_subcommand("run", "Run a program with Verbena's libraries: verbena run -- rping -s");
     add_run_options(*run_command, options);
-    run_command->prefix_command();
-    run_command->description("Run a program with Verbena's libraries: verbena run [OPTIONS] [--] PROGRAM [ARGUMENT...]");
+    run_command->description(
+        "Run a program with Verbena's libraries: verbena run [OPTIONS] [--] PROGRAM [ARGUMENT...]");
 
     auto* env_command =
         app.add_subcommand("env", "Print the environment of run for a shell: eval $(verbena env)");
@@ -48,11 +64,14 @@ int main(int argc, char** argv) {
     auto* handshake_command = app.add_subcommand("handshake", "Draw the CM messages of captures");
     handshake_command->add_option("FILE", files, "pcapng files; packets are merged by time")->required();
 
+    if (argc > 1 && std::string_view(argv[1]) == "run") {
+        int begin = program_begins(argc, argv);
+        command.assign(argv + begin, argv + argc);
+        argc = begin > 2 && std::string_view(argv[begin - 1]) == "--" ? begin - 1 : begin;
+    }
     CLI11_PARSE(app, argc, argv);
 
     if (*run_command) {
-        command = run_command->remaining();
-        if (!command.empty() && command.front() == "--") command.erase(command.begin());
         if (command.empty()) {
             std::fprintf(stderr, "verbena: run needs a program: verbena run -- rping -s\n");
             return 2;

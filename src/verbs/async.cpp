@@ -1,0 +1,101 @@
+// Asynchronous events of a context (ibv_get_async_event(3)).
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+
+#include <cerrno>
+
+#include "base/reason.h"
+#include "verbs/objects.h"
+#include "verbs/qp.h"
+
+namespace verbena::verbs {
+namespace {
+
+enum class Subject { none, cq, qp, srq };
+
+Subject subject_of(ibv_event_type type) {
+    switch (type) {
+        case IBV_EVENT_CQ_ERR:
+            return Subject::cq;
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+        case IBV_EVENT_COMM_EST:
+        case IBV_EVENT_SQ_DRAINED:
+        case IBV_EVENT_PATH_MIG:
+        case IBV_EVENT_PATH_MIG_ERR:
+        case IBV_EVENT_QP_LAST_WQE_REACHED:
+            return Subject::qp;
+        case IBV_EVENT_SRQ_ERR:
+        case IBV_EVENT_SRQ_LIMIT_REACHED:
+            return Subject::srq;
+        default:
+            return Subject::none;
+    }
+}
+
+}  // namespace
+
+bool is_event_of(const ibv_async_event& event, const ibv_qp* qp) {
+    return subject_of(event.event_type) == Subject::qp && event.element.qp == qp;
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+int ibv_get_async_event(struct ibv_context* handle, struct ibv_async_event* out) {
+    AsyncEvent event;
+    if (int error = Context::of(handle)->async_events.take(event)) {
+        errno = error;
+        return -1;
+    }
+    *out = event.event;
+    switch (subject_of(out->event_type)) {
+        case Subject::cq:
+            pthread_mutex_lock(&out->element.cq->mutex);
+            Cq::of(out->element.cq)->async_events_delivered++;
+            pthread_mutex_unlock(&out->element.cq->mutex);
+            break;
+        case Subject::qp:
+            pthread_mutex_lock(&out->element.qp->mutex);
+            QueuePair::of(out->element.qp)->async_events_delivered++;
+            pthread_mutex_unlock(&out->element.qp->mutex);
+            break;
+        case Subject::srq:
+        case Subject::none:
+            break;
+    }
+    return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event* event) {
+    auto acknowledge = [](pthread_mutex_t& mutex, pthread_cond_t& cond, std::uint32_t& completed) {
+        pthread_mutex_lock(&mutex);
+        completed++;
+        pthread_cond_signal(&cond);
+        pthread_mutex_unlock(&mutex);
+    };
+    switch (subject_of(event->event_type)) {
+        case Subject::cq:
+            acknowledge(event->element.cq->mutex, event->element.cq->cond,
+                        event->element.cq->async_events_completed);
+            break;
+        case Subject::qp:
+            acknowledge(event->element.qp->mutex, event->element.qp->cond,
+                        event->element.qp->events_completed);
+            break;
+        case Subject::srq:
+            acknowledge(event->element.srq->mutex, event->element.srq->cond,
+                        event->element.srq->events_completed);
+            break;
+        case Subject::none:
+            break;
+    }
+}
+
+}  // extern "C"

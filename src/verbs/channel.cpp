@@ -1,0 +1,81 @@
+// Completion channels and completion events (ibv_get_cq_event(3)).
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+
+#include <cerrno>
+#include <new>
+
+#include "adapter/engine.h"
+#include "base/reason.h"
+#include "verbs/objects.h"
+#include "verbs/process.h"
+
+namespace verbena::verbs {
+
+void Cq::completion_event(completion::CompletionQueue&) {
+    if (channel) channel->events.push({this});
+}
+
+void Cq::overrun(completion::CompletionQueue&) {
+    AsyncEvent event{};
+    event.event.event_type = IBV_EVENT_CQ_ERR;
+    event.event.element.cq = base();
+    Context::of(shown.base.context)->async_events.push(event);
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
+    Call call("ibv_create_comp_channel");
+    auto* channel = new (std::nothrow) Channel;
+    if (!channel) return fail_null(ENOMEM, "no memory");
+    if (channel->events.fd() < 0) {
+        delete channel;
+        return fail_null(EMFILE, "no file descriptor for the channel");
+    }
+    channel->base.context = context;
+    channel->base.fd = channel->events.fd();
+    return &channel->base;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
+    Call call("ibv_destroy_comp_channel");
+    Channel* channel = Channel::of(handle);
+    if (std::uint32_t cqs = channel->cqs)
+        return fail(EBUSY, "%u completion queues still use the channel", cqs);
+    delete channel;
+    return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void** cq_context) {
+    Channel* channel = Channel::of(handle);
+    Process* process = Context::of(handle->context)->process;
+    if (process->usable()) process->engine().wait_readable(channel->events.fd());
+    CompletionEvent event{};
+    if (int error = channel->events.take(event)) {
+        errno = error;
+        return -1;
+    }
+    ibv_cq* base = event.cq->base();
+    pthread_mutex_lock(&base->mutex);
+    event.cq->events_delivered++;
+    pthread_mutex_unlock(&base->mutex);
+    *cq = base;
+    *cq_context = base->cq_context;
+    return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq* cq, unsigned int nevents) {
+    pthread_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += nevents;
+    pthread_cond_signal(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}
+
+}  // extern "C"

@@ -1,0 +1,80 @@
+// The device list (ibv_get_device_list(3)): the daemon's table as the program sees it.
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/reason.h"
+#include "host/client.h"
+#include "verbs/objects.h"
+
+namespace verbena::verbs {
+namespace {
+
+std::mutex devices_lock;
+std::vector<std::unique_ptr<Device>> known_devices;
+
+// The object of a table entry: the same one each time, also for a device that went and came back.
+Device* device_object(unsigned slot, const host::Device& entry) {
+    for (auto& device : known_devices)
+        if (device->index == entry.index && device->node_guid == entry.node_guid) {
+            device->slot = slot;
+            return device.get();
+        }
+    auto device = std::make_unique<Device>();
+    device->slot = slot;
+    device->index = entry.index;
+    device->node_guid = entry.node_guid;
+    ibv_device& base = device->base;
+    base.node_type = IBV_NODE_CA;
+    base.transport_type = IBV_TRANSPORT_IB;
+    std::snprintf(base.name, sizeof base.name, "%s", entry.name.data());
+    std::snprintf(base.dev_name, sizeof base.dev_name, "uverbs%u", entry.index);
+    std::snprintf(base.dev_path, sizeof base.dev_path, "/sys/class/infiniband_verbs/uverbs%u", entry.index);
+    std::snprintf(base.ibdev_path, sizeof base.ibdev_path, "/sys/class/infiniband/%s", entry.name.data());
+    known_devices.push_back(std::move(device));
+    return known_devices.back().get();
+}
+
+}  // namespace
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+struct ibv_device** ibv_get_device_list(int* num_devices) {
+    Call call("ibv_get_device_list");
+    if (num_devices) *num_devices = 0;
+    const host::DeviceTable* table = host::devices();
+    // Without a daemon there are no devices; programs take an empty list as "no adapter" and NULL as "no RDMA
+    // at all".
+    unsigned count = table ? table->count : 0;
+    auto* list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(ibv_device*)));
+    if (!list) return fail_null(ENOMEM, "no memory for the list");
+    std::lock_guard lock(devices_lock);
+    int found = 0;
+    for (unsigned slot = 0; slot < count && slot < host::kMaxDevices; slot++) {
+        host::Device entry;
+        if (host::read_device(*table, slot, entry)) list[found++] = &device_object(slot, entry)->base;
+    }
+    if (num_devices) *num_devices = found;
+    return list;
+}
+
+void ibv_free_device_list(struct ibv_device** list) { std::free(list); }
+
+const char* ibv_get_device_name(struct ibv_device* device) { return device->name; }
+
+__be64 ibv_get_device_guid(struct ibv_device* device) { return Device::of(device)->node_guid; }
+
+int ibv_get_device_index(struct ibv_device* device) { return static_cast<int>(Device::of(device)->index); }
+
+}  // extern "C"

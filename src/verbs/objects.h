@@ -1,0 +1,131 @@
+// The objects behind the public structures. Each begins with its public structure, so that the pointer that a
+// program holds is the pointer to ours.
+//
+// Reference counts say who still uses an object; destroying one in use answers EBUSY, as the kernel does.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "completion/completion_queue.h"
+#include "host/device_table.h"
+#include "transport/queue_pair.h"
+#include "verbs/abi/verbs_context_ex.h"
+#include "verbs/event_queue.h"
+
+namespace verbena::verbs {
+
+class Process;
+struct Context;
+
+// One slot of the device list. Programs compare these pointers, so they live as long as the process.
+struct Device {
+    ibv_device base{};
+    // The direct-verbs libraries of vendors look for their own operations table here to recognise their
+    // devices.
+    void* vendor_operations[8] = {};
+    unsigned slot = 0;            // in the daemon's table
+    std::uint32_t index = 0;      // host::Device::index
+    std::uint64_t node_guid = 0;  // network byte order
+
+    static Device* of(ibv_device* device) { return reinterpret_cast<Device*>(device); }
+};
+static_assert(offsetof(Device, vendor_operations) == 664, "libmlx5 and libefa look at this offset");
+
+struct AsyncEvent {
+    ibv_async_event event;
+};
+
+struct Context {
+    abi::VerbsContextEx shown{};  // ends with the struct ibv_context that programs see
+    Device* device = nullptr;
+    Process* process = nullptr;
+    std::uint32_t generation = 0;
+    EventQueue<AsyncEvent> async_events;
+    std::atomic<std::uint32_t> pds{0};
+
+    std::mutex objects_lock;
+    std::set<struct QueuePair*> queue_pairs;  // what close destroys if the program did not
+    std::set<struct Region*> regions;
+
+    ibv_context* base() { return &shown.base.context; }
+    static Context* of(ibv_context* context) { return reinterpret_cast<Context*>(abi::context_ex(context)); }
+};
+
+struct Pd {
+    ibv_pd base{};
+    memory::PdNumber number = 0;
+    std::atomic<std::uint32_t> users{0};
+
+    static Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
+};
+
+struct Region {
+    ibv_mr base{};
+    memory::Access access = 0;
+
+    static Region* of(ibv_mr* mr) { return reinterpret_cast<Region*>(mr); }
+};
+
+struct CompletionEvent {
+    struct Cq* cq;
+};
+
+struct Channel {
+    ibv_comp_channel base{};
+    EventQueue<CompletionEvent> events;
+    std::atomic<std::uint32_t> cqs{0};
+
+    static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
+};
+
+struct Cq : completion::CompletionListener {
+    // The public structure cannot come first here (this class has a table of virtual functions), so the
+    // object that programs see is a member, and of() finds the way back.
+    struct Public {
+        ibv_cq_ex base{};
+        Cq* self = nullptr;
+    } shown;
+    Channel* channel = nullptr;
+    std::unique_ptr<completion::CompletionQueue> queue;
+    std::atomic<std::uint32_t> users{0};
+    std::uint32_t events_delivered = 0;        // taken by ibv_get_cq_event; under shown.base.mutex
+    std::uint32_t async_events_delivered = 0;  // likewise
+
+    ibv_cq* base() { return reinterpret_cast<ibv_cq*>(&shown.base); }
+    static Cq* of(ibv_cq* cq) { return reinterpret_cast<Public*>(cq)->self; }
+
+    void completion_event(completion::CompletionQueue& queue) override;
+    void overrun(completion::CompletionQueue& queue) override;
+};
+
+struct QueuePair : transport::QpListener {
+    struct Public {
+        abi::QpEx ex{};
+        QueuePair* self = nullptr;
+    } shown;
+    transport::QueuePair* qp = nullptr;
+    Context* context = nullptr;
+    ibv_qp_init_attr created{};    // as ibv_query_qp returns it
+    ibv_ah_attr address_vector{};  // as modify set it
+    std::uint32_t async_events_delivered = 0;
+
+    ibv_qp* base() { return &shown.ex.base.qp_base; }
+    static QueuePair* of(ibv_qp* qp) { return reinterpret_cast<Public*>(qp)->self; }
+
+    void qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+};
+
+struct AddressHandle {
+    ibv_ah base{};
+    wire::Path path;
+
+    static AddressHandle* of(ibv_ah* ah) { return reinterpret_cast<AddressHandle*>(ah); }
+};
+
+}  // namespace verbena::verbs

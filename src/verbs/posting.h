@@ -1,0 +1,20 @@
+// The data path's entries: the slots of ibv_context_ops, and the ibv_wr_* interface of extended queue pairs.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace verbena::verbs {
+
+struct QueuePair;
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
+int request_notification(ibv_cq* cq, int solicited_only);
+
+// Fills the function pointers of ibv_qp_ex; `operations` are IBV_QP_EX_WITH_* bits.
+void prepare_posting(QueuePair& qp, std::uint64_t operations);
+
+}  // namespace verbena::verbs

@@ -1,0 +1,24 @@
+// Queue pairs as the calls share them.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace verbena::verbs {
+
+struct QueuePair;
+
+// nullptr with errno and a reason. `extended`: with the ibv_wr_* interface for the operations named.
+ibv_qp* create_queue_pair(ibv_pd* pd, ibv_qp_init_attr& attr, std::uint64_t send_operations, bool extended);
+
+// Waits for the acknowledgement of its asynchronous events.
+void destroy_queue_pair(QueuePair& qp);
+
+// Whether the event is about that queue pair.
+bool is_event_of(const ibv_async_event& event, const ibv_qp* qp);
+
+// ibv_create_qp_ex(3), a slot of the context.
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+
+}  // namespace verbena::verbs

@@ -1,0 +1,155 @@
+// Attributes of queue pairs (IBA 11.2.5.2 to 11.2.5.4): the public structure on one side, the transport's on
+// the other. Which attributes a transition needs is the transport's to say.
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#include "adapter/clock.h"
+#include "base/reason.h"
+#include "verbs/limits.h"
+#include "verbs/objects.h"
+#include "verbs/process.h"
+#include "verbs/queries.h"
+#include "wire/path.h"
+
+namespace verbena::verbs {
+namespace {
+
+constexpr std::uint32_t mtu_bytes(ibv_mtu mtu) { return 128u << mtu; }
+
+constexpr ibv_mtu mtu_code(std::uint32_t bytes) {
+    int code = IBV_MTU_256;
+    while (code < IBV_MTU_4096 && mtu_bytes(static_cast<ibv_mtu>(code)) < bytes) code++;
+    return static_cast<ibv_mtu>(code);
+}
+
+static_assert(mtu_bytes(IBV_MTU_256) == 256 && mtu_bytes(IBV_MTU_4096) == 4096);
+
+// What the library itself knows to be wrong; the transition's rules are the transport's.
+int check_values(const ibv_qp_attr& attr, int mask) {
+    if ((mask & IBV_QP_STATE) && attr.qp_state > IBV_QPS_ERR)
+        return fail(EINVAL, "qp_state %d is not a state", attr.qp_state);
+    if ((mask & IBV_QP_PORT) && attr.port_num != 1)
+        return fail(EINVAL, "port_num is %u; the device has port 1 only", attr.port_num);
+    if ((mask & IBV_QP_PKEY_INDEX) && attr.pkey_index != 0)
+        return fail(EINVAL, "pkey_index is %u; the table has entry 0 only", attr.pkey_index);
+    if ((mask & IBV_QP_PATH_MTU) && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096))
+        return fail(EINVAL, "path_mtu is %d; enum ibv_mtu is 1 (256 bytes) to 5 (4096)", attr.path_mtu);
+    auto at_most = [mask](int bit, const char* what, unsigned value, unsigned limit) {
+        if (!(mask & bit) || value <= limit) return 0;
+        return fail(EINVAL, "%s is %u; the limit is %u", what, value, limit);
+    };
+    if (int error = at_most(IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", attr.max_rd_atomic, kMaxRdAtomic))
+        return error;
+    if (int error =
+            at_most(IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", attr.max_dest_rd_atomic, kMaxRdAtomic))
+        return error;
+    if (int error = at_most(IBV_QP_TIMEOUT, "timeout", attr.timeout, 31)) return error;
+    if (int error = at_most(IBV_QP_RETRY_CNT, "retry_cnt", attr.retry_cnt, 7)) return error;
+    if (int error = at_most(IBV_QP_RNR_RETRY, "rnr_retry", attr.rnr_retry, 7)) return error;
+    if (int error = at_most(IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", attr.min_rnr_timer, 31)) return error;
+    if (mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
+        return fail(EOPNOTSUPP, "automatic path migration is not supported");
+    if (mask & IBV_QP_CAP) return fail(EOPNOTSUPP, "queues cannot be resized");
+    return 0;
+}
+
+transport::Attributes to_transport(const ibv_qp_attr& attr) {
+    transport::Attributes out;
+    out.state = static_cast<transport::QpState>(attr.qp_state);
+    out.current_state = static_cast<transport::QpState>(attr.cur_qp_state);
+    out.path_mtu = mtu_bytes(attr.path_mtu);
+    out.qkey = attr.qkey;
+    out.rq_psn = attr.rq_psn & 0xffffff;
+    out.sq_psn = attr.sq_psn & 0xffffff;
+    out.destination_qp = attr.dest_qp_num & 0xffffff;
+    out.access = attr.qp_access_flags;
+    out.pkey_index = attr.pkey_index;
+    out.sqd_async_notify = attr.en_sqd_async_notify;
+    out.max_rd_atomic = attr.max_rd_atomic;
+    out.max_destination_rd_atomic = attr.max_dest_rd_atomic;
+    out.min_rnr_timer = attr.min_rnr_timer;
+    out.port = attr.port_num;
+    out.timeout = attr.timeout;
+    out.retry_count = attr.retry_cnt;
+    out.rnr_retry = attr.rnr_retry;
+    return out;
+}
+
+ibv_qp_attr from_transport(const transport::Attributes& in) {
+    ibv_qp_attr out{};
+    out.qp_state = static_cast<ibv_qp_state>(in.state);
+    out.cur_qp_state = static_cast<ibv_qp_state>(in.state);
+    out.path_mtu = mtu_code(in.path_mtu);
+    out.path_mig_state = IBV_MIG_MIGRATED;
+    out.qkey = in.qkey;
+    out.rq_psn = in.rq_psn;
+    out.sq_psn = in.sq_psn;
+    out.dest_qp_num = in.destination_qp;
+    out.qp_access_flags = in.access;
+    out.pkey_index = in.pkey_index;
+    out.en_sqd_async_notify = in.sqd_async_notify;
+    out.sq_draining = in.draining;
+    out.max_rd_atomic = in.max_rd_atomic;
+    out.max_dest_rd_atomic = in.max_destination_rd_atomic;
+    out.min_rnr_timer = in.min_rnr_timer;
+    out.port_num = in.port;
+    out.timeout = in.timeout;
+    out.retry_cnt = in.retry_count;
+    out.rnr_retry = in.rnr_retry;
+    return out;
+}
+
+}  // namespace
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
+    Call call("ibv_modify_qp", "QP", base->qp_num);
+    QueuePair* qp = QueuePair::of(base);
+    if (!qp->context->process->usable()) return qp->context->process->refuse();
+    if (int error = check_values(*attr, mask)) return error;
+    transport::Attributes wanted = to_transport(*attr);
+    if (mask & IBV_QP_AV) {
+        if (int error = resolve_path(*qp->context, attr->ah_attr, wanted.path)) return error;
+        if (!wanted.path.udp_source_port) {
+            std::uint32_t peer = (mask & IBV_QP_DEST_QPN) ? attr->dest_qp_num : 0;
+            wanted.path.udp_source_port =
+                wire::udp_source_port(wire::flow_label_from_qpns(base->qp_num, peer));
+        }
+    }
+    int error = qp->context->process->adapter().modify(*qp->qp, wanted, static_cast<std::uint32_t>(mask),
+                                                       adapter::now());
+    base->state = static_cast<ibv_qp_state>(qp->qp->state());
+    if (error) return error;
+    if (mask & IBV_QP_AV) qp->address_vector = attr->ah_attr;
+    qp->context->process->engine().posted();
+    return 0;
+}
+
+int ibv_query_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init_attr) {
+    Call call("ibv_query_qp", "QP", base->qp_num);
+    QueuePair* qp = QueuePair::of(base);
+    transport::Attributes now;
+    qp->context->process->adapter().query(*qp->qp, now);
+    *attr = from_transport(now);
+    attr->cap = qp->created.cap;
+    attr->ah_attr = qp->address_vector;
+    base->state = attr->qp_state;
+    if (init_attr) {
+        *init_attr = qp->created;
+        init_attr->qp_context = base->qp_context;
+    }
+    return 0;
+}
+
+int ibv_query_qp_data_in_order(struct ibv_qp*, enum ibv_wr_opcode, uint32_t) {
+    return 0;  // the last bytes of a message may be placed before earlier ones
+}
+
+}  // extern "C"

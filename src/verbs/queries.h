@@ -1,0 +1,27 @@
+// Look-ups that several calls share, and the query calls that programs reach through slots of their context.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "host/device_table.h"
+#include "wire/path.h"
+
+namespace verbena::verbs {
+
+struct Context;
+
+// The daemon's entry of the context's device; false if the device is gone.
+bool find_device(Context& context, host::Device& out);
+
+// Turns an address vector into a path: checks what RoCE needs of it. 0, or EINVAL with the reason. The UDP
+// source port is left to the caller (0) unless the vector has a flow label.
+int resolve_path(Context& context, const ibv_ah_attr& attr, wire::Path& path);
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                    std::size_t size);
+
+}  // namespace verbena::verbs

@@ -1,0 +1,241 @@
+// What a device and its port say of themselves (IBA 11.2.1; ibv_query_device(3), ibv_query_port(3),
+// ibv_query_gid(3)).
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/reason.h"
+#include "host/client.h"
+#include "verbs/limits.h"
+#include "verbs/objects.h"
+#include "verbs/queries.h"
+
+#undef ibv_query_port
+
+namespace verbena::verbs {
+namespace {
+
+// The values of the headers of any age; see ibv_query_device_ex(3).
+void fill_device(const Device& device, ibv_device_attr& attr) {
+    attr = {};
+    std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", VERBENA_BUILD_ID);
+    attr.node_guid = attr.sys_image_guid = device.node_guid;
+    attr.max_mr_size = UINT64_MAX;
+    attr.page_size_cap = 0xfffff000;
+    attr.vendor_id = kVendorId;
+    attr.vendor_part_id = kVendorPartId;
+    attr.hw_ver = 1;
+    attr.max_qp = kMaxQps;
+    attr.max_qp_wr = kMaxQpWr;
+    attr.device_cap_flags =
+        IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+    attr.max_sge = kMaxSge;
+    attr.max_sge_rd = kMaxSge;
+    attr.max_cq = kMaxCqs;
+    attr.max_cqe = kMaxCqe;
+    attr.max_mr = kMaxRegions - 1;
+    attr.max_pd = kMaxPds;
+    attr.max_qp_rd_atom = kMaxRdAtomic;
+    attr.max_res_rd_atom = kMaxRdAtomic * kMaxQps;
+    attr.max_qp_init_rd_atom = kMaxRdAtomic;
+    attr.atomic_cap = IBV_ATOMIC_GLOB;  // std::atomic operations: atomic for the CPU as well
+    attr.max_pkeys = 1;
+    attr.local_ca_ack_delay = 15;
+    attr.phys_port_cnt = 1;
+}
+
+// "1X" and faster lanes whose product comes nearest to the interface's speed without exceeding it.
+void fill_speed(std::uint32_t megabits, ibv_port_attr& attr) {
+    struct Lane {
+        std::uint32_t megabits;
+        std::uint8_t code;
+    };
+    static constexpr Lane kLanes[] = {{2500, 1},   {5000, 2},   {10000, 4},   {14000, 16},
+                                      {25000, 32}, {50000, 64}, {100000, 128}};
+    struct Width {
+        std::uint32_t lanes;
+        std::uint8_t code;
+    };
+    static constexpr Width kWidths[] = {{1, 1}, {4, 2}, {8, 4}, {12, 8}};
+    attr.active_width = 1;
+    attr.active_speed = 4;
+    std::uint32_t best = 0;
+    for (const Width& width : kWidths)
+        for (const Lane& lane : kLanes)
+            if (std::uint32_t total = width.lanes * lane.megabits; total <= megabits && total > best) {
+                best = total;
+                attr.active_width = width.code;
+                attr.active_speed = lane.code;
+            }
+}
+
+int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
+    out = {};
+    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    host::Device device;
+    ibv_port_attr& attr = out.base;
+    attr.state = IBV_PORT_DOWN;
+    attr.phys_state = 3;  // disabled
+    if (find_device(context, device)) {
+        if (device.active) {
+            attr.state = IBV_PORT_ACTIVE;
+            attr.phys_state = 5;  // link up
+        }
+        attr.active_mtu = static_cast<ibv_mtu>(device.active_mtu);
+        fill_speed(device.speed ? device.speed : 10000, attr);
+    }
+    attr.max_mtu = IBV_MTU_4096;
+    attr.gid_tbl_len = host::kMaxGids;
+    attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+    attr.max_msg_sz = kMaxMessage;
+    attr.pkey_tbl_len = 1;
+    attr.max_vl_num = 1;
+    attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    return 0;
+}
+
+int query_gid_entry(Context& context, unsigned port, unsigned index, host::Device& device) {
+    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    if (index >= host::kMaxGids)
+        return fail(EINVAL, "GID index %u; the table has %u entries", index, host::kMaxGids);
+    if (!find_device(context, device)) return fail(ENODEV, "the device is gone");
+    return 0;
+}
+
+void fill_entry(const host::Device& device, unsigned index, ibv_gid_entry& entry) {
+    entry = {};
+    std::memcpy(entry.gid.raw, device.gids[index].bytes.data(), 16);
+    entry.gid_index = index;
+    entry.port_num = 1;
+    entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+    entry.ndev_ifindex = device.interface_index;
+}
+
+}  // namespace
+
+bool find_device(Context& context, host::Device& out) {
+    const host::DeviceTable* table = host::devices();
+    return table && host::read_device(*table, context.device->slot, out) &&
+           out.index == context.device->index;
+}
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
+    Call call("ibv_query_port");
+    abi::PortAttr all;
+    if (int error = fill_port(*Context::of(context), port, all)) return error;
+    std::memset(attr, 0, size);
+    std::memcpy(attr, &all, std::min(size, sizeof all));
+    return 0;
+}
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
+                    std::size_t size) {
+    Call call("ibv_query_device_ex");
+    if (input && input->comp_mask) return fail(EINVAL, "comp_mask 0x%x is unknown", input->comp_mask);
+    if (size < sizeof attr->orig_attr) return fail(EINVAL, "the structure is too small: %zu bytes", size);
+    ibv_device_attr_ex all{};
+    fill_device(*Context::of(context)->device, all.orig_attr);
+    all.phys_port_cnt_ex = 1;
+    std::memset(attr, 0, size);
+    std::memcpy(attr, &all, std::min(size, sizeof all));
+    return 0;
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) {
+    fill_device(*Context::of(context)->device, *attr);
+    return 0;
+}
+
+int ibv_query_port(struct ibv_context* context, uint8_t port, struct _compat_ibv_port_attr* attr) {
+    Call call("ibv_query_port");
+    abi::PortAttr all;
+    if (int error = fill_port(*Context::of(context), port, all)) return error;
+    std::memcpy(static_cast<void*>(attr), &all, abi::kOldestPortAttrSize);
+    return 0;
+}
+
+int ibv_query_gid(struct ibv_context* context, uint8_t port, int index, union ibv_gid* gid) {
+    Call call("ibv_query_gid");
+    host::Device device;
+    if (int error = query_gid_entry(*Context::of(context), port, static_cast<unsigned>(index), device)) {
+        errno = error;
+        return -1;
+    }
+    Gid found =
+        device.gid_valid[static_cast<unsigned>(index)] ? device.gids[static_cast<unsigned>(index)] : Gid{};
+    std::memcpy(gid->raw, found.bytes.data(), 16);
+    return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context* context, uint32_t port, uint32_t index, struct ibv_gid_entry* entry,
+                      uint32_t flags, size_t entry_size) {
+    Call call("ibv_query_gid_ex");
+    if (flags) return fail(EINVAL, "flags 0x%x; none are defined", flags);
+    if (entry_size < sizeof *entry) return fail(EINVAL, "entry size %zu is too small", entry_size);
+    host::Device device;
+    if (int error = query_gid_entry(*Context::of(context), port, index, device)) return error;
+    if (!device.gid_valid[index]) return fail(ENODATA, "GID index %u is empty", index);
+    fill_entry(device, index, *entry);
+    return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context* context, struct ibv_gid_entry* entries, size_t max_entries,
+                             uint32_t flags, size_t entry_size) {
+    Call call("ibv_query_gid_table");
+    if (flags) return -fail(EINVAL, "flags 0x%x; none are defined", flags);
+    if (entry_size < sizeof *entries) return -fail(EINVAL, "entry size %zu is too small", entry_size);
+    host::Device device;
+    if (!find_device(*Context::of(context), device)) return -fail(ENODEV, "the device is gone");
+    std::size_t count = 0;
+    auto* place = reinterpret_cast<char*>(entries);
+    for (unsigned index = 0; index < host::kMaxGids; index++) {
+        if (!device.gid_valid[index]) continue;
+        if (count == max_entries) return -fail(EINVAL, "the table has more than %zu GIDs", max_entries);
+        ibv_gid_entry entry;
+        fill_entry(device, index, entry);
+        std::memcpy(place + count++ * entry_size, &entry, sizeof entry);
+    }
+    return static_cast<ssize_t>(count);
+}
+
+int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int index,
+                       enum ibv_gid_type_sysfs* type) {
+    Call call("ibv_query_gid_type");
+    host::Device device;
+    if (int error = query_gid_entry(*Context::of(context), port, index, device)) {
+        errno = error;
+        return -1;
+    }
+    // An empty entry has the kernel's answer for one: EINVAL.
+    if (!device.gid_valid[index]) return fail_minus_one(EINVAL, "GID index %u is empty", index);
+    *type = IBV_GID_TYPE_SYSFS_ROCE_V2;
+    return 0;
+}
+
+int ibv_query_pkey(struct ibv_context*, uint8_t port, int index, __be16* pkey) {
+    Call call("ibv_query_pkey");
+    if (port != 1) return fail_minus_one(EINVAL, "port %u; the device has port 1 only", port);
+    if (index != 0) return fail_minus_one(EINVAL, "P_Key index %d; the table has one entry", index);
+    *pkey = kDefaultPkey;  // the same in either byte order
+    return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context*, uint8_t port, __be16 pkey) {
+    Call call("ibv_get_pkey_index");
+    if (port != 1) return fail_minus_one(EINVAL, "port %u; the device has port 1 only", port);
+    if (pkey != kDefaultPkey) return fail_minus_one(ENOENT, "only the default P_Key 0xffff is in the table");
+    return 0;
+}
+
+}  // extern "C"

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -33,6 +34,12 @@ def launcher(options):
     if options.user:
         words = ["setpriv", "--reuid", options.user, "--regid", options.user, "--clear-groups", "--", *words]
     return words
+
+
+def clean_up_when_told_to_end():
+    """Lets SIGTERM and SIGHUP end the program as an exit does, so that what it started and made goes with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 @contextlib.contextmanager

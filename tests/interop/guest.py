@@ -85,8 +85,9 @@ class Guest(Station):
         words = [f"verbena.ip{family}={address}/{NETWORK[family][1]}" for family, address in self.addresses.items()]
         channel = os.path.join(self.directory.name, "channel")
         self.qemu = subprocess.Popen(
-            ["ip", "netns", "exec", network.name, "qemu-system-x86_64", *acceleration, "-smp", "2",
-             "-m", str(MEMORY_MB), "-nodefaults", "-display", "none", "-no-reboot",
+            # It ends with us, whatever ends us.
+            ["ip", "netns", "exec", network.name, "setpriv", "--pdeathsig", "KILL",
+             "qemu-system-x86_64", *acceleration, "-smp", "2", "-m", str(MEMORY_MB), "-nodefaults", "-display", "none", "-no-reboot",
              "-kernel", os.path.join(image, "vmlinuz"), "-initrd", initrd,
              "-append", " ".join(["console=ttyS0 quiet panic=-1 mitigations=off rdinit=/verbena/init net.ifnames=0",
                                   f"verbena.mtu={network.mtu}", *words]),

@@ -1,0 +1,176 @@
+#include "sim/coverage.h"
+
+#include <cstdio>
+
+#include "cm/text.h"
+#include "completion/completion.h"
+#include "sim/network.h"
+#include "transport/attributes.h"
+#include "wire/opcode.h"
+#include "wire/packet.h"
+
+namespace verbena::sim {
+namespace {
+
+using completion::Status;
+using transport::QpState;
+using wire::Opcode;
+
+// Not here: FLUSH and ATOMIC WRITE, UC and XRC, which the adapter does not speak; UD serves the CM.
+constexpr Opcode kOpcodes[] = {Opcode::rc_send_first,
+                               Opcode::rc_send_middle,
+                               Opcode::rc_send_last,
+                               Opcode::rc_send_last_immediate,
+                               Opcode::rc_send_only,
+                               Opcode::rc_send_only_immediate,
+                               Opcode::rc_write_first,
+                               Opcode::rc_write_middle,
+                               Opcode::rc_write_last,
+                               Opcode::rc_write_last_immediate,
+                               Opcode::rc_write_only,
+                               Opcode::rc_write_only_immediate,
+                               Opcode::rc_read_request,
+                               Opcode::rc_read_response_first,
+                               Opcode::rc_read_response_middle,
+                               Opcode::rc_read_response_last,
+                               Opcode::rc_read_response_only,
+                               Opcode::rc_ack,
+                               Opcode::rc_atomic_ack,
+                               Opcode::rc_compare_swap,
+                               Opcode::rc_fetch_add,
+                               Opcode::rc_send_last_invalidate,
+                               Opcode::rc_send_only_invalidate,
+                               Opcode::ud_send_only};
+
+// Not here: invalid RD, which has no RD to say it of.
+constexpr const char* kNaks[] = {"PSN sequence error", "invalid request", "remote access",
+                                 "remote operational", nullptr,           "RNR"};
+
+struct Edge {
+    QpState from, to;
+};
+// Not here: SQE, which RC never enters.
+constexpr Edge kEdges[] = {{QpState::reset, QpState::init}, {QpState::init, QpState::rtr},
+                           {QpState::rtr, QpState::rts},    {QpState::rts, QpState::sqd},
+                           {QpState::sqd, QpState::rts},    {QpState::rts, QpState::error},
+                           {QpState::error, QpState::reset}};
+
+constexpr const char* kTimers[] = {"ACK timeout", "probe", "RNR wait", "ACK delay"};
+
+struct StatusLine {
+    Status status;
+    const char* name;
+};
+constexpr StatusLine kSendStatuses[] = {{Status::success, "success"},
+                                        {Status::local_protection_error, "local protection error"},
+                                        {Status::work_request_flushed, "flushed"},
+                                        {Status::remote_invalid_request, "remote invalid request"},
+                                        {Status::remote_access_error, "remote access error"},
+                                        {Status::remote_operation_error, "remote operation error"},
+                                        {Status::retry_exceeded, "retry exceeded"},
+                                        {Status::rnr_retry_exceeded, "RNR retry exceeded"}};
+constexpr StatusLine kReceiveStatuses[] = {{Status::success, "success"},
+                                           {Status::local_length_error, "local length error"},
+                                           {Status::local_protection_error, "local protection error"},
+                                           {Status::work_request_flushed, "flushed"},
+                                           {Status::memory_window_bind_error, "invalidation failed"}};
+
+struct EventLine {
+    unsigned number;
+    const char* name;
+};
+constexpr EventLine kEvents[] = {
+    {2, "request error"}, {3, "access error"}, {4, "communication established"}, {5, "send queue drained"}};
+
+template <typename Array>
+void add_all(Array& to, const Array& from) {
+    for (std::size_t i = 0; i < to.size(); i++) {
+        if constexpr (requires { to[i].size(); })
+            add_all(to[i], from[i]);
+        else
+            to[i] += from[i];
+    }
+}
+
+class Table {
+   public:
+    explicit Table(std::vector<std::string>& zero) : zero_(zero) {}
+
+    void heading(const char* text) {
+        heading_ = text;
+        text_ += "\n" + heading_ + "\n";
+    }
+    void line(const std::string& name, std::uint64_t count) {
+        char buffer[120];
+        std::snprintf(buffer, sizeof buffer, "  %-44s %14llu\n", name.c_str(),
+                      static_cast<unsigned long long>(count));
+        text_ += buffer;
+        if (count == 0) zero_.push_back(heading_ + ": " + name);
+    }
+    void line(const std::string& name, std::uint64_t sent, std::uint64_t received) {
+        char buffer[120];
+        std::snprintf(buffer, sizeof buffer, "  %-44s %14llu %14llu\n", name.c_str(),
+                      static_cast<unsigned long long>(sent), static_cast<unsigned long long>(received));
+        text_ += buffer;
+        if (sent == 0 || received == 0) zero_.push_back(heading_ + ": " + name);
+    }
+    std::string take() { return std::move(text_); }
+
+   private:
+    std::vector<std::string>& zero_;
+    std::string heading_, text_;
+};
+
+}  // namespace
+
+void Coverage::add(const Coverage& other) {
+    add_all(sent, other.sent);
+    add_all(received, other.received);
+    add_all(naks_sent, other.naks_sent);
+    add_all(naks_received, other.naks_received);
+    add_all(edges, other.edges);
+    add_all(timers, other.timers);
+    add_all(send_statuses, other.send_statuses);
+    add_all(receive_statuses, other.receive_statuses);
+    add_all(qp_events, other.qp_events);
+    add_all(losses, other.losses);
+    add_all(cm, other.cm);
+    add_all(cm_events, other.cm_events);
+    runs += other.runs;
+    packets += other.packets;
+    events += other.events;
+}
+
+std::string Coverage::table(std::vector<std::string>& zero) const {
+    Table t(zero);
+    t.heading("Opcodes (sent, received)");
+    for (Opcode opcode : kOpcodes) {
+        const auto i = static_cast<std::uint8_t>(opcode);
+        t.line(wire::info(opcode).name, sent[i], received[i]);
+    }
+    t.heading("NAKs (sent, received)");
+    for (std::size_t i = 0; i < std::size(kNaks); i++)
+        if (kNaks[i]) t.line(kNaks[i], naks_sent[i], naks_received[i]);
+    t.heading("Queue pair states");
+    for (const Edge& edge : kEdges)
+        t.line(std::string(transport::to_string(edge.from)) + " -> " + transport::to_string(edge.to),
+               edges[static_cast<std::size_t>(edge.from)][static_cast<std::size_t>(edge.to)]);
+    t.heading("Timers that expired");
+    for (std::size_t i = 0; i < timers.size(); i++) t.line(kTimers[i], timers[i]);
+    t.heading("Completions of send requests");
+    for (const StatusLine& s : kSendStatuses)
+        t.line(s.name, send_statuses[static_cast<std::size_t>(s.status)]);
+    t.heading("Completions of receives");
+    for (const StatusLine& s : kReceiveStatuses)
+        t.line(s.name, receive_statuses[static_cast<std::size_t>(s.status)]);
+    t.heading("Asynchronous events");
+    for (const EventLine& e : kEvents) t.line(e.name, qp_events[e.number]);
+    t.heading("What the network did");
+    for (std::size_t i = 0; i <= static_cast<std::size_t>(Loss::late); i++)
+        // Undetectable corruption is one packet in 65 536 corrupted ones.
+        if (i != static_cast<std::size_t>(Loss::undetectable))
+            t.line(to_string(static_cast<Loss>(i)), losses[i]);
+    return t.take();
+}
+
+}  // namespace verbena::sim

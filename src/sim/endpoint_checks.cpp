@@ -1,0 +1,504 @@
+// The judge: every completion, in order, exactly once, with the status that the plan explains; and memory.
+#include <algorithm>
+#include <cstdarg>
+
+#include "sim/endpoint.h"
+#include "transport/retransmission.h"
+#include "transport/vendor_error.h"
+
+namespace verbena::sim {
+namespace {
+
+using completion::Status;
+using namespace transport;
+
+struct Consequence {
+    Status status;
+    VendorError vendor;
+};
+
+// What the requester sees of a mistake.
+Consequence at_requester(Mistake mistake) {
+    switch (mistake) {
+        case Mistake::bad_lkey:
+            return {Status::local_protection_error, VendorError::send_lkey_unknown};
+        case Mistake::short_receive:
+            return {Status::remote_invalid_request, VendorError::nak_invalid_request};
+        case Mistake::bad_receive_lkey:
+            return {Status::remote_operation_error, VendorError::nak_remote_operational};
+        case Mistake::missing_receive:
+            return {Status::rnr_retry_exceeded, VendorError::rnr_retries_exceeded};
+        default:
+            return {Status::remote_access_error, VendorError::nak_remote_access};
+    }
+}
+
+// And the program whose receive it hits.
+Consequence at_receiver(Mistake mistake) {
+    switch (mistake) {
+        case Mistake::short_receive:
+            return {Status::local_length_error, VendorError::receive_too_small};
+        case Mistake::bad_receive_lkey:
+            return {Status::local_protection_error, VendorError::receive_lkey_unknown};
+        case Mistake::stale_invalidate:
+            return {Status::memory_window_bind_error, VendorError::invalidate_failed};
+        default:
+            return {Status::work_request_flushed, VendorError::flushed};
+    }
+}
+
+bool breaks_responder(Mistake mistake) {
+    return mistake != Mistake::none && mistake != Mistake::bad_lkey && mistake != Mistake::missing_receive;
+}
+
+completion::Opcode opcode_of(const Op& op) {
+    switch (op.operation) {
+        case Operation::rdma_write:
+        case Operation::rdma_write_with_immediate:
+            return completion::Opcode::rdma_write;
+        case Operation::rdma_read:
+            return completion::Opcode::rdma_read;
+        case Operation::compare_swap:
+            return completion::Opcode::compare_swap;
+        case Operation::fetch_add:
+            return completion::Opcode::fetch_add;
+        default:
+            return completion::Opcode::send;
+    }
+}
+
+std::uint64_t load(const std::uint8_t* from) {
+    std::uint64_t word;
+    std::memcpy(&word, from, sizeof word);
+    return word;
+}
+
+std::uint64_t after_atomic(const Op& op, std::uint64_t original) {
+    if (op.operation == Operation::fetch_add) return original + op.compare_add;
+    return original == op.compare_add ? op.swap : original;
+}
+
+}  // namespace
+
+void Endpoint::violation(const char* format, ...) {
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    world_.verdict.violation(world_.now(), "end %u: %s", number_, text);
+}
+
+// ---- the model: what the request will do to the peer's target, as everything before it is done
+
+void Endpoint::will_execute(std::uint32_t index) {
+    const Op& op = plan_.ops[index];
+    if (op.mistake != Mistake::none || op.shared_word) return;
+    const auto range = [&] { return peer_->arena_.expected(peer_->target_ + op.remote_offset, op.length); };
+    if (op.is_read()) {
+        ops_[index].snapshot.assign(range().begin(), range().end());
+    } else if (op.is_write()) {
+        fill_pattern(op.key, 0, range());
+    } else if (op.is_atomic()) {
+        ops_[index].original = load(range().data());
+        const std::uint64_t word = after_atomic(op, ops_[index].original);
+        std::memcpy(range().data(), &word, sizeof word);
+    } else {
+        return;
+    }
+    if (!op.is_read()) std::fill_n(last_writer_.begin() + op.remote_offset, op.length, index);
+}
+
+// The byte that request `index` left at `at` of the target, if it wrote there.
+bool Endpoint::wrote(std::uint32_t index, std::uint32_t at, std::uint8_t& value) const {
+    const Op& op = plan_.ops[index];
+    if (op.shared_word || op.mistake != Mistake::none || at - op.remote_offset >= op.length) return false;
+    const std::uint32_t offset = at - op.remote_offset;
+    if (op.is_write()) {
+        value = pattern_byte(op.key, offset);
+        return true;
+    }
+    if (!op.is_atomic()) return false;
+    value = static_cast<std::uint8_t>(after_atomic(op, ops_[index].original) >> (8 * offset));
+    return true;
+}
+
+// ---- completions
+
+// True if it was solicited.
+bool Endpoint::completed(const completion::Completion& c) {
+    if (c.qp_number != qp_->number()) violation("a completion names QP 0x%06x", c.qp_number);
+    if (const auto op = op_by_id_.find(c.wr_id); op != op_by_id_.end()) {
+        world_.coverage.send_statuses[static_cast<std::size_t>(c.status)]++;
+        send_completed(c, op->second);
+        return false;
+    }
+    if (const auto receive = receive_by_id_.find(c.wr_id); receive != receive_by_id_.end()) {
+        world_.coverage.receive_statuses[static_cast<std::size_t>(c.status)]++;
+        return receive_completed(c, receive->second);
+    }
+    violation("a completion with wr_id 0x%llx, which nobody posted",
+              static_cast<unsigned long long>(c.wr_id));
+    return false;
+}
+
+void Endpoint::send_completed(const completion::Completion& c, std::uint32_t index) {
+    if (index >= posted_) return violation("request %u completes before it is posted", index);
+    if (index < done_) return violation("request %u completes twice, or after a later one", index);
+    const bool signaled = plan_.signal_all || (plan_.ops[index].flags & kSignaled);
+    if (c.status == Status::success && !signaled)
+        return violation("request %u is not signaled and has a completion", index);
+    for (; done_ < index; done_++) {
+        if (broken_ || plan_.signal_all || (plan_.ops[done_].flags & kSignaled))
+            return violation("request %u completes, but request %u did not", index, done_);
+        succeeded(done_);
+    }
+    done_ = index + 1;
+    if (c.status != Status::success) return failed(c, index);
+    if (broken_) return violation("request %u succeeds after a failed one", index);
+    if (c.opcode != opcode_of(plan_.ops[index])) violation("request %u completes with a wrong opcode", index);
+    if (c.vendor_error != 0) violation("request %u succeeds with vendor_err 0x%x", index, c.vendor_error);
+    if ((plan_.ops[index].is_read() || plan_.ops[index].is_atomic()) &&
+        c.byte_length != plan_.ops[index].length)
+        violation("request %u: byte_len is %u, not %u", index, c.byte_length, plan_.ops[index].length);
+    succeeded(index);
+    last_success_ = static_cast<Time>(c.timestamp);
+}
+
+void Endpoint::succeeded(std::uint32_t index) {
+    const Op& op = plan_.ops[index];
+    ops_[index].succeeded = true;
+    successes_++;
+    if (op.mistake != Mistake::none)
+        return violation("request %u succeeds in spite of its mistake: %s", index, to_string(op.mistake));
+    if (op.is_read()) check_read(index, true);
+    if (op.is_atomic()) check_atomic(index);
+    if (op.is_write()) check_write(index);
+    if (op.is_send()) check_delivery(index);
+}
+
+void Endpoint::failed(const completion::Completion& c, std::uint32_t index) {
+    const Time at = static_cast<Time>(c.timestamp);
+    const auto vendor = static_cast<VendorError>(c.vendor_error);
+    if (broken_) {
+        if (c.status != Status::work_request_flushed || vendor != VendorError::flushed)
+            violation("request %u fails with status %u after another failed; it should be flushed", index,
+                      static_cast<unsigned>(c.status));
+        return;
+    }
+    broken_ = true;
+    if (qp_->state() != QpState::error)
+        violation("request %u failed, but the QP is in %s", index, to_string(qp_->state()));
+    const Mistake mistake = plan_.ops[index].mistake;
+    const Consequence expected = at_requester(mistake);
+    if (mistake == Mistake::none || mistake == Mistake::missing_receive || c.status != expected.status) {
+        if (!explained(c.status, index, at))
+            violation("request %u (mistake: %s) fails with status %u, vendor_err 0x%x, without a cause",
+                      index, to_string(mistake), static_cast<unsigned>(c.status), c.vendor_error);
+    } else if (vendor != expected.vendor) {
+        violation("request %u (mistake: %s): vendor_err is 0x%x", index, to_string(mistake), c.vendor_error);
+    }
+}
+
+// May a request without a mistake of its own end like that?
+bool Endpoint::explained(Status status, std::uint32_t index, Time at) {
+    const Attributes& a = plan_.attributes;
+    const OpState& state = ops_[index];
+    const std::uint32_t me = qp_->number(), other = peer_->qp_->number();
+    switch (status) {
+        case Status::work_request_flushed:
+            // The program ended it, or the peer's request broke our responder.
+            return closing_ ||
+                   std::any_of(peer_->plan_.ops.begin(), peer_->plan_.ops.begin() + peer_->posted_,
+                               [](const Op& op) { return breaks_responder(op.mistake); });
+        case Status::retry_exceeded: {
+            const Time since = std::max(state.posted_at, last_success_);
+            const Duration timeout = std::max(iba_timeout(a.timeout), kAcknowledgeTimeoutFloor);
+            if (a.timeout == 0 || at - since < (a.retry_count + 1) * timeout) {
+                violation("request %u gives up after %lld us; retry_cnt %u, timeout %u", index,
+                          static_cast<long long>((at - since) / kMicrosecond), a.retry_count, a.timeout);
+                return true;
+            }
+            const Process& there = peer_->process_;
+            return there.dead() || peer_->qp_->state() == QpState::error || there.paused_between(since, at) ||
+                   process_.paused_between(since, at) ||
+                   world_.network.partitioned(process_.plan().host, there.plan().host, since, at) ||
+                   world_.watch.losses(me, other, since, at) > a.retry_count;
+        }
+        case Status::rnr_retry_exceeded: {
+            if (a.rnr_retry == kRnrRetryForEver || state.receive == kNone) return false;
+            return peer_->receives_[state.receive].posted_at > state.posted_at &&
+                   world_.watch.rnr_naks(me, state.posted_at, at) > a.rnr_retry;
+        }
+        default:
+            return false;
+    }
+}
+
+// True if it was solicited.
+bool Endpoint::receive_completed(const completion::Completion& c, std::uint32_t index) {
+    if (index != receives_done_ || index >= receives_posted_) {
+        violation("receive %u completes; the next is %u of %u", index, receives_done_, receives_posted_);
+        return false;
+    }
+    receives_done_++;
+    const std::uint32_t from = receives_[index].op;
+    if (c.status != Status::success) {
+        const Mistake mistake =
+            from == kNone || receive_failed_ ? Mistake::none : peer_->plan_.ops[from].mistake;
+        const Consequence expected = at_receiver(mistake);
+        const bool flushed = c.status == Status::work_request_flushed;
+        if (!flushed && c.status != expected.status)
+            violation("receive %u fails with status %u", index, static_cast<unsigned>(c.status));
+        else if (!flushed && c.vendor_error != static_cast<std::uint32_t>(expected.vendor))
+            violation("receive %u fails with vendor_err 0x%x", index, c.vendor_error);
+        if (qp_->state() != QpState::error)
+            violation("receive %u failed, but the QP is in %s", index, to_string(qp_->state()));
+        receive_failed_ = true;
+        return false;
+    }
+    if (receive_failed_) violation("receive %u succeeds after a failed one", index);
+    if (from == kNone || from >= peer_->posted_) {
+        violation("receive %u completes, but nothing was sent for it", index);
+        return false;
+    }
+    receive_successes_++;
+    const Op& op = peer_->plan_.ops[from];
+    if (op.mistake != Mistake::none)
+        violation("receive %u succeeds in spite of: %s", index, to_string(op.mistake));
+    check_fields(c, op);
+    if (op.operation == Operation::send_with_invalidate && c.immediate != victims_[from].rkey)
+        violation("receive %u names invalidated rkey 0x%x", index, c.immediate);
+    if (op.is_send())
+        peer_->check_delivery(from);
+    else
+        peer_->check_write(from);
+    return (op.flags & kSolicited) != 0;
+}
+
+void Endpoint::check_fields(const completion::Completion& c, const Op& op) {
+    const bool immediate = op.operation == Operation::send_with_immediate ||
+                           op.operation == Operation::rdma_write_with_immediate;
+    const bool invalidate = op.operation == Operation::send_with_invalidate;
+    const auto flags = static_cast<std::uint8_t>((immediate ? completion::kHasImmediate : 0) |
+                                                 (invalidate ? completion::kHasInvalidatedKey : 0));
+    const auto opcode =
+        op.is_send() ? completion::Opcode::receive : completion::Opcode::receive_rdma_with_immediate;
+    if (c.opcode != opcode || c.flags != flags || c.byte_length != op.length ||
+        (immediate && c.immediate != op.immediate))
+        violation(
+            "a receive completes with opcode %u, flags %u, byte_len %u, immediate 0x%x; wanted %u, %u, %u, "
+            "0x%x",
+            static_cast<unsigned>(c.opcode), c.flags, c.byte_length, c.immediate,
+            static_cast<unsigned>(opcode), flags, op.length, op.immediate);
+}
+
+// ---- memory, as each request completes
+
+// A SEND's bytes are in the peer's receive; seen by whichever end learns first.
+void Endpoint::check_delivery(std::uint32_t index) {
+    if (ops_[index].delivered) return;
+    ops_[index].delivered = true;
+    std::uint32_t offset = 0;
+    for (const Piece& piece : peer_->receives_[ops_[index].receive].pieces) {
+        const std::uint32_t here = std::min(piece.length, plan_.ops[index].length - offset);
+        const auto actual = peer_->arena_.actual(piece.offset, here);
+        if (matching_prefix(plan_.ops[index].key, offset, actual) != here)
+            return violation("request %u was acknowledged, but its data is not in the peer's receive", index);
+        peer_->arena_.accept(piece.offset, here);
+        offset += here;
+    }
+}
+
+// A WRITE's bytes are in the peer's target, but where later requests may have written.
+void Endpoint::check_write(std::uint32_t index) {
+    const Op& op = plan_.ops[index];
+    const std::uint32_t at = peer_->target_ + op.remote_offset;
+    const auto actual = peer_->arena_.actual(at, op.length);
+    if (std::equal(actual.begin(), actual.end(), peer_->arena_.expected(at, op.length).begin())) return;
+    for (std::uint32_t i = 0; i < op.length; i++)
+        if (last_writer_[op.remote_offset + i] == index && actual[i] != pattern_byte(op.key, i))
+            return violation("request %u was acknowledged, but byte %u of its %u is not in the peer's memory",
+                             index, i, op.length);
+}
+
+// READ: each byte as all requests before it left it, or as a later one did that no fence held back.
+void Endpoint::check_read(std::uint32_t index, bool complete) {
+    const OpState& state = ops_[index];
+    std::uint32_t offset = 0;
+    for (const Piece& piece : state.pieces) {
+        const auto actual = arena_.actual(piece.offset, piece.length);
+        const auto before = arena_.expected(piece.offset, piece.length);
+        for (std::uint32_t i = 0; i < piece.length; i++, offset++) {
+            if (offset < state.snapshot.size() && actual[i] == state.snapshot[offset]) continue;
+            if (!complete && actual[i] == before[i]) continue;
+            if (may_have_read(index, offset, actual[i])) continue;
+            return violation(
+                "READ %u: byte %u of %u is neither what was there nor what a later request wrote", index,
+                offset, plan_.ops[index].length);
+        }
+        arena_.accept(piece.offset, piece.length);
+    }
+}
+
+bool Endpoint::may_have_read(std::uint32_t index, std::uint32_t offset, std::uint8_t value) const {
+    for (std::uint32_t later = index + 1; later < posted_; later++) {
+        if (plan_.ops[later].flags & kFence) return false;
+        std::uint8_t written;
+        if (wrote(later, plan_.ops[index].remote_offset + offset, written) && written == value) return true;
+    }
+    return false;
+}
+
+void Endpoint::check_atomic(std::uint32_t index) {
+    const Piece& piece = ops_[index].pieces[0];
+    const std::uint64_t result = load(arena_.address(piece.offset));
+    if (plan_.ops[index].shared_word)
+        ops_[index].original = result;
+    else if (result != ops_[index].original)
+        violation("atomic %u returns 0x%llx, not 0x%llx", index, static_cast<unsigned long long>(result),
+                  static_cast<unsigned long long>(ops_[index].original));
+    arena_.accept(piece.offset, piece.length);
+}
+
+// ---- the end
+
+void Endpoint::settle() {
+    if (successes_ != posted_) settle_target();
+    settle_receives();
+    settle_results();
+    settle_shared();
+    check_pairing();
+}
+
+// What completed here must have completed there.
+void Endpoint::check_pairing() {
+    if (peer_->process_.dead()) return;
+    std::uint32_t consumed = 0;
+    for (std::uint32_t i = 0; i < successes_; i++) {
+        consumed += plan_.ops[i].consumes_receive();
+        if (plan_.ops[i].operation != Operation::send_with_invalidate) continue;
+        memory::Section section(peer_->process_.sections());
+        if (peer_->process_.adapter().regions().remote(peer_->victims_[i].rkey, 1, peer_->iova_, 1,
+                                                       memory::kRemoteRead))
+            violation("request %u invalidated an rkey that is still valid", i);
+    }
+    if (peer_->receive_successes_ < consumed)
+        violation("%u of our requests were acknowledged, but the peer got %u receives", consumed,
+                  peer_->receive_successes_);
+}
+
+void Endpoint::apply(std::uint32_t index, std::span<std::uint8_t> state) const {
+    const Op& op = plan_.ops[index];
+    if (op.shared_word || !(op.is_write() || op.is_atomic())) return;
+    const auto range = state.subspan(op.remote_offset, op.length);
+    if (op.is_write()) return fill_pattern(op.key, 0, range);
+    const std::uint64_t word = after_atomic(op, load(range.data()));
+    std::memcpy(range.data(), &word, sizeof word);
+}
+
+// Is `actual` what is left of `state` when only the first packets of a WRITE were executed?
+bool Endpoint::partly_executed(std::uint32_t index, std::span<const std::uint8_t> state,
+                               std::span<const std::uint8_t> actual) const {
+    const Op& op = plan_.ops[index];
+    if (!op.is_write()) return false;
+    const std::size_t begin = op.remote_offset, end = begin + op.length;
+    if (!std::equal(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(begin), actual.begin()) ||
+        !std::equal(state.begin() + static_cast<std::ptrdiff_t>(end), state.end(),
+                    actual.begin() + static_cast<std::ptrdiff_t>(end)))
+        return false;
+    std::size_t prefix = matching_prefix(op.key, 0, actual.subspan(begin, op.length));
+    for (prefix -= prefix % plan_.attributes.path_mtu;; prefix -= plan_.attributes.path_mtu) {
+        if (std::equal(state.begin() + static_cast<std::ptrdiff_t>(begin + prefix),
+                       state.begin() + static_cast<std::ptrdiff_t>(end),
+                       actual.begin() + static_cast<std::ptrdiff_t>(begin + prefix)))
+            return true;
+        if (prefix == 0) return false;
+    }
+}
+
+// After a failure the peer's target is as some number of requests left it, at least those that succeeded, and
+// at most the beginning of one more.
+void Endpoint::settle_target() {
+    std::vector<std::uint8_t> state = peer_->target_at_first_;
+    const auto actual = peer_->arena_.actual(peer_->target_, peer_->plan_.target_size);
+    for (std::uint32_t i = 0; i < successes_; i++) apply(i, state);
+    for (std::uint32_t i = successes_;; i++) {
+        if (std::equal(actual.begin(), actual.end(), state.begin()) ||
+            (i < posted_ && partly_executed(i, state, actual))) {
+            peer_->arena_.accept(peer_->target_, peer_->plan_.target_size);
+            return;
+        }
+        if (i >= posted_ || plan_.ops[i].mistake != Mistake::none) break;
+        apply(i, state);
+    }
+    violation("the peer's memory is not what a prefix of our requests leaves");
+}
+
+// Receives that did not complete may hold the beginning of their message, at most one of them a part.
+void Endpoint::settle_receives() {
+    unsigned parts = 0;
+    for (std::uint32_t i = 0; i < posted_; i++) {
+        if (!plan_.ops[i].is_send() || ops_[i].delivered) continue;
+        std::uint32_t offset = 0;
+        bool touched = false;
+        for (const Piece& piece : peer_->receives_[ops_[i].receive].pieces) {
+            const std::uint32_t here = std::min(piece.length, plan_.ops[i].length - offset);
+            const auto actual = peer_->arena_.actual(piece.offset, here);
+            const auto before = peer_->arena_.expected(piece.offset, here);
+            const std::size_t prefix = matching_prefix(plan_.ops[i].key, offset, actual);
+            if (!std::equal(actual.begin() + static_cast<std::ptrdiff_t>(prefix), actual.end(),
+                            before.begin() + static_cast<std::ptrdiff_t>(prefix)))
+                return violation("the receive of failed request %u holds foreign bytes", i);
+            touched |= !std::equal(actual.begin(), actual.end(), before.begin());
+            peer_->arena_.accept(piece.offset, here);
+            offset += here;
+        }
+        parts += touched;
+    }
+    if (parts > 1 && !peer_->process_.dead()) violation("%u failed requests left bytes in receives", parts);
+}
+
+// Results of READs and atomics that did not complete: nothing, or what they may have got.
+void Endpoint::settle_results() {
+    for (std::uint32_t i = successes_; i < posted_; i++) {
+        const Op& op = plan_.ops[i];
+        if (op.is_read() && op.mistake == Mistake::none) check_read(i, false);
+        if (!op.is_atomic() || op.mistake != Mistake::none || op.shared_word) continue;
+        const Piece& piece = ops_[i].pieces[0];
+        const std::uint64_t result = load(arena_.address(piece.offset));
+        if (result != ops_[i].original && result != load(arena_.expected(piece.offset, 8).data()))
+            violation("failed atomic %u left 0x%llx", i, static_cast<unsigned long long>(result));
+        arena_.accept(piece.offset, piece.length);
+    }
+}
+
+void Endpoint::settle_shared() {
+    for (std::uint32_t i = 0; i < posted_; i++) {
+        const Op& op = plan_.ops[i];
+        if (!op.shared_word) continue;
+        SharedAtomic atomic;
+        atomic.fetch_add = op.operation == Operation::fetch_add;
+        atomic.compare_add = op.compare_add;
+        atomic.swap = op.swap;
+        atomic.known = ops_[i].succeeded;
+        atomic.original = ops_[i].original;
+        peer_->shared_.atomics[op.shared_word - 1].push_back(atomic);
+        if (!ops_[i].succeeded) arena_.accept(ops_[i].pieces[0].offset, 8);
+    }
+}
+
+void Endpoint::verify() {
+    if (const std::uint32_t at = arena_.first_difference(); at != arena_.size())
+        violation("byte %u of its memory changed (target is %u..%u)", at, target_,
+                  target_ + plan_.target_size);
+    const QpCounters& counters = qp_->counters();
+    world_.coverage.timers[Coverage::ack_timeout] += counters.timeouts;
+    world_.coverage.timers[Coverage::probe] += counters.probes;
+    world_.coverage.timers[Coverage::rnr_wait] += counters.rnr_naks_received;
+    if (process_.dead()) return;
+    process_.adapter().destroy_qp(qp_, world_.now());
+    qp_ = nullptr;
+}
+
+}  // namespace verbena::sim

@@ -1,0 +1,56 @@
+#include "sim/mutations.h"
+
+#include <charconv>
+
+namespace verbena::sim {
+namespace {
+
+struct Name {
+    Mutation mutation;
+    const char* name;
+};
+constexpr Name kNames[] = {
+    {Mutation::psn_compare_wrong_at_wrap, "psn_compare_wrong_at_wrap"},
+    {Mutation::duplicate_atomic_reexecuted, "duplicate_atomic_reexecuted"},
+    {Mutation::rnr_timer_ignored, "rnr_timer_ignored"},
+    {Mutation::ack_before_placement, "ack_before_placement"},
+    {Mutation::retry_counter_not_reset, "retry_counter_not_reset"},
+    {Mutation::lost_cq_event_edge, "lost_cq_event_edge"},
+    {Mutation::duplicate_write_executed, "duplicate_write_executed"},
+    {Mutation::duplicate_send_delivered, "duplicate_send_delivered"},
+    {Mutation::gap_accepted, "gap_accepted"},
+    {Mutation::implied_nak_ignored, "implied_nak_ignored"},
+    {Mutation::read_resumed_one_packet_late, "read_resumed_one_packet_late"},
+    {Mutation::fence_ignored, "fence_ignored"},
+    {Mutation::ghost_ack_accepted, "ghost_ack_accepted"},
+    {Mutation::flush_skips_one, "flush_skips_one"},
+    {Mutation::unsignaled_completion, "unsignaled_completion"},
+    {Mutation::rkey_bounds_ignored, "rkey_bounds_ignored"},
+    {Mutation::timewait_skipped, "timewait_skipped"},
+};
+
+}  // namespace
+
+std::vector<Mutation> all_mutations() {
+    std::vector<Mutation> all;
+    for (const Name& n : kNames) all.push_back(n.mutation);
+    return all;
+}
+
+const char* to_string(Mutation mutation) {
+    for (const Name& n : kNames)
+        if (n.mutation == mutation) return n.name;
+    return "none";
+}
+
+Mutation find_mutation(std::string_view name) {
+    for (const Name& n : kNames)
+        if (name == n.name) return n.mutation;
+    unsigned number = 0;
+    const auto end = name.data() + name.size();
+    if (const auto parsed = std::from_chars(name.data(), end, number); parsed.ptr != end || number == 0)
+        return Mutation::none;
+    return number <= std::size(kNames) ? kNames[number - 1].mutation : Mutation::none;
+}
+
+}  // namespace verbena::sim

@@ -1,0 +1,42 @@
+// link::Link over the simulated network. Packets become the very bytes that the UDP link sends, ICRC
+// included, and consecutive packets of one flow and size count up the IPv4 identification as a segmentation
+// burst does.
+//
+// Thread safety: none; one per simulated process.
+#pragma once
+
+#include <vector>
+
+#include "link/link.h"
+#include "sim/network.h"
+
+namespace verbena::sim {
+
+class SimLink final : public link::Link {
+   public:
+    SimLink(Network& network, Inbox& inbox, bool bursts)
+        : network_(network), inbox_(inbox), bursts_(bursts) {}
+
+    void send(const wire::OutPacket& packet) override;
+    void flush() override;
+    unsigned receive(link::Receiver& receiver, unsigned max) override;
+    int wait_fd() const override { return -1; }
+    std::size_t receive_capacity() const override { return inbox_.capacity; }
+
+    std::uint64_t packets_sent() const { return packets_sent_; }
+
+   private:
+    static constexpr unsigned kMaxSegments = 64;
+
+    bool joins(const Frame& frame) const;
+
+    Network& network_;
+    Inbox& inbox_;
+    const bool bursts_;
+    std::vector<Frame> pending_;
+    std::size_t segment_size_ = 0;
+    std::uint16_t segments_ = 0;  // of the burst that the last frame belongs to
+    std::uint64_t packets_sent_ = 0;
+};
+
+}  // namespace verbena::sim

@@ -204,6 +204,13 @@ int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
         // Blocks, or not, as the program set the descriptor up; takes nothing.
         char byte;
         if (recv(channel.fd, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) return errno;
+        std::unique_lock lock(channel.mutex);
+        if (!channel.closed) continue;
+        // Destroyed under a waiting reader. A kernel's reader sleeps on until the process ends, and programs
+        // (rping's server among them) take any return for an error of theirs.
+        lock.unlock();
+        pause();
+        return EINTR;
     }
 }
 

@@ -83,7 +83,8 @@ std::vector<PortHolder> holders_of_udp_port(std::uint16_t port) {
             unsigned long inode = 0;
             if (readlink((folder + "/" + entry->d_name).c_str(), target, sizeof target - 1) > 0 &&
                 std::sscanf(target, "socket:[%lu]", &inode) == 1)
-                if (auto found = by_inode.find(inode); found != by_inode.end()) found->second.pid = pid;
+                if (auto found = by_inode.find(inode); found != by_inode.end() && !found->second.pid)
+                    found->second.pid = pid;
         }
     }
     for (const auto& [inode, holder] : by_inode) holders.push_back(holder);

@@ -40,6 +40,7 @@ struct Plan {
     std::string path;
     std::vector<std::string> arguments;
     std::vector<char*> argument_pointers;
+    std::vector<std::string> own_settings;
     std::vector<char*> environment;
     int ready_pipe[2] = {-1, -1};
     int null_device = -1;
@@ -117,13 +118,36 @@ int read_answer(int fd, const std::string& path) {
     return fail(ENODEV, "%s could not be started: %s", path.c_str(), size ? text : "it ended without a word");
 }
 
+// "NAME=path" or "NAME=...,file=path", with the path as it is from the program's folder: the daemon leaves
+// it.
+std::string with_absolute_path(const std::string& setting) {
+    std::size_t at = setting.find(",file=");
+    if (at != std::string::npos)
+        at += 6;
+    else if (setting.rfind("VERBENA_CAPTURE=", 0) == 0)
+        at = 16;
+    char folder[PATH_MAX];
+    if (at >= setting.size() || setting[at] == '/' || !getcwd(folder, sizeof folder)) return setting;
+    return setting.substr(0, at) + folder + "/" + setting.substr(at);
+}
+
 void prepare(Plan& plan, const std::string& fabric) {
     plan.arguments = {plan.path, "--fabric", fabric, "--ready-fd", std::to_string(kReadyDescriptor)};
     for (std::string& argument : plan.arguments) plan.argument_pointers.push_back(argument.data());
     plan.argument_pointers.push_back(nullptr);
-    // What was preloaded into the program is not meant for the daemon.
-    for (char** entry = environ; entry && *entry; entry++)
-        if (std::strncmp(*entry, "LD_PRELOAD=", 11) != 0) plan.environment.push_back(*entry);
+    plan.own_settings.reserve(2);  // pointers into it must stay
+    for (char** entry = environ; entry && *entry; entry++) {
+        const bool names_file = std::strncmp(*entry, "VERBENA_LOG=", 12) == 0 ||
+                                std::strncmp(*entry, "VERBENA_CAPTURE=", 16) == 0;
+        // What was preloaded into the program is not meant for the daemon.
+        if (std::strncmp(*entry, "LD_PRELOAD=", 11) == 0) continue;
+        if (names_file && plan.own_settings.size() < 2) {
+            plan.own_settings.push_back(with_absolute_path(*entry));
+            plan.environment.push_back(plan.own_settings.back().data());
+        } else {
+            plan.environment.push_back(*entry);
+        }
+    }
     plan.environment.push_back(nullptr);
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);

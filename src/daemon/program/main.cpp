@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 
+#include "adapter/capture.h"
 #include "base/reason.h"
 #include "daemon/daemon.h"
 #include "host/address_name.h"
@@ -97,6 +98,7 @@ int main(int argc, char** argv) {
         report(arguments.ready_fd, "--service is for root");
         return 1;
     }
+    verbena::adapter::start_capture_if_asked("verbenad");
     verbena::daemon::Daemon daemon(arguments.options);
     if (int error = daemon.start()) {
         // Somebody was faster; whoever started us finds that daemon.

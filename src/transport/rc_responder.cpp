@@ -232,8 +232,12 @@ std::uint64_t RcResponder::execute_atomic(wire::Opcode opcode, const wire::Atomi
 // The new READ or atomic takes the oldest place; nullptr if that one's answer is still owed, for then the
 // requester has more outstanding than max_dest_rd_atomic (IBA 9.7.4.1.7).
 RcResponder::Resource* RcResponder::new_resource(const wire::Bth& bth, std::uint32_t packets) {
-    if (resources_.empty() || resources_[newest_].active) return nullptr;
+    if (resources_.empty()) return nullptr;
     Resource& resource = resources_[newest_];
+    if (resource.active) {
+        if (!resource.replay) return nullptr;
+        active_--;  // the requester has the answer, or it could not ask for more
+    }
     newest_ = newest_ + 1 == resources_.size() ? 0 : newest_ + 1;
     resource = Resource{};
     resource.first_psn = bth.psn;
@@ -293,6 +297,7 @@ void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& 
                                                     memory::kRemoteAtomic);
         if (found) resource->original = execute_atomic(packet.headers.bth.opcode, eth, found.address);
     }
+    if (!resource->active) resource->replay = true;
     activate(*resource, 0, 1);
 }
 
@@ -304,6 +309,7 @@ void RcResponder::duplicate_read(const wire::Packet& packet, Resource& resource)
     if (resource.atomic || reth.rkey != resource.rkey ||
         reth.virtual_address != resource.virtual_address + offset || reth.length > resource.length - offset)
         return;
+    if (!resource.active) resource.replay = true;
     activate(resource, begin, begin + packets_of(reth.length, shared_.mtu()));
 }
 

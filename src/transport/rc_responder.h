@@ -69,6 +69,7 @@ class RcResponder {
         std::uint32_t next, begin, end;  // packets: to send next; where this answer began and ends
         bool atomic;
         bool active;  // next..end are to be sent
+        bool replay;  // ... once more, for a duplicate
     };
     enum class Message : std::uint8_t { none, send, write };
     enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };

@@ -388,5 +388,42 @@ TEST_F(Disconnect, RestartedDaemonConnectsAtOnce) {
     EXPECT_EQ(server.take().type, EventType::connect_request);
 }
 
+TEST_F(Disconnect, StaleRequestEndsAnOrphansWaiting) {
+    Connected c = establish();
+    net.fate = drop_all(CmAttribute::dreq);
+    destroy(server, c.passive);
+    net.run();
+    net.fate = nullptr;
+    client.forget_manager();
+    client.events.clear();
+    connecting(client, server.address(7471), 0x11);
+    net.run();
+    EXPECT_EQ(client.take().status, 10);
+    net.run(kTimewait);
+    connecting(client, server.address(7471), 0x11);
+    net.run();
+    EXPECT_EQ(server.take().type, EventType::connect_request);
+    EXPECT_EQ(net.sent(CmAttribute::dreq).size(), 1u);
+}
+
+TEST_F(Disconnect, RequestIsNewAgainAfterTimewait) {
+    Connected c = establish();
+    Sent request = net.log[0];
+    ASSERT_EQ(client->disconnect(c.active, net.now), 0);
+    net.run();
+    Sent dreq = net.log.back();
+    ASSERT_EQ(server->disconnect(c.passive, net.now), 0);
+    std::size_t before = net.log.size();
+    net.inject(server, dreq.path, dreq.mad);  // in timewait: the DREP once more
+    EXPECT_EQ(net.conversation(before), "DREP");
+    net.inject(server, request.path, request.mad);
+    EXPECT_EQ(net.conversation(before), "DREP REJ");
+    EXPECT_EQ(net.log.back().as<wire::Rej>().reason, wire::RejReason::stale_connection);
+    net.run(kTimewait);
+    server.events.clear();
+    net.inject(server, request.path, request.mad);
+    EXPECT_EQ(server.take().type, EventType::connect_request);
+}
+
 }  // namespace
 }  // namespace verbena::cm::testing

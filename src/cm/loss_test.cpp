@@ -221,5 +221,21 @@ INSTANTIATE_TEST_SUITE_P(
         return std::string(wire::to_string(each.param.type)) + (each.param.copies ? "_doubled" : "_lost");
     });
 
+TEST_F(Loss, RepeatedRequestBringsTheReplyAtOnce) {
+    listener(server, any4(7471));
+    connecting(client, server.address(7471), 0x11);
+    Sent request = net.log.back();
+    net.run();
+    ASSERT_EQ(accept(server, server.take().id, 0x21), 0);
+    net.inject(server, request.path, request.mad);
+    ASSERT_EQ(net.conversation(), "REQ REP REP");
+    EXPECT_EQ(net.log[1].mad, net.log[2].mad);
+    net.run();
+    EXPECT_EQ(net.conversation(), "REQ REP REP MRA");  // the second one is a duplicate
+    net.inject(server, request.path, request.mad);     // the peer has the REP: an old request
+    net.run();
+    EXPECT_EQ(net.conversation(), "REQ REP REP MRA");
+}
+
 }  // namespace
 }  // namespace verbena::cm::testing

@@ -139,5 +139,29 @@ TEST_F(Refusal, AlternatePathsAreRefused) {
     EXPECT_EQ(query(server, c.passive).state, IdState::established);
 }
 
+TEST_F(Refusal, AnswersAreForgottenInTheEnd) {
+    listener(server, any4(7471));
+    connecting(client, server.address(7471), 0x11);
+    Sent request = net.log.back();
+    net.run();
+    destroy(server, server.take().id);
+    net.inject(server, request.path, request.mad);
+    EXPECT_TRUE(server.quiet());
+    EXPECT_EQ(net.conversation(), "REQ REJ REJ");
+    net.run(21 * kSecond);
+    net.inject(server, request.path, request.mad);
+    EXPECT_EQ(server.take().type, EventType::connect_request);
+}
+
+TEST_F(Refusal, RecycledCommIdIsANewRequest) {
+    listener(server, any4(7471));
+    connecting(client, server.address(7471), 0x11);
+    Sent request = net.log.back();
+    net.run();
+    destroy(server, server.take().id);
+    net.inject(server, request.path, make_mad(12345, request.as<wire::Req>()));
+    EXPECT_EQ(server.take().type, EventType::connect_request);
+}
+
 }  // namespace
 }  // namespace verbena::cm::testing

@@ -132,6 +132,7 @@ TEST_F(Datagram, LostAndDoubledMessagesGoUnnoticed) {
         int copies;
     };
     std::uint16_t port = 7000;
+    std::size_t answers = 0;
     for (Case c : {Case{CmAttribute::sidr_req, 0}, Case{CmAttribute::sidr_req, 2},
                    Case{CmAttribute::sidr_rep, 0}, Case{CmAttribute::sidr_rep, 2}}) {
         listener(server, any4(++port), PortSpace::udp);
@@ -139,8 +140,10 @@ TEST_F(Datagram, LostAndDoubledMessagesGoUnnoticed) {
         asking(server.address(port));
         net.run(kInterval + kMillisecond);
         ASSERT_EQ(server.events.size(), 1u);
+        EXPECT_EQ(net.sent(CmAttribute::sidr_rep).size(), answers);  // none before the program's
         ASSERT_EQ(accept(server, server.take().id, 0x21), 0);
         net.run(kInterval + kMillisecond);
+        answers = net.sent(CmAttribute::sidr_rep).size();
         ASSERT_EQ(client.events.size(), 1u);
         EXPECT_EQ(client.take().type, EventType::established);
         EXPECT_TRUE(server.quiet());

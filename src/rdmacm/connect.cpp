@@ -32,14 +32,6 @@ int check_limits(const Id& id, const rdma_conn_param* given) {
     return 0;
 }
 
-// The options of the queue pair's connection establishment; a device without any answers EOPNOTSUPP.
-ibv_ece local_options(const Id& id) {
-    if (!id.qp) return id.local_ece;
-    ibv_ece options{};
-    if (ibv_query_ece(id.qp, &options) != 0) options = {};
-    return options;
-}
-
 int append_private_data(cm::ConnectParameters& parameters, const void* data, std::size_t length) {
     std::size_t used = parameters.private_data_length;
     if (used + length > parameters.private_data.size())
@@ -61,9 +53,10 @@ int build_parameters(Id& id, const rdma_conn_param* given, cm::ConnectParameters
     out.flow_control = given ? given->flow_control : 0;
     out.qp_number = id.qp ? id.qp->qp_num : given ? given->qp_num : 0;
     out.srq = id.qp ? id.qp->srq != nullptr : given ? given->srq : 0;
-    ibv_ece options = local_options(id);
-    out.ece_vendor_id = options.vendor_id;
-    out.ece_attribute_mod = options.options;
+    if (!id.qp) {  // our devices have no options to establish; a program's own queue pair may
+        out.ece_vendor_id = id.local_ece.vendor_id;
+        out.ece_attribute_mod = id.local_ece.options;
+    }
     if (append_private_data(out, id.connect_data.data(), id.connect_data.size()) != 0) return -1;
     if (!given || !given->private_data) return 0;
     return append_private_data(out, given->private_data, given->private_data_len);

@@ -17,26 +17,19 @@ constexpr int kRejConsumer = 28;
 constexpr int kRejVendorOption = 35;
 constexpr int kRejTimeout = 4;
 
-rdma_conn_param parameters_for(std::uint32_t qp_number) {
-    rdma_conn_param parameters{};
-    parameters.qp_num = qp_number;
-    parameters.retry_count = 7;
-    parameters.rnr_retry_count = 7;
-    return parameters;
-}
-
 // A request that waits for an answer; neither side has a queue pair.
 struct Request {
-    explicit Request(const char* listen_on = "127.0.0.1", const char* connect_to = "127.0.0.1") {
+    Request() {
         std::uint16_t port = 0;
-        listener = server.listener(listen_on, port);
-        active = client.resolved(connect_to, port);
-        auto parameters = parameters_for(0x123);
+        listener = server.listener("127.0.0.1", port);
+        active = client.resolved("127.0.0.1", port);
+        auto parameters = parameters_for(qp_number);
         EXPECT_EQ(outcome(rdma_connect(active, &parameters)), 0);
         event = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
         passive = event.id;
     }
     Side server, client;
+    std::uint32_t qp_number = unused_qp_number();
     rdma_cm_id *listener, *active, *passive;
     Event event;
 };
@@ -49,9 +42,10 @@ TEST_P(Families, ConnectTalkAndDisconnect) {
     EXPECT_EQ(pair.active->verbs, pair.passive->verbs);
     EXPECT_EQ(pair.active->port_num, 1);
     EXPECT_EQ(outcome(rdma_disconnect(pair.active)), 0);
-    pair.client.expect(RDMA_CM_EVENT_DISCONNECTED);
     pair.server.expect(RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_TRUE(pair.client.quiet(50));  // the peer has not answered yet
     EXPECT_EQ(outcome(rdma_disconnect(pair.passive)), 0);
+    pair.client.expect(RDMA_CM_EVENT_DISCONNECTED);
     EXPECT_TRUE(pair.server.quiet(50));
 }
 
@@ -62,6 +56,7 @@ TEST(Connection, DisconnectFromThePassiveSide) {
     ASSERT_TRUE(pair.passive);
     EXPECT_EQ(outcome(rdma_disconnect(pair.passive)), 0);
     pair.client.expect(RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(outcome(rdma_disconnect(pair.active)), 0);
     pair.server.expect(RDMA_CM_EVENT_DISCONNECTED);
 }
 
@@ -80,10 +75,11 @@ TEST(Connection, TimewaitExitFollowsDisconnect) {
     Pair pair;
     ASSERT_TRUE(pair.passive);
     EXPECT_EQ(outcome(rdma_disconnect(pair.active)), 0);
-    pair.client.expect(RDMA_CM_EVENT_DISCONNECTED);
     pair.server.expect(RDMA_CM_EVENT_DISCONNECTED);
     EXPECT_EQ(outcome(rdma_disconnect(pair.passive)), 0);
+    pair.client.expect(RDMA_CM_EVENT_DISCONNECTED);
     pair.client.expect(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    pair.server.expect(RDMA_CM_EVENT_TIMEWAIT_EXIT);
 }
 
 TEST(Connection, WhatIsVisibleOfAResolvedId) {
@@ -142,7 +138,7 @@ TEST(Connection, RequestCarriesTheParametersFromTheListenersPointOfView) {
     parameters.initiator_depth = 2;
     parameters.retry_count = 5;
     parameters.rnr_retry_count = 9;  // three bits: 7
-    parameters.qp_num = 0x4321;
+    parameters.qp_num = unused_qp_number();
     ASSERT_EQ(outcome(rdma_connect(active, &parameters)), 0);
     Event event = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
     EXPECT_EQ(event.listen_id, listener);
@@ -154,7 +150,7 @@ TEST(Connection, RequestCarriesTheParametersFromTheListenersPointOfView) {
     EXPECT_EQ(event.conn.initiator_depth, 3);
     EXPECT_EQ(event.conn.retry_count, 5);
     EXPECT_EQ(event.conn.rnr_retry_count, 7);
-    EXPECT_EQ(event.conn.qp_num, 0x4321u);
+    EXPECT_EQ(event.conn.qp_num, parameters.qp_num);
     EXPECT_EQ(event.data, std::vector<std::uint8_t>(data, data + sizeof data));
 }
 
@@ -163,7 +159,7 @@ TEST(Connection, ShortPrivateDataArrivesPaddedToTheMaximum) {
     std::uint16_t port = 0;
     server.listener("127.0.0.1", port);
     rdma_cm_id* active = client.resolved("127.0.0.1", port);
-    auto parameters = parameters_for(1);
+    auto parameters = parameters_for(unused_qp_number());
     parameters.private_data = "abc";
     parameters.private_data_len = 3;
     ASSERT_EQ(outcome(rdma_connect(active, &parameters)), 0);
@@ -174,19 +170,19 @@ TEST(Connection, ShortPrivateDataArrivesPaddedToTheMaximum) {
 
     std::uint8_t reply[196];
     std::iota(reply, reply + sizeof reply, std::uint8_t{9});
-    auto answer = parameters_for(2);
+    auto answer = parameters_for(unused_qp_number());
     answer.private_data = reply;
     answer.private_data_len = sizeof reply;
     ASSERT_EQ(outcome(rdma_accept(event.id, &answer)), 0);
     Event response = client.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
     EXPECT_EQ(response.data, std::vector<std::uint8_t>(reply, reply + sizeof reply));
-    EXPECT_EQ(response.conn.qp_num, 2u);
+    EXPECT_EQ(response.conn.qp_num, answer.qp_num);
 }
 
 TEST(Connection, WithoutAQueuePairTheProgramEstablishesItself) {
     Request request;
     ASSERT_TRUE(request.passive);
-    auto parameters = parameters_for(0x456);
+    auto parameters = parameters_for(unused_qp_number());
     ASSERT_EQ(outcome(rdma_accept(request.passive, &parameters)), 0);
     request.client.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
     for (ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
@@ -197,7 +193,7 @@ TEST(Connection, WithoutAQueuePairTheProgramEstablishesItself) {
         EXPECT_EQ(attributes.qp_state, state);
         EXPECT_TRUE(mask & IBV_QP_STATE);
         if (state == IBV_QPS_RTR) {
-            EXPECT_EQ(attributes.dest_qp_num, 0x456u);
+            EXPECT_EQ(attributes.dest_qp_num, parameters.qp_num);
             EXPECT_EQ(attributes.ah_attr.is_global, 1);
             EXPECT_EQ(attributes.min_rnr_timer, 0);
         }
@@ -209,6 +205,7 @@ TEST(Connection, WithoutAQueuePairTheProgramEstablishesItself) {
     request.server.expect(RDMA_CM_EVENT_ESTABLISHED);
     EXPECT_EQ(outcome(rdma_disconnect(request.active)), 0);
     request.server.expect(RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(outcome(rdma_disconnect(request.passive)), 0);
     request.client.expect(RDMA_CM_EVENT_DISCONNECTED);
 }
 
@@ -264,7 +261,7 @@ TEST(Connection, DestroyingAListenerRejectsUnreadRequests) {
     std::uint16_t port = 0;
     rdma_cm_id* listener = server.listener("127.0.0.1", port);
     rdma_cm_id* active = client.resolved("127.0.0.1", port);
-    auto parameters = parameters_for(1);
+    auto parameters = parameters_for(unused_qp_number());
     ASSERT_EQ(outcome(rdma_connect(active, &parameters)), 0);
     ASSERT_TRUE(wait_readable(server.channel->fd, kPatienceMs));
     EXPECT_EQ(outcome(server.destroy(listener)), 0);
@@ -286,7 +283,7 @@ TEST(Connection, DestroyingTheActiveIdWhileConnecting) {
         error = outcome(rdma_init_qp_attr(request.passive, &attributes, &mask));
         if (!error) poll(nullptr, 0, 10);
     }
-    auto parameters = parameters_for(2);
+    auto parameters = parameters_for(unused_qp_number());
     EXPECT_EQ(outcome(rdma_accept(request.passive, &parameters)), EINVAL);
     static_assert(kRejTimeout == 4);
 }
@@ -301,7 +298,7 @@ TEST(Connection, DestroyingAnEstablishedIdDisconnects) {
 TEST(Connection, DestroyingTheChannelDisconnects) {
     Request request;
     ASSERT_TRUE(request.passive);
-    auto parameters = parameters_for(0x456);
+    auto parameters = parameters_for(unused_qp_number());
     ASSERT_EQ(outcome(rdma_accept(request.passive, &parameters)), 0);
     request.client.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
     ASSERT_EQ(outcome(rdma_establish(request.active)), 0);

@@ -73,9 +73,9 @@ TEST(Endpoint, ServerAndClientTalkThroughTheHelpers) {
     ibv_wc completion{};
     EXPECT_EQ(rdma_get_send_comp(id, &completion), 1);
     EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(outcome(rdma_disconnect(id)), 0);
     server.join();
     EXPECT_STREQ(received, "synchronous");
-    rdma_disconnect(id);
     rdma_dereg_mr(region);
     rdma_destroy_ep(id);
     rdma_destroy_ep(listener);

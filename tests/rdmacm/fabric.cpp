@@ -1,6 +1,8 @@
 #include "fabric.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -32,6 +34,36 @@ bool wait_readable(int fd, int timeout_ms) {
 }
 
 int outcome(int result) { return result == 0 ? 0 : result == -1 ? errno : -1; }
+
+std::uint32_t unused_qp_number() {
+    static std::uint32_t last = 0x300000;
+    return ++last;
+}
+
+rdma_conn_param parameters_for(std::uint32_t qp_number) {
+    rdma_conn_param parameters{};
+    parameters.qp_num = qp_number;
+    parameters.retry_count = 7;
+    parameters.rnr_retry_count = 7;
+    return parameters;
+}
+
+std::string outside_address() {
+    ifaddrs* list = nullptr;
+    std::string found;
+    if (getifaddrs(&list) != 0) return found;
+    for (ifaddrs* entry = list; entry && found.empty(); entry = entry->ifa_next) {
+        if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET || entry->ifa_flags & IFF_LOOPBACK ||
+            !(entry->ifa_flags & IFF_RUNNING))
+            continue;
+        sockaddr_in in;
+        std::memcpy(&in, entry->ifa_addr, sizeof in);
+        char text[INET_ADDRSTRLEN];
+        if (inet_ntop(AF_INET, &in.sin_addr, text, sizeof text)) found = text;
+    }
+    freeifaddrs(list);
+    return found;
+}
 
 Side::Side() : channel(rdma_create_event_channel()) {
     if (!channel) ADD_FAILURE() << "no event channel: " << std::strerror(errno);

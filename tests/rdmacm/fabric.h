@@ -67,6 +67,14 @@ class Side {
 // A queue pair with the completion queues of the id's own.
 void create_qp(rdma_cm_id* id);
 
+// A queue pair number for requests without a queue pair, another one each time: the same number from the same
+// host would be a connection that is still in timewait.
+std::uint32_t unused_qp_number();
+rdma_conn_param parameters_for(std::uint32_t qp_number);
+
+// An address of this host that is not a loopback one, by text; empty if there is none.
+std::string outside_address();
+
 // errno of a call that returned exactly -1; 0 if it returned 0; -1 if it returned anything else.
 int outcome(int result);
 

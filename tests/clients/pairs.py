@@ -168,6 +168,8 @@ def check_end(role, program, exits, pattern):
 
 
 def describe(role, program):
+    """What an ended program said, for the reader of a failure."""
+    program.held_open()  # waits for the rest of it
     text = program.text().rstrip()
     lines = text.splitlines()
     if len(lines) > 60:

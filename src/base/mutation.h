@@ -16,7 +16,7 @@ enum class Mutation : std::uint8_t {
     rnr_timer_ignored,            // the requester repeats at once after an RNR NAK (IBA 9.7.5.2.8)
     ack_before_placement,         // the last byte of a message arrives after its acknowledgement
     retry_counter_not_reset,      // progress does not reload retry_cnt (IBA 9.9.2.1.1)
-    lost_cq_event_edge,           // a completion pushed while others wait gives no event
+    lost_cq_event_edge,           // arming a queue that is not empty is forgotten
     duplicate_write_executed,     // a repeated WRITE overwrites memory again
     duplicate_send_delivered,     // a repeated SEND consumes a second receive
     gap_accepted,                 // a packet from the future is taken as the expected one

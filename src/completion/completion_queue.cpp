@@ -32,7 +32,7 @@ void CompletionQueue::push(const Completion& completion, bool solicited) {
     // IBA 11.4.2.2: armed for solicited completions only, an unsuccessful one counts as solicited.
     const bool wanted = armed_ == Armed::any ||
                         (armed_ == Armed::solicited && (solicited || completion.status != Status::success));
-    if (!wanted || (mutated(Mutation::lost_cq_event_edge) && waiting > 0)) return;
+    if (!wanted) return;
     armed_ = Armed::no;
     if (listener_) listener_->completion_event(*this);
 }
@@ -52,6 +52,7 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) {
 
 void CompletionQueue::arm(bool solicited_only) {
     std::lock_guard guard(lock_);
+    if (mutated(Mutation::lost_cq_event_edge) && waiting_.load(std::memory_order_relaxed) > 0) return;
     // IBA 11.4.2.2: a request for any completion overrides an earlier one for solicited ones, not the
     // reverse.
     if (!solicited_only)

@@ -89,6 +89,9 @@ class QueuePair {
     virtual Time next_deadline() const = 0;
     virtual void advance(Time now) = 0;
 
+    // Something was sent that the peer has not acknowledged yet.
+    virtual bool awaits_acknowledgement() const = 0;
+
     std::uint32_t number() const { return setup_.number; }
     QpState state() const { return state_; }
     const QpSetup& setup() const { return setup_; }

@@ -16,6 +16,7 @@
 
 namespace verbena::transport::testing {
 
+inline constexpr std::size_t kGuard = 64;
 inline constexpr Duration kOneWay = 10 * kMicrosecond;
 
 struct Sent {
@@ -39,7 +40,12 @@ class Harness : private QpListener {
         memory::Sections sections{};
         std::vector<memory::RegionRecord> records = std::vector<memory::RegionRecord>(16);
         memory::RegionTable regions{records, sections};
-        completion::CompletionQueue send_cq{1024, nullptr}, receive_cq{1024, nullptr};
+        struct Events : completion::CompletionListener {
+            void completion_event(completion::CompletionQueue&) override { count++; }
+            void overrun(completion::CompletionQueue&) override {}
+            int count = 0;
+        } cq_events;  // of the receive queue's
+        completion::CompletionQueue send_cq{1024, nullptr}, receive_cq{1024, &cq_events};
         std::shared_ptr<ReceiveQueue> receives;
         std::unique_ptr<QueuePair> qp;
         std::vector<std::uint8_t> memory;
@@ -85,7 +91,8 @@ class Harness : private QpListener {
     Time now = 1 * kSecond;
     std::vector<Sent> log;
     std::function<Fate(const Sent&)> filter;
-    bool polls = true;  // both sides poll: held acknowledgements leave after each step
+    std::function<void()> after_step;  // the programs of both sides
+    bool polls = true;                 // both sides poll: held acknowledgements leave after each step
 
     Harness() = default;
 
@@ -99,8 +106,8 @@ class Harness : private QpListener {
         Side& s = side[i];
         s.harness = this;
         s.index = i;
-        s.memory.assign(memory_size, 0);
-        if (s.regions.add(1, s.memory.data(), s.memory.size(), s.address(), access, s.keys)) std::abort();
+        s.memory.assign(memory_size + kGuard, 0);  // the guard lies behind the region
+        if (s.regions.add(1, s.memory.data(), memory_size, s.address(), access, s.keys)) std::abort();
         s.receives =
             std::make_shared<ReceiveQueue>(capabilities.max_receive_wr, capabilities.max_receive_sge);
         QpSetup setup;
@@ -186,6 +193,7 @@ class Harness : private QpListener {
             }
             now = std::max(now, next);
             step();
+            if (after_step) after_step();
         }
     }
 

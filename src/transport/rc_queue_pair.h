@@ -23,6 +23,7 @@ class RcQueuePair final : public QueuePair {
                   bool push_acknowledgements) override;
     Time next_deadline() const override;
     void advance(Time now) override;
+    bool awaits_acknowledgement() const override { return requester_runs() && requester_->outstanding(); }
 
    private:
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }

@@ -48,6 +48,7 @@ class RcRequester {
 
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget);
     bool ready() const { return probe_due_ || may_send(); }
+    bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
 
     Time next_deadline() const;
     void advance(Time now);
@@ -98,7 +99,6 @@ class RcRequester {
     void push(const SendEntry& entry, completion::Status status, VendorError error, Time now);
 
     bool in_flight(std::uint32_t psn) const;
-    bool outstanding() const { return una_ != max_psn_; }
     std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }
 
     RcShared shared_;

@@ -188,7 +188,8 @@ bool Endpoint::look_at_queues() {
     if (force) look_at_ = kNever;
     bool did = send_cq_->look(take, force);
     if (receive_cq_) did |= receive_cq_->look(take, force);
-    const bool waiting = send_cq_->queue().waiting() > 0 || (receive_cq_ && receive_cq_->queue().waiting() > 0);
+    const bool waiting =
+        send_cq_->queue().waiting() > 0 || (receive_cq_ && receive_cq_->queue().waiting() > 0);
     if (waiting && look_at_ == kNever) look_at_ = now + kLookAnyway;
     if (waiting) process_.wake(look_at_);
     return did;

@@ -109,6 +109,7 @@ class Endpoint final : public Worker, public transport::QpListener {
     std::uint8_t data_byte(std::uint32_t index, std::uint32_t offset) const;
     bool wrote(std::uint32_t index, std::uint32_t at, std::uint8_t& value) const;
     void check_atomic(std::uint32_t index);
+    std::string place_of(std::uint32_t at) const;
     void settle_target();
     void settle_receives();
     void settle_results();

@@ -51,6 +51,11 @@ bool breaks_responder(Mistake mistake) {
     return mistake != Mistake::none && mistake != Mistake::bad_lkey && mistake != Mistake::missing_receive;
 }
 
+// A WRITE with immediate without a receive is refused at its last packet; the others were executed.
+bool changes_nothing(Mistake mistake) {
+    return mistake != Mistake::none && mistake != Mistake::missing_receive;
+}
+
 completion::Opcode opcode_of(const Op& op) {
     switch (op.operation) {
         case Operation::rdma_write:
@@ -93,7 +98,13 @@ void Endpoint::violation(const char* format, ...) {
 
 void Endpoint::will_execute(std::uint32_t index) {
     const Op& op = plan_.ops[index];
-    if (op.mistake != Mistake::none || op.shared_word) return;
+    if (op.is_read() && op.mistake == Mistake::out_of_bounds) {
+        // A long READ is asked for in pieces; those inside the region are answered.
+        const auto inside = peer_->arena_.expected(peer_->target_ + op.remote_offset,
+                                                   peer_->plan_.target_size - op.remote_offset);
+        ops_[index].snapshot.assign(inside.begin(), inside.end());
+    }
+    if (op.shared_word || changes_nothing(op.mistake)) return;
     const auto range = [&] { return peer_->arena_.expected(peer_->target_ + op.remote_offset, op.length); };
     if (op.is_read()) {
         ops_[index].snapshot.assign(range().begin(), range().end());
@@ -112,7 +123,7 @@ void Endpoint::will_execute(std::uint32_t index) {
 // The byte that request `index` left at `at` of the target, if it wrote there.
 bool Endpoint::wrote(std::uint32_t index, std::uint32_t at, std::uint8_t& value) const {
     const Op& op = plan_.ops[index];
-    if (op.shared_word || op.mistake != Mistake::none || at - op.remote_offset >= op.length) return false;
+    if (op.shared_word || changes_nothing(op.mistake) || at - op.remote_offset >= op.length) return false;
     const std::uint32_t offset = at - op.remote_offset;
     if (op.is_write()) {
         value = pattern_byte(op.key, offset);
@@ -463,7 +474,7 @@ void Endpoint::settle_receives() {
 void Endpoint::settle_results() {
     for (std::uint32_t i = successes_; i < posted_; i++) {
         const Op& op = plan_.ops[i];
-        if (op.is_read() && op.mistake == Mistake::none) check_read(i, false);
+        if (op.is_read()) check_read(i, false);
         if (!op.is_atomic() || op.mistake != Mistake::none || op.shared_word) continue;
         const Piece& piece = ops_[i].pieces[0];
         const std::uint64_t result = load(arena_.address(piece.offset));
@@ -488,10 +499,25 @@ void Endpoint::settle_shared() {
     }
 }
 
+std::string Endpoint::place_of(std::uint32_t at) const {
+    auto inside = [&](const std::vector<Piece>& pieces) {
+        return std::ranges::any_of(pieces, [&](const Piece& p) { return at - p.offset < p.length; });
+    };
+    if (at - target_ < plan_.target_size) return "the target";
+    for (std::size_t i = 0; i < ops_.size(); i++)
+        if (inside(ops_[i].pieces))
+            return "the buffer of request " + std::to_string(i) + " (operation " +
+                   std::to_string(static_cast<int>(plan_.ops[i].operation)) +
+                   ", mistake: " + to_string(plan_.ops[i].mistake) +
+                   (ops_[i].succeeded ? ", succeeded)" : ", failed)");
+    for (std::size_t i = 0; i < receives_.size(); i++)
+        if (inside(receives_[i].pieces)) return "receive " + std::to_string(i);
+    return "the guard bytes between buffers";
+}
+
 void Endpoint::verify() {
     if (const std::uint32_t at = arena_.first_difference(); at != arena_.size())
-        violation("byte %u of its memory changed (target is %u..%u)", at, target_,
-                  target_ + plan_.target_size);
+        violation("byte %u of its memory changed, in %s", at, place_of(at).c_str());
     const QpCounters& counters = qp_->counters();
     world_.coverage.timers[Coverage::ack_timeout] += counters.timeouts;
     world_.coverage.timers[Coverage::probe] += counters.probes;

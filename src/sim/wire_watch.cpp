@@ -69,9 +69,14 @@ void WireWatch::check_request(const wire::Packet& packet) {
     const auto sender = logs_.find(peer->second.peer);
     if (sender == logs_.end()) return;
     Log& log = sender->second;
-    if (packet.headers.bth.opcode == wire::Opcode::rc_read_request || wire::info(packet.headers.bth.opcode).has_atomic_eth)
+    if (packet.headers.bth.opcode == wire::Opcode::rc_read_request ||
+        wire::info(packet.headers.bth.opcode).has_atomic_eth)
         log.data_requests.push_back(packet.headers.bth.psn);
-    if (!log.rnr || scheduler_.now() >= log.rnr_until || packet.headers.bth.psn != log.rnr_psn) return;
+    if (!log.rnr || packet.headers.bth.psn != log.rnr_psn) return;
+    if (scheduler_.now() >= log.rnr_until) {
+        log.rnr = false;  // repeated in time; the next RNR NAK counts anew
+        return;
+    }
     verdict_.violation(scheduler_.now(), "QP 0x%06x repeats PSN 0x%06x %lld us before its RNR timer ends",
                        peer->second.peer, log.rnr_psn,
                        static_cast<long long>((log.rnr_until - scheduler_.now()) / kMicrosecond));
@@ -103,7 +108,7 @@ void WireWatch::response(Log& log, const wire::Packet& packet) {
     const std::uint8_t syndrome = packet.headers.aeth.syndrome;
     if (plain && wire::classify(syndrome) == wire::AethKind::rnr_nak) {
         log.rnr_naks.push_back(now);
-        const bool waiting = log.rnr && now < log.rnr_until;
+        const bool waiting = log.rnr && log.rnr_psn == psn;
         const bool old = log.acknowledged_any && wire::psn_less_equal(psn, log.acknowledged);
         if (!waiting && !old && !may_go_back(log, psn)) {
             log.rnr = true;

@@ -46,7 +46,7 @@ class WireWatch final : public Watcher {
         std::vector<Time> rnr_naks;
         Time last_response = 0;
         bool acknowledged_any = false;
-        std::uint32_t acknowledged = 0;  // newest PSN that a response covered
+        std::uint32_t acknowledged = 0;            // newest PSN that a response covered
         std::vector<std::uint32_t> data_requests;  // PSNs of its READs and atomics
         bool rnr = false;
         std::uint32_t rnr_psn = 0;

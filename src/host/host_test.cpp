@@ -1,0 +1,135 @@
+// Names, and unix sockets with descriptors. What needs a daemon is tested beside the daemon.
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "host/address_name.h"
+#include "host/launch.h"
+#include "host/unix_socket.h"
+
+namespace verbena::host {
+namespace {
+
+TEST(AddressName, Fabrics) {
+    for (const char* good : {"a", "ci-7", "Job_12.3", "0123456789012345678901234567890"})
+        EXPECT_TRUE(is_fabric_name(good));
+    for (const char* bad : {"", "a/b", "a b", "\n", "ü", "01234567890123456789012345678901"})
+        EXPECT_FALSE(is_fabric_name(bad)) << bad;
+    std::string name;
+    unsetenv("VERBENA_FABRIC");
+    EXPECT_EQ(fabric_of_environment(name), 0);
+    EXPECT_EQ(name, "default");
+    setenv("VERBENA_FABRIC", "", 1);
+    EXPECT_EQ(fabric_of_environment(name), 0);
+    EXPECT_EQ(name, "default");
+    setenv("VERBENA_FABRIC", "../x", 1);
+    EXPECT_EQ(fabric_of_environment(name), EINVAL);
+    unsetenv("VERBENA_FABRIC");
+}
+
+TEST(AddressName, Addresses) {
+    EXPECT_EQ(daemon_address(1000, "default"), "verbena/1000/default");
+    EXPECT_EQ(start_lock_address(1000, "x"), "verbena/1000/x/start");
+    EXPECT_EQ(port_address(4791), "verbena/port-4791");
+}
+
+TEST(Launch, TheDaemonIsNamedByTheEnvironment) {
+    std::string path;
+    setenv("VERBENA_DAEMON", "/bin/true", 1);
+    EXPECT_EQ(find_daemon(path), 0);
+    EXPECT_EQ(path, "/bin/true");
+    setenv("VERBENA_DAEMON", "/nonexistent", 1);
+    EXPECT_EQ(find_daemon(path), ENOENT);
+    unsetenv("VERBENA_DAEMON");
+}
+
+class Pair {
+   public:
+    Pair() { EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends_), 0); }
+    ~Pair() {
+        for (int fd : ends_)
+            if (fd >= 0) close(fd);
+    }
+    int a() const { return ends_[0]; }
+    int b() const { return ends_[1]; }
+    void close_a() { close(std::exchange(ends_[0], -1)); }
+
+   private:
+    int ends_[2];
+};
+
+TEST(UnixSocket, DatagramsKeepTheirBounds) {
+    Pair pair;
+    char text[] = "one", more[] = "two";
+    const iovec parts[] = {{text, 3}, {more, 3}};
+    ASSERT_EQ(send_datagram(pair.a(), parts), 0);
+    ASSERT_EQ(send_datagram(pair.a(), std::span(parts).first(1)), 0);
+    std::array<char, 16> buffer{};
+    const iovec in{buffer.data(), buffer.size()};
+    Received received;
+    ASSERT_EQ(receive_datagram(pair.b(), std::span(&in, 1), received), 0);
+    EXPECT_EQ(std::string(buffer.data(), received.size), "onetwo");
+    EXPECT_FALSE(received.truncated);
+    const iovec small{buffer.data(), 2};
+    ASSERT_EQ(receive_datagram(pair.b(), std::span(&small, 1), received), 0);
+    EXPECT_EQ(received.size, 2u);
+    EXPECT_TRUE(received.truncated);
+    EXPECT_EQ(receive_datagram(pair.b(), std::span(&in, 1), received, MSG_DONTWAIT), EAGAIN);
+    EXPECT_EQ(wait_readable(pair.b(), 1), ETIMEDOUT);
+    pair.close_a();
+    EXPECT_EQ(wait_readable(pair.b(), 1000), 0);
+    ASSERT_EQ(receive_datagram(pair.b(), std::span(&in, 1), received), 0);
+    EXPECT_EQ(received.size, 0u);
+    EXPECT_EQ(send_datagram(pair.b(), parts), EPIPE);
+}
+
+TEST(UnixSocket, DescriptorsTravel) {
+    Pair pair, cargo;
+    char byte = 1;
+    const iovec part{&byte, 1};
+    const int descriptors[] = {cargo.a(), cargo.b()};
+    ASSERT_EQ(send_datagram(pair.a(), std::span(&part, 1), descriptors), 0);
+    Received received;
+    ASSERT_EQ(receive_datagram(pair.b(), std::span(&part, 1), received), 0);
+    ASSERT_EQ(received.descriptor_count, 2u);
+    const int first = received.take(0);
+    EXPECT_GE(first, 0);
+    EXPECT_EQ(received.take(0), -1);
+    EXPECT_EQ(received.take(2), -1);
+    const int second = received.descriptors[1];
+    received.close_all();
+    EXPECT_EQ(close(second), -1);  // it was closed
+    EXPECT_EQ(write(first, "x", 1), 1);
+    close(first);
+    const int too_many[] = {0, 0, 0, 0, 0};
+    EXPECT_EQ(send_datagram(pair.a(), std::span(&part, 1), too_many), EINVAL);
+}
+
+TEST(UnixSocket, NamesLiveWithTheirSocket) {
+    const std::string name = "verbena/test/" + std::to_string(getpid());
+    EXPECT_EQ(connect_to(name), -ECONNREFUSED);
+    const int listener = listen_on(name, 4);
+    ASSERT_GE(listener, 0);
+    EXPECT_EQ(bind_name(name, SOCK_SEQPACKET), -EADDRINUSE);
+    const int client = connect_to(name);
+    ASSERT_GE(client, 0);
+    Peer peer;
+    EXPECT_EQ(peer_of(client, peer), 0);
+    EXPECT_EQ(peer.pid, getpid());
+    EXPECT_TRUE(is_own_user(peer.user));
+    EXPECT_FALSE(is_own_user(peer.user + 1));
+    close(client);
+    close(listener);
+    EXPECT_EQ(connect_to(name), -ECONNREFUSED);
+    EXPECT_EQ(connect_to(std::string(200, 'x')), -ENAMETOOLONG);
+}
+
+}  // namespace
+}  // namespace verbena::host

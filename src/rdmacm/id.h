@@ -66,6 +66,8 @@ struct Id : rdma_cm_id {
     std::uint64_t taken = 0;  // events handed to the program
     std::uint64_t acknowledged = 0;
     std::list<std::shared_ptr<Group>> groups;
+    unsigned qp_pins = 0;  // calls that work on `qp`
+    std::condition_variable unpinned;
 };
 
 struct EventRecord : rdma_cm_event {

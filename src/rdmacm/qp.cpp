@@ -18,15 +18,15 @@
 namespace verbena::rdmacm {
 namespace {
 
-// ibv_modify_qp in this library's convention. The caller holds id.mutex.
-int modify(Id& id, ibv_qp_attr& attributes, int mask) {
-    int error = ibv_modify_qp(id.qp, &attributes, mask);
+// ibv_modify_qp in this library's convention.
+int modify(ibv_qp* qp, ibv_qp_attr& attributes, int mask) {
+    int error = ibv_modify_qp(qp, &attributes, mask);
     if (error == 0) return 0;
     errno = error;
     return -1;
 }
 
-int move_to(Id& id, ibv_qp_state state) {
+int move_to(Id& id, ibv_qp* qp, ibv_qp_state state) {
     ibv_qp_attr attributes{};
     int mask = 0;
     attributes.qp_state = state;
@@ -36,18 +36,18 @@ int move_to(Id& id, ibv_qp_state state) {
         attributes.max_dest_rd_atomic = id.responder_resources;
     if (state == IBV_QPS_RTS && mask & IBV_QP_MAX_QP_RD_ATOMIC && id.initiator_depth != RDMA_MAX_INIT_DEPTH)
         attributes.max_rd_atomic = id.initiator_depth;
-    return modify(id, attributes, mask);
+    return modify(qp, attributes, mask);
 }
 
 // A datagram queue pair is ready to send at once.
-int start_datagram_qp(Id& id) {
-    if (move_to(id, IBV_QPS_INIT) != 0) return -1;
+int start_datagram_qp(Id& id, ibv_qp* qp) {
+    if (move_to(id, qp, IBV_QPS_INIT) != 0) return -1;
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_RTR;
-    if (modify(id, attributes, IBV_QP_STATE) != 0) return -1;
+    if (modify(qp, attributes, IBV_QP_STATE) != 0) return -1;
     attributes.qp_state = IBV_QPS_RTS;
     attributes.sq_psn = 0;
-    return modify(id, attributes, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    return modify(qp, attributes, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 int create_cq(Id& id, std::uint32_t entries, ibv_comp_channel*& channel, ibv_cq*& cq) {
@@ -100,25 +100,37 @@ int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask) {
     return 0;
 }
 
-int connect_qp(Id& id) {
+PinnedQp::PinnedQp(Id& id) : id_(id) {
     std::lock_guard lock(id.mutex);
-    if (!id.qp) return 0;
+    qp_ = id.qp;
+    if (qp_) id.qp_pins++;
+}
+
+PinnedQp::~PinnedQp() {
+    if (!qp_) return;
+    std::lock_guard lock(id_.mutex);
+    if (--id_.qp_pins == 0) id_.unpinned.notify_all();
+}
+
+int connect_qp(Id& id) {
+    PinnedQp qp(id);
+    if (!qp) return 0;
     // INIT once more: the conversation has told what the peer may do, and that is in INIT's access flags.
-    if (move_to(id, IBV_QPS_INIT) != 0) return -1;
-    if (move_to(id, IBV_QPS_RTR) != 0) return -1;
-    return move_to(id, IBV_QPS_RTS);
+    if (move_to(id, qp.get(), IBV_QPS_INIT) != 0) return -1;
+    if (move_to(id, qp.get(), IBV_QPS_RTR) != 0) return -1;
+    return move_to(id, qp.get(), IBV_QPS_RTS);
 }
 
 int fail_qp(Id& id) {
-    std::lock_guard lock(id.mutex);
-    if (!id.qp) return 0;
+    PinnedQp qp(id);
+    if (!qp) return 0;
     // Data that has arrived completes and is acknowledged before anything is flushed: the disconnect request
     // that follows travels on another socket and would overtake the acknowledgements.
     verbena_settle(id.verbs);
-    verbena_owe_nothing(id.qp);
+    verbena_owe_nothing(qp.get());
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
-    return modify(id, attributes, IBV_QP_STATE);
+    return modify(qp.get(), attributes, IBV_QP_STATE);
 }
 
 int create_cqs(Id& id, std::uint32_t send_entries, std::uint32_t receive_entries) {
@@ -177,16 +189,15 @@ int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
 
     ibv_qp* qp = ibv_create_qp_ex(id->verbs, attributes);
     int result = -1;
-    if (qp) {
+    if (qp) result = is_datagram(*id) ? start_datagram_qp(*id, qp) : move_to(*id, qp, IBV_QPS_INIT);
+    if (result == 0) {
         std::lock_guard lock(id->mutex);
         id->qp = qp;
-        result = is_datagram(*id) ? start_datagram_qp(*id) : move_to(*id, IBV_QPS_INIT);
-        if (result == 0) id->pd = qp->pd;
+        id->pd = qp->pd;
     }
     if (result != 0) {
         int error = errno;
         if (qp) ibv_destroy_qp(qp);
-        id->qp = nullptr;
         if (own_send || own_receive) destroy_cqs(*id);
         errno = error;
     }
@@ -213,11 +224,14 @@ int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
 void rdma_destroy_qp(rdma_cm_id* public_id) {
     IdCall id("rdma_destroy_qp", public_id, IdCall::Daemon::may_be_gone);
     if (!id) return;
+    ibv_qp* qp;
     {
-        std::lock_guard lock(id->mutex);
-        if (id->qp) ibv_destroy_qp(id->qp);
+        std::unique_lock lock(id->mutex);
+        id->unpinned.wait(lock, [&id] { return id->qp_pins == 0; });
+        qp = id->qp;
         id->qp = nullptr;
     }
+    if (qp) ibv_destroy_qp(qp);
     // A shared receive queue of the id keeps its completion queue.
     if (!(id->qp_type == IBV_QPT_XRC_RECV && id->srq)) destroy_cqs(*id);
 }

@@ -1,5 +1,5 @@
 // The queue pair of an id: created with its completion queues, and moved through its states by the library.
-// Functions that touch id.qp take id.mutex themselves.
+// Thread safety: all functions; none holds id.mutex while it waits for the peer or for another thread.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,6 +9,21 @@
 namespace verbena::rdmacm {
 
 struct Id;
+
+// The id's queue pair, kept from being destroyed for as long as this object lives; null if there is none.
+class PinnedQp {
+   public:
+    explicit PinnedQp(Id& id);
+    ~PinnedQp();
+    PinnedQp(const PinnedQp&) = delete;
+    PinnedQp& operator=(const PinnedQp&) = delete;
+    explicit operator bool() const { return qp_ != nullptr; }
+    ibv_qp* get() const { return qp_; }
+
+   private:
+    Id& id_;
+    ibv_qp* qp_;
+};
 
 // The attributes for a transition to attributes.qp_state, from the daemon. 0, or -1 with errno and a reason.
 int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask);

@@ -98,6 +98,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     bool quarantine;
     {
         std::lock_guard slot_guard(slot->lock);
+        transmit(*slot, now, true);  // the peer's last message was received: it must not look lost
         gone = std::move(slot->qp);
         slot->number = 0;
         quarantine = slot->was_connected;
@@ -149,9 +150,12 @@ void Adapter::destroy_qp(transport::QueuePair* qp, Time now) { state_->destroy_q
 
 int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
                     Time now) {
-    if ((mask & transport::kAttrState) && attributes.state == QpState::error) settle(now);
+    const bool ends = (mask & transport::kAttrState) &&
+                      (attributes.state == QpState::error || attributes.state == QpState::reset);
+    if (ends) settle(now);
     LockedQp locked = state_->lock(qp);
     if (!locked) return fail(EINVAL, "the queue pair does not exist any more");
+    if (ends) state_->transmit(locked.slot(), now, true);
     const int error = qp.modify(attributes, mask, now);
     Slot& slot = locked.slot();
     if (qp.state() != QpState::reset && qp.state() != QpState::init) slot.was_connected = true;
@@ -159,6 +163,11 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     state_->describe(slot);
     if (error) errno = error;
     return error;
+}
+
+bool Adapter::awaits_acknowledgement(const transport::QueuePair& qp) {
+    LockedQp locked = state_->lock(qp);
+    return locked && qp.awaits_acknowledgement();
 }
 
 void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes) {

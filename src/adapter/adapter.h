@@ -52,12 +52,12 @@ class Adapter {
     // destruction if packets may still be on their way to it. nullptr with errno and a reason: ENOMEM,
     // EOPNOTSUPP.
     transport::QueuePair* create_qp(transport::QpSetup setup, Time now = 0);
-    // No completion or event of it appears after the return.
+    // No completion or event of it appears after the return. Acknowledgements that it owed leave first.
     void destroy_qp(transport::QueuePair* qp, Time now);
 
     // The transport's calls under the queue pair's lock; what became ready to leave is sent before the
-    // return. Before a change to the error state everything that has arrived is processed, so that what is
-    // acknowledged already does not complete as flushed.
+    // return. Before a change to the error or reset state everything that has arrived is processed, and every
+    // acknowledgement owed leaves: what both sides have done already does not end as flushed or unanswered.
     int modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
@@ -77,6 +77,9 @@ class Adapter {
 
     // The earliest timer, perhaps earlier than need be. progress() looks at them itself when they are due.
     Time next_deadline() const;
+
+    // Whether the peer has not acknowledged all that `qp` sent.
+    bool awaits_acknowledgement(const transport::QueuePair& qp);
 
     // Every acknowledgement owed by `qp` leaves (before a disconnect request overtakes it).
     void push_acknowledgements(transport::QueuePair& qp, Time now);

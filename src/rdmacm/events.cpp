@@ -167,7 +167,10 @@ Fate translate(EventRecord& record, const cm::Event& event) {
         case cm::EventType::disconnected:
             if (id.connect_failed) return Fate::swallow;
             // The peer's last data came before its disconnect request: the program shall find it first.
-            if (id.verbs) verbena_settle(id.verbs);
+            if (PinnedQp qp(id); qp)
+                verbena_quiesce(qp.get());
+            else if (id.verbs)
+                verbena_settle(id.verbs);
             return Fate::report;
         case cm::EventType::multicast_join:
         case cm::EventType::multicast_error:

@@ -96,6 +96,10 @@ struct Cq : completion::CompletionListener {
     std::atomic<std::uint32_t> users{0};
     std::uint32_t events_delivered = 0;        // taken by ibv_get_cq_event; under shown.base.mutex
     std::uint32_t async_events_delivered = 0;  // likewise
+    // Who polled last (an address that is the thread's own), and whether that poll found something, so that
+    // the thread may still be at work on it. For verbena_settle().
+    std::atomic<const void*> poller{nullptr};
+    std::atomic<bool> poller_at_work{false};
 
     ibv_cq* base() { return reinterpret_cast<ibv_cq*>(&shown.base); }
     static Cq* of(ibv_cq* cq) { return reinterpret_cast<Public*>(cq)->self; }

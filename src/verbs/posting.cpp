@@ -68,6 +68,11 @@ ibv_wc to_public(const completion::Completion& in) {
 
 }  // namespace
 
+const void* this_thread() {
+    thread_local char mark;
+    return &mark;
+}
+
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     Call call("ibv_post_send", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
@@ -127,6 +132,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     Cq* cq = Cq::of(base);
     Process* process = Context::of(base->context)->process;
     if (cq->queue->in_error()) return -EIO;
+    cq->poller.store(this_thread(), std::memory_order_relaxed);
     int taken = 0;
     while (taken < count) {
         completion::Completion batch[kBatch];
@@ -141,6 +147,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
         for (std::size_t i = 0; i < got; i++) wc[taken++] = to_public(batch[i]);
         break;
     }
+    cq->poller_at_work.store(taken > 0, std::memory_order_relaxed);
     return taken;
 }
 

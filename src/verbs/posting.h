@@ -14,6 +14,9 @@ int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* wc);
 int request_notification(ibv_cq* cq, int solicited_only);
 
+// An address that is the calling thread's own, see Cq::poller.
+const void* this_thread();
+
 // Fills the function pointers of ibv_qp_ex; `operations` are IBV_QP_EX_WITH_* bits.
 void prepare_posting(QueuePair& qp, std::uint64_t operations);
 

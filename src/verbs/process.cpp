@@ -55,20 +55,23 @@ int Process::open_queue() {
     host::OpenQueueRequest request{static_cast<std::uint32_t>(getpid())};
     host::OpenQueueReply reply;
     int socket = -1;
-    if (int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket)) return error;
+    if (int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket))
+        return error;
     if (socket < 0) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
     if (!link_) {
-        link_ = link::UdpLink::create({.gso = features().gso, .port = reply.udp_port, .fabric = reply.stray_fabric.data()});
+        link_ = link::UdpLink::create(
+            {.gso = features().gso, .port = reply.udp_port, .fabric = reply.stray_fabric.data()});
         if (!link_) {
             close(socket);
             return errno;
         }
         std::random_device random;
-        adapter_ = std::make_unique<adapter::Adapter>(adapter::Adapter::Setup{.link = link_.get(),
-                                                                              .segment = segment_.get(),
-                                                                              .first_qp_number = reply.first_qp_number,
-                                                                              .qp_numbers = reply.qp_numbers,
-                                                                              .random_seed = random()});
+        adapter_ = std::make_unique<adapter::Adapter>(
+            adapter::Adapter::Setup{.link = link_.get(),
+                                    .segment = segment_.get(),
+                                    .first_qp_number = reply.first_qp_number,
+                                    .qp_numbers = reply.qp_numbers,
+                                    .random_seed = random()});
         engine_ = std::make_unique<adapter::Engine>(*adapter_, *link_);
         engine_->watch(host::lifeline_fd(), [this] { daemon_died(); });
     } else {

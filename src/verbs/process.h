@@ -1,8 +1,8 @@
-// What this process has of Verbena: the receive queue that the daemon gave it, its exported tables, the adapter and
-// the engine that drives it. Made when the first device is opened.
+// What this process has of Verbena: the receive queue that the daemon gave it, its exported tables, the
+// adapter and the engine that drives it. Made when the first device is opened.
 //
-// Objects made before a fork() belong to the parent: the child's calls on them fail with a reason, and what it opens
-// anew works. Objects of a daemon that died fail likewise.
+// Objects made before a fork() belong to the parent: the child's calls on them fail with a reason, and what
+// it opens anew works. Objects of a daemon that died fail likewise.
 #pragma once
 
 #include <atomic>

@@ -43,6 +43,12 @@ class ControlWriter {
     std::size_t size_ = 0;
 };
 
+std::size_t length_of(const wire::OutPacket& packet) {
+    std::size_t length = packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength};
+    for (const iovec& piece : packet.payload) length += piece.iov_len;
+    return length;
+}
+
 bool same_flow(const wire::Path& a, const wire::Path& b) {
     return a.source == b.source && a.destination == b.destination && a.interface_index == b.interface_index &&
            a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
@@ -61,7 +67,7 @@ bool BurstBuilder::has_room(const wire::OutPacket& packet, std::size_t length) c
 
 // Whether the packet continues the message that was begun last.
 bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) const {
-    if (message_count_ == 0) return false;
+    if (message_count_ == 0 || packet.snapshot) return false;
     const Message& last = messages_[message_count_ - 1];
     return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
            last.bytes + length <= kMaxBurst &&
@@ -82,7 +88,7 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.segments = 0;
     message.segment_size = length;
     message.bytes = 0;
-    message.may_grow = policy_.allowed(message.path.destination);
+    message.may_grow = !packet.snapshot && policy_.allowed(message.path.destination);
 }
 
 void BurstBuilder::append(Message& message, const void* data, std::size_t size) {
@@ -100,12 +106,42 @@ void BurstBuilder::append(Message& message, const void* data, std::size_t size) 
 }
 
 void BurstBuilder::send(const wire::OutPacket& packet) {
-    std::size_t payload_length = 0;
-    for (const iovec& piece : packet.payload) payload_length += piece.iov_len;
-    const std::size_t length = packet.header_length + payload_length + packet.pad_count + wire::kIcrcLength;
+    if (park(packet)) return;
+    add(packet);
+}
+
+// Whether an acknowledgement waits for the packets behind it. Only one does, and only for packets to its
+// queue pair.
+bool BurstBuilder::park(const wire::OutPacket& packet) {
+    const auto opcode = static_cast<wire::Opcode>(packet.header[0]);
+    const bool acknowledgement = opcode == wire::Opcode::rc_ack || opcode == wire::Opcode::xrc_ack;
+    if (is_parked_ && (acknowledgement || packet.path->destination != parked_.path->destination ||
+                       destination_qp_of(packet.header.data()) != destination_qp_of(parked_.header.data())))
+        release_parked();
+    if (!acknowledgement || joins(packet, length_of(packet)) || !policy_.allowed(packet.path->destination))
+        return false;
+    parked_ = packet;
+    is_parked_ = true;
+    parked_has_company_ = false;
+    return true;
+}
+
+void BurstBuilder::release_parked() {
+    if (!is_parked_) return;
+    is_parked_ = parked_has_company_ = false;
+    add(parked_);
+}
+
+void BurstBuilder::add(const wire::OutPacket& packet) {
+    const std::size_t length = length_of(packet);
 
     if (!has_room(packet, length)) flush();
-    if (!joins(packet, length)) start(packet, length);
+    if (!joins(packet, length)) {
+        if (parked_has_company_) release_parked();
+        if (!has_room(packet, length)) flush();
+        start(packet, length);
+        parked_has_company_ = is_parked_;
+    }
     Message& message = messages_[message_count_ - 1];
 
     // Header, pad and ICRC lie side by side, so that the end of one packet and the header of the next are one
@@ -142,6 +178,7 @@ void BurstBuilder::send(const wire::OutPacket& packet) {
 }
 
 void BurstBuilder::flush() {
+    release_parked();
     for (unsigned first = 0; first < message_count_;) {
         unsigned end = first + 1;
         while (end < message_count_ && messages_[end].fd == messages_[first].fd) end++;

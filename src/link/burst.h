@@ -66,6 +66,9 @@ class BurstBuilder final : public wire::PacketSink {
         bool may_grow;
     };
 
+    void add(const wire::OutPacket& packet);
+    bool park(const wire::OutPacket& packet);
+    void release_parked();
     bool has_room(const wire::OutPacket& packet, std::size_t length) const;
     bool joins(const wire::OutPacket& packet, std::size_t length) const;
     void start(const wire::OutPacket& packet, std::size_t length);
@@ -104,6 +107,10 @@ class BurstBuilder final : public wire::PacketSink {
     std::size_t bytes_ = 0;
     std::array<std::uint8_t, kSnapshots> snapshots_;
     std::size_t snapshots_used_ = 0;
+
+    wire::OutPacket parked_;  // an acknowledgement
+    bool is_parked_ = false;
+    bool parked_has_company_ = false;  // a message was begun since
 
     std::array<Prepared, kMaxMessages> prepared_;
     std::array<mmsghdr, kMaxMessages> headers_;

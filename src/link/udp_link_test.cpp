@@ -193,6 +193,41 @@ TEST_P(UdpLinkTest, SnapshotSurvivesAChangeBeforeTheFlush) {
     expect_arrival(collector.arrivals[1], 7, 2, before);
 }
 
+TEST_P(UdpLinkTest, AnAcknowledgementTravelsBehindTheAnswer) {
+    const auto payload = pattern(64, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        send(*link_, 7, 100, {});  // an acknowledgement
+        for (unsigned n = 0; n <= i; n++) send(*link_, 7, n, payload);
+        send(*link_, 8, 200, {});  // alone
+        link_->flush();
+    }
+    Collector collector;
+    receive_some(*link_, collector, 7);
+    ASSERT_EQ(collector.arrivals.size(), 7u);
+    if (GetParam().gso) {
+        expect_arrival(collector.arrivals[0], 7, 0, payload);
+        expect_arrival(collector.arrivals[1], 7, 100, {});
+        expect_arrival(collector.arrivals[2], 8, 200, {});
+        expect_arrival(collector.arrivals[3], 7, 0, payload);
+        expect_arrival(collector.arrivals[4], 7, 1, payload);
+        expect_arrival(collector.arrivals[5], 7, 100, {});
+        EXPECT_EQ(link_->counters().bursts_sent, 2u);
+    } else {  // in the order given
+        expect_arrival(collector.arrivals[0], 7, 100, {});
+        expect_arrival(collector.arrivals[1], 7, 0, payload);
+    }
+}
+
+TEST_P(UdpLinkTest, AcknowledgementsAreNeverHeldBeyondAFlush) {
+    for (unsigned i = 0; i < 5; i++) send(*link_, 7, i, {});
+    send(*link_, 8, 9, {});
+    link_->flush();
+    Collector collector;
+    receive_some(*link_, collector, 6);
+    ASSERT_EQ(collector.arrivals.size(), 6u);
+    for (unsigned i = 0; i < 5; i++) expect_arrival(collector.arrivals[i], 7, i, {});
+}
+
 TEST_P(UdpLinkTest, AvoidedPeersGetSinglePackets) {
     link_->avoid_bursts(path_.destination);
     auto payload = pattern(512, 3);

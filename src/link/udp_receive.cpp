@@ -2,6 +2,7 @@
 
 #include <netinet/udp.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -58,21 +59,24 @@ UdpReader::UdpReader(std::uint16_t destination_port)
 unsigned UdpReader::read(int fd, Receiver& receiver, unsigned max) {
     unsigned delivered = 0;
     while (delivered < max) {
-        for (mmsghdr& header : headers_) {
-            header.msg_hdr.msg_namelen = sizeof(sockaddr_in6);
-            header.msg_hdr.msg_controllen = sizeof(Control);
+        const unsigned asked = batch_;
+        for (unsigned i = 0; i < asked; i++) {
+            headers_[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6);
+            headers_[i].msg_hdr.msg_controllen = sizeof(Control);
         }
-        int count = recvmmsg(fd, headers_.data(), kMessages, MSG_DONTWAIT, nullptr);
-        if (count <= 0) {
+        const int result = recvmmsg(fd, headers_.data(), asked, MSG_DONTWAIT, nullptr);
+        if (result <= 0) {
+            batch_ = 1;
             // An error that waited on the socket is not ours to act on: the packet it speaks of is lost, no
             // more.
-            if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EBADF && ++delivered < max)
+            if (result < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EBADF && ++delivered < max)
                 continue;
             break;
         }
-        for (int i = 0; i < count; i++)
-            delivered += deliver(static_cast<unsigned>(i), headers_[i].msg_len, receiver);
-        if (count < static_cast<int>(kMessages)) break;
+        const auto count = static_cast<unsigned>(result);
+        for (unsigned i = 0; i < count; i++) delivered += deliver(i, headers_[i].msg_len, receiver);
+        batch_ = count < asked ? 1 : std::min(2 * asked, kMessages);
+        if (count < asked || asked == 1) break;
     }
     return delivered;
 }

@@ -35,6 +35,9 @@ class UdpReader {
 
     const std::uint16_t destination_port_;
     std::atomic<std::uint64_t> truncated_{0};
+    // Messages asked for in the next call: one while they come singly, which spares the kernel a second look
+    // at an empty queue in every ping-pong; more while calls come back full.
+    unsigned batch_ = 1;
     std::unique_ptr<std::uint8_t[]> buffers_;
     struct Control {
         alignas(cmsghdr) std::array<std::uint8_t, 192> bytes;

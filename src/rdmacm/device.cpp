@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/reason.h"
+#include "host/client.h"
 #include "rdmacm/process.h"
 
 namespace verbena::rdmacm {
@@ -21,6 +22,29 @@ std::uint8_t depth(int device_limit) {
     return static_cast<std::uint8_t>(std::clamp(device_limit, 0, kMaxPublicDepth));
 }
 
+std::uint32_t index_of(ibv_device* device) {
+    return static_cast<std::uint32_t>(ibv_get_device_index(device));
+}
+
+// ibv_get_device_list for as long as it is looked at; the device objects outlive it.
+class DeviceList {
+   public:
+    DeviceList() : list_(ibv_get_device_list(&count_)) {}
+    ~DeviceList() {
+        int saved = errno;
+        if (list_) ibv_free_device_list(list_);
+        errno = saved;
+    }
+    DeviceList(const DeviceList&) = delete;
+    DeviceList& operator=(const DeviceList&) = delete;
+    ibv_device** begin() const { return list_; }
+    ibv_device** end() const { return list_ + count_; }
+
+   private:
+    int count_ = 0;
+    ibv_device** list_;
+};
+
 }  // namespace
 
 DeviceCache::~DeviceCache() = default;
@@ -29,7 +53,8 @@ Device* DeviceCache::open(ibv_device* device) {
     ibv_context* verbs = ibv_open_device(device);
     if (!verbs) return nullptr;
     auto opened = std::make_unique<Device>();
-    opened->index = static_cast<std::uint32_t>(ibv_get_device_index(device));
+    opened->index = index_of(device);
+    opened->generation = host::generation();
     opened->verbs = verbs;
     ibv_device_attr attributes{};
     if (int error = ibv_query_device(verbs, &attributes)) {
@@ -42,56 +67,32 @@ Device* DeviceCache::open(ibv_device* device) {
     return devices_.back().get();
 }
 
-// Opens what ibv_get_device_list shows and the cache has not. The caller holds the mutex.
-void DeviceCache::refresh() {
-    ibv_device** list = ibv_get_device_list(nullptr);
-    if (!list) return;
-    for (ibv_device** entry = list; *entry; entry++) {
-        auto index = static_cast<std::uint32_t>(ibv_get_device_index(*entry));
-        bool known = std::any_of(devices_.begin(), devices_.end(),
-                                 [index](const auto& device) { return device->index == index; });
-        if (!known) open(*entry);
-    }
-    ibv_free_device_list(list);
+// The caller holds the mutex, here and in open().
+Device* DeviceCache::known(std::uint32_t index) const {
+    for (const auto& device : devices_)
+        if (device->index == index && device->generation == host::generation()) return device.get();
+    return nullptr;
 }
 
 Device* DeviceCache::find(std::uint32_t index) {
     std::lock_guard lock(mutex_);
-    auto search = [this, index]() -> Device* {
-        for (const auto& device : devices_)
-            if (device->index == index) return device.get();
-        return nullptr;
-    };
-    if (Device* device = search()) return device;
-    ibv_device** list = ibv_get_device_list(nullptr);
-    if (!list) return nullptr;
-    Device* opened = nullptr;
-    bool listed = false;
-    for (ibv_device** entry = list; *entry && !listed; entry++)
-        if (static_cast<std::uint32_t>(ibv_get_device_index(*entry)) == index) {
-            listed = true;
-            opened = open(*entry);
-        }
-    int error = errno;
-    ibv_free_device_list(list);
-    errno = error;
-    if (!listed) fail(ENODEV, "device %u is not in the device list any more", index);
-    return opened;
+    if (Device* device = known(index)) return device;
+    DeviceList list;
+    for (ibv_device* entry : list)
+        if (index_of(entry) == index) return open(entry);
+    return fail_null(ENODEV, "device %u is not in the device list any more", index);
 }
 
 std::vector<Device*> DeviceCache::all() {
     std::lock_guard lock(mutex_);
-    refresh();
     std::vector<Device*> every;
-    for (const auto& device : devices_) every.push_back(device.get());
+    DeviceList list;
+    for (ibv_device* entry : list) {
+        Device* device = known(index_of(entry));
+        if (!device) device = open(entry);
+        if (device) every.push_back(device);
+    }
     return every;
-}
-
-Device* DeviceCache::of(const ibv_context* verbs) {
-    std::lock_guard lock(mutex_);
-    for (const auto& device : devices_)
-        if (device->verbs == verbs) return device.get();
-    return nullptr;
 }
 
 bool DeviceCache::acquire(Device& device) {

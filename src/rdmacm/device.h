@@ -15,6 +15,8 @@ namespace verbena::rdmacm {
 
 struct Device {
     std::uint32_t index = 0;  // cm::Route::device, ibv_get_device_index
+    std::uint32_t generation =
+        0;  // of the daemon whose device it is; its successor's has a context of its own
     ibv_context* verbs = nullptr;
     ibv_pd* pd = nullptr;      // while users > 0
     ibv_xrcd* xrcd = nullptr;  // opened on first need
@@ -29,18 +31,16 @@ class DeviceCache {
     ~DeviceCache();
     // The open device, or nullptr with errno and a reason (ENODEV: it is gone).
     Device* find(std::uint32_t index);
-    // Every device, opened.
+    // Every device of the daemon that runs now, opened.
     std::vector<Device*> all();
-    // The device that a context of this cache belongs to; nullptr if it is not of this cache.
-    Device* of(const ibv_context* verbs);
 
     bool acquire(Device& device);  // counts a user; false with errno and a reason: no protection domain
     void release(Device& device);
     ibv_xrcd* xrcd(Device& device);
 
    private:
+    Device* known(std::uint32_t index) const;
     Device* open(ibv_device* device);
-    void refresh();
 
     std::mutex mutex_;
     std::vector<std::unique_ptr<Device>> devices_;

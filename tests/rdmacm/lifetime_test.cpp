@@ -1,0 +1,254 @@
+// Ends that are not asked for: processes that are killed, forks, the daemon's death; and several threads at
+// once. Each test runs in processes of its own, forked before the library is used.
+#include <gtest/gtest.h>
+#include <rdma/rdma_cma.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fabric.h"
+#include "host/client.h"
+
+namespace verbena::rdmacm_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Runs `body` in a child process; its exit status is 0 if no expectation failed there.
+pid_t start(const std::function<void()>& body) {
+    std::fflush(nullptr);
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left behind by a test that fails early
+    body();
+    std::fflush(nullptr);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+void expect_success(pid_t pid) {
+    int status = -1;
+    ASSERT_EQ(waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+void isolated(const std::function<void()>& body) { expect_success(start(body)); }
+
+struct Pipe {
+    Pipe() { EXPECT_EQ(pipe(ends), 0); }
+    void put(std::uint16_t value) { EXPECT_EQ(write(ends[1], &value, sizeof value), ssize_t{sizeof value}); }
+    std::uint16_t get() {
+        std::uint16_t value = 0;
+        EXPECT_EQ(read(ends[0], &value, sizeof value), ssize_t{sizeof value});
+        return value;
+    }
+    int ends[2];
+};
+
+pid_t daemon_pid() {
+    host::StatusReply status;
+    EXPECT_EQ(host::call(host::Command::status, host::Empty{}, status), 0);
+    return static_cast<pid_t>(status.daemon_pid);
+}
+
+TEST(Lifetime, KilledClientDisconnectsWithinASecond) {
+    isolated([] {
+        Pipe told, go;
+        // The client is forked first, so that it inherits nothing of the server's library state.
+        pid_t client = start([&] {
+            Side side;
+            rdma_cm_id* id = side.resolved("127.0.0.1", go.get());
+            create_qp(id);
+            auto parameters = parameters_for(0);
+            EXPECT_EQ(outcome(rdma_connect(id, &parameters)), 0);
+            side.expect(RDMA_CM_EVENT_ESTABLISHED);
+            told.put(1);
+            for (;;) pause();
+        });
+        Side server;
+        std::uint16_t port = 0;
+        server.listener("127.0.0.1", port);
+        go.put(port);
+        rdma_cm_id* passive = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+        ASSERT_TRUE(passive);
+        create_qp(passive);
+        auto parameters = parameters_for(0);
+        ASSERT_EQ(outcome(rdma_accept(passive, &parameters)), 0);
+        server.expect(RDMA_CM_EVENT_ESTABLISHED);
+        told.get();
+        auto killed = Clock::now();
+        kill(client, SIGKILL);
+        server.expect(RDMA_CM_EVENT_DISCONNECTED);
+        EXPECT_LT(Clock::now() - killed, std::chrono::seconds(1));
+        waitpid(client, nullptr, 0);
+    });
+}
+
+TEST(Lifetime, KilledServerDisconnectsAndFreesItsPort) {
+    isolated([] {
+        Pipe ports, told;
+        pid_t server = start([&] {
+            Side side;
+            std::uint16_t port = 0;
+            side.listener("127.0.0.1", port);
+            ports.put(port);
+            rdma_cm_id* passive = side.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+            create_qp(passive);
+            auto parameters = parameters_for(0);
+            EXPECT_EQ(outcome(rdma_accept(passive, &parameters)), 0);
+            side.expect(RDMA_CM_EVENT_ESTABLISHED);
+            told.put(1);
+            for (;;) pause();
+        });
+        std::uint16_t port = ports.get();
+        Side client;
+        rdma_cm_id* id = client.resolved("127.0.0.1", port);
+        create_qp(id);
+        auto parameters = parameters_for(0);
+        ASSERT_EQ(outcome(rdma_connect(id, &parameters)), 0);
+        client.expect(RDMA_CM_EVENT_ESTABLISHED);
+        told.get();
+        kill(server, SIGKILL);
+        client.expect(RDMA_CM_EVENT_DISCONNECTED);
+        waitpid(server, nullptr, 0);
+        EXPECT_EQ(outcome(rdma_bind_addr(client.id(), Address("127.0.0.1", port).get())), 0);
+    });
+}
+
+TEST(Lifetime, ForkedChildConnectsToItsParent) {
+    isolated([] {
+        Side server;
+        std::uint16_t port = 0;
+        rdma_cm_id* listener = server.listener("127.0.0.1", port);
+        Pipe told;
+        pid_t child = start([&] {
+            // What was inherited is refused, and refusing it disturbs nothing of the parent's.
+            EXPECT_EQ(outcome(rdma_listen(listener, 0)), EINVAL);
+            EXPECT_EQ(outcome(rdma_destroy_id(listener)), EINVAL);
+            Side client;
+            rdma_cm_id* id = client.resolved("127.0.0.1", port);
+            create_qp(id);
+            auto parameters = parameters_for(0);
+            EXPECT_EQ(outcome(rdma_connect(id, &parameters)), 0);
+            client.expect(RDMA_CM_EVENT_ESTABLISHED);
+            EXPECT_EQ(outcome(rdma_disconnect(id)), 0);
+            client.expect(RDMA_CM_EVENT_DISCONNECTED);
+        });
+        rdma_cm_id* passive = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+        ASSERT_TRUE(passive);
+        create_qp(passive);
+        auto parameters = parameters_for(0);
+        ASSERT_EQ(outcome(rdma_accept(passive, &parameters)), 0);
+        server.expect(RDMA_CM_EVENT_ESTABLISHED);
+        server.expect(RDMA_CM_EVENT_DISCONNECTED);
+        EXPECT_EQ(outcome(rdma_disconnect(passive)), 0);
+        expect_success(child);
+    });
+}
+
+TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
+    isolated([] {
+        std::string fabric = "test-rdmacm-death-" + std::to_string(getpid());
+        setenv("VERBENA_FABRIC", fabric.c_str(), 1);
+        {
+            Pair pair;
+            ASSERT_TRUE(pair.passive);
+            Side idle;
+            rdma_cm_id* waiting = idle.id();
+            const ibv_context* old_context = pair.active->verbs;
+            pid_t daemon = daemon_pid();
+            ASSERT_GT(daemon, 0);
+            ASSERT_NE(daemon, getpid());
+            kill(daemon, SIGKILL);
+            // Every id is told once, on its own channel; then the channel is at its end.
+            EXPECT_EQ(idle.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, waiting);
+            EXPECT_EQ(pair.client.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, pair.active);
+            std::set<rdma_cm_id*> told;
+            for (int i = 0; i < 2; i++) told.insert(pair.server.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id);
+            EXPECT_EQ(told, (std::set<rdma_cm_id*>{pair.listener, pair.passive}));
+            rdma_cm_event* event = nullptr;
+            EXPECT_EQ(outcome(rdma_get_cm_event(idle.channel, &event)), EIO);
+            EXPECT_EQ(outcome(rdma_disconnect(pair.active)), EIO);
+            EXPECT_EQ(outcome(rdma_listen(waiting, 0)), EIO);
+            rdma_cm_id* more = nullptr;
+            EXPECT_EQ(outcome(rdma_create_id(idle.channel, &more, nullptr, RDMA_PS_TCP)), EIO);
+            // A new channel finds, or starts, the next daemon.
+            auto before = Clock::now();
+            Pair again;
+            EXPECT_LT(Clock::now() - before, std::chrono::seconds(2));
+            ASSERT_TRUE(again.passive);
+            EXPECT_NE(again.active->verbs, old_context);
+            EXPECT_NE(daemon_pid(), daemon);
+        }
+    });
+}
+
+// Eight threads take from one channel: each event goes to exactly one of them, and none is lost while ids are
+// destroyed and created beside them.
+TEST(Lifetime, ThreadsShareAChannel) {
+    isolated([] {
+        constexpr int kThreads = 8, kRounds = 40;
+        Side side;
+        std::mutex mutex;
+        std::multiset<rdma_cm_id*> seen;
+        std::atomic<int> taken{0};
+        std::vector<rdma_cm_id*> kept;
+        for (int i = 0; i < kRounds; i++) kept.push_back(side.id());
+        rdma_cm_id* stop = side.id();
+        std::vector<std::thread> readers;
+        std::atomic<bool> done{false};
+        for (int t = 0; t < kThreads; t++)
+            readers.emplace_back([&] {
+                while (!done) {
+                    if (!wait_readable(side.channel->fd, 10)) continue;
+                    rdma_cm_event* event = nullptr;
+                    if (rdma_get_cm_event(side.channel, &event) != 0) continue;
+                    {
+                        std::lock_guard lock(mutex);
+                        seen.insert(event->id);
+                    }
+                    rdma_ack_cm_event(event);
+                    taken++;
+                }
+            });
+        for (rdma_cm_id* id : kept) {
+            EXPECT_EQ(outcome(rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 7).get(), kResolveMs)), 0);
+            rdma_cm_id* passing = nullptr;
+            EXPECT_EQ(outcome(rdma_create_id(side.channel, &passing, nullptr, RDMA_PS_TCP)), 0);
+            rdma_resolve_addr(passing, nullptr, Address("127.0.0.1", 7).get(), kResolveMs);
+            EXPECT_EQ(outcome(rdma_destroy_id(passing)), 0);
+        }
+        auto deadline = Clock::now() + std::chrono::milliseconds(kPatienceMs);
+        auto all_seen = [&] {
+            std::lock_guard lock(mutex);
+            for (rdma_cm_id* id : kept)
+                if (!seen.contains(id)) return false;
+            return true;
+        };
+        while (!all_seen() && Clock::now() < deadline)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(all_seen());
+        done = true;
+        // A reader may have seen the descriptor readable and wait inside the call now.
+        for (int t = 0; t < kThreads; t++)
+            rdma_resolve_addr(t == 0 ? stop : side.id(), nullptr, Address("127.0.0.1", 7).get(), kResolveMs);
+        for (std::thread& reader : readers) reader.join();
+        std::lock_guard lock(mutex);
+        for (rdma_cm_id* id : kept) EXPECT_EQ(seen.count(id), 1u);
+    });
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm_test

@@ -82,6 +82,7 @@ class Network {
 
     // Hosts are numbered from 0; each has an IPv4 and an IPv6 GID.
     unsigned add_host();
+    unsigned hosts() const { return hosts_; }
     Gid gid(unsigned host, bool ipv6) const;
     static unsigned host_of(const Gid& gid) { return gid.bytes[15] - 1u; }
 

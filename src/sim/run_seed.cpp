@@ -5,9 +5,18 @@
 #include <mutex>
 #include <thread>
 
-namespace verbena::sim {
+#include "sim/cm_run.h"
 
-Outcome run_seed(std::uint64_t seed) { return run_queue_pairs(seed); }
+namespace verbena::sim {
+namespace {
+
+constexpr std::uint64_t kOneInManagers = 4;  // seeds of the connection manager
+
+}  // namespace
+
+Outcome run_seed(std::uint64_t seed) {
+    return seed % kOneInManagers == 0 ? run_connection_managers(seed) : run_queue_pairs(seed);
+}
 
 BatchResult run_batch(const Batch& batch) {
     BatchResult result;

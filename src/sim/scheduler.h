@@ -20,6 +20,7 @@ class Scheduler {
     Time now() const { return now_; }
     std::uint64_t events() const { return events_; }
     bool empty() const { return heap_.empty(); }
+    Time next() const { return heap_.front().time; }  // not empty
 
     // A time that has passed already means now.
     void at(Time time, Action action) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/reason.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
 
@@ -218,7 +219,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     headers.reth = {entry.remote_address, entry.rkey, entry.length};
     headers.immediate = entry.immediate_or_key;
     headers.invalidate_rkey = entry.immediate_or_key;
-    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length);
+    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_));
     return true;
 }
 
@@ -283,13 +284,23 @@ void RcRequester::advance(Time now) {
             break;
         case Retransmission::Due::timeout:
             shared_.counters.timeouts++;
-            if (!retransmission_.take_retry())
-                return fail_head(completion::Status::retry_exceeded, VendorError::acknowledge_timeout, now);
+            if (!retransmission_.take_retry()) return give_up(now);
             congestion_.collapsed();
             went_back_ = false;
             go_back();
             break;
     }
+}
+
+void RcRequester::give_up(Time now) {
+    const Attributes& a = shared_.attributes;
+    log(LogLevel::warn,
+        "QP 0x%06x: QP 0x%06x at %s does not answer: retry_cnt %u, timeout %u (%.1f ms; the floor is %.0f "
+        "ms)",
+        shared_.setup.number, a.destination_qp, to_string(a.path.destination).c_str(), a.retry_count,
+        a.timeout, static_cast<double>(iba_timeout(a.timeout)) / kMillisecond,
+        static_cast<double>(kAcknowledgeTimeoutFloor) / kMillisecond);
+    fail_head(completion::Status::retry_exceeded, VendorError::acknowledge_timeout, now);
 }
 
 void RcRequester::flush(Time now) {

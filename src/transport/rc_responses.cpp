@@ -92,7 +92,7 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
         }
     }
     send_packet(sink, shared_, headers, {&piece, piece.iov_len > 0 ? std::size_t{1} : 0},
-                static_cast<std::uint32_t>(piece.iov_len));
+                static_cast<std::uint32_t>(piece.iov_len), resource.replay);
     resource.next++;
     if (last) {
         resource.active = false;

@@ -37,8 +37,10 @@ inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode,
 }
 
 inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers& headers,
-                        std::span<const iovec> payload, std::uint32_t payload_length) {
+                        std::span<const iovec> payload, std::uint32_t payload_length,
+                        bool sent_before = false) {
     wire::OutPacket out;
+    out.snapshot = sent_before;
     out.path = &shared.attributes.path;
     out.pad_count = wire::pad_for(payload_length);
     headers.bth.pad_count = out.pad_count;

@@ -15,12 +15,12 @@ namespace {
 using host::Command;
 
 template <class RequestType, class ReplyType>
-constexpr CommandInfo command(Command number, const char* name, Descriptors descriptors = Descriptors::none) {
+consteval CommandInfo command(Command number, const char* name, Descriptors descriptors = Descriptors::none) {
     return {number, name, sizeof(RequestType), sizeof(ReplyType), descriptors, true};
 }
 
 template <class RequestType>
-constexpr CommandInfo notice(Command number, const char* name) {
+consteval CommandInfo notice(Command number, const char* name) {
     return {number, name, sizeof(RequestType), 0, Descriptors::none, false};
 }
 
@@ -55,7 +55,7 @@ constexpr std::array kCommands = {
     command<host::Empty, host::StatusReply>(Command::status, "status"),
 };
 
-constexpr bool sizes_fit() {
+consteval bool sizes_fit() {
     for (const CommandInfo& info : kCommands)
         if (sizeof(host::RequestHeader) + info.request_size > kMaxRequestSize) return false;
     return true;

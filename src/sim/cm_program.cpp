@@ -231,7 +231,9 @@ void CmProgram::destroy(CmTrack& track) {
         violation(track, "%llu events were delivered, but %llu came",
                   static_cast<unsigned long long>(delivered), static_cast<unsigned long long>(got));
     if (track.qp)
-        host_.give_back_qp(track.qp, !track.connected() ? kNever : had_end ? track.over_at : world_.now());
+        host_.give_back_qp(track.qp, !track.connected() || track.datagram() ? kNever
+                                     : had_end                              ? track.over_at
+                                                                            : world_.now());
     // Requests that were not read die with their listener.
     for (auto& [id, other] : tracks_)
         if (other->listener == track.id && track.role == Role::listener && !other->born)
@@ -246,9 +248,9 @@ void CmProgram::die() {
         track->destroyed = track->died = true;
         track->destroyed_at = world_.now();
         if (track->qp)
-            host_.give_back_qp(track->qp, !track->connected()        ? kNever
-                                          : track->over_at != kNever ? track->over_at
-                                                                     : world_.now());
+            host_.give_back_qp(track->qp, !track->connected() || track->datagram() ? kNever
+                                          : track->over_at != kNever               ? track->over_at
+                                                                                   : world_.now());
     }
     host_.close(file_);
 }
@@ -382,7 +384,8 @@ void CmProgram::read_request(const cm::Event& event) {
     cm::Event rest = event;
     for (unsigned i = 0; i < 8; i++) rest.connection.private_data[i] = pattern_byte(child.key, i);
     check_data(rest, child.key, 56, "request");
-    if (CmTrack* other = registry_.server(child.key); other && !child.datagram())
+    // Once its id is destroyed, the client's next repetition may ask again, as in Linux.
+    if (CmTrack* other = registry_.server(child.key); other && !other->destroyed)
         violation(child, "the request of id %u a second time", other->id);
     registry_.servers_key(child.key, child);
     later(answer_time(), child, &CmProgram::answer);

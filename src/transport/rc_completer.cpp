@@ -258,8 +258,9 @@ void RcRequester::finish_progress(Time now) {
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;
-    log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", shared_.setup.number,
-        static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
+    if (error != VendorError::acknowledge_timeout)  // give_up() has said more
+        log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", shared_.setup.number,
+            static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
     push(queue_.at(0), status, error, now);
     queue_.pop();
 }

@@ -92,7 +92,8 @@ class Harness : private QpListener {
     std::vector<Sent> log;
     std::function<Fate(const Sent&)> filter;
     std::function<void()> after_step;  // the programs of both sides
-    bool polls = true;                 // both sides poll: held acknowledgements leave after each step
+    bool keep_log = true;
+    bool polls = true;  // both sides poll: held acknowledgements leave after each step
 
     Harness() = default;
 
@@ -254,6 +255,7 @@ class Harness : private QpListener {
         wire::Packet packet;
         if (wire::parse(bytes, packet) != wire::ParseError::none || packet.payload.size() != payload)
             std::abort();
+        if (!keep_log) log.clear();
         log.push_back({from.index, now, packet.headers, payload});
         const Fate fate = filter ? filter(log.back()) : kDeliver;
         log.back().dropped = fate.empty();

@@ -81,6 +81,7 @@ class RcRequester {
     void cursor_to_una();
     void go_back();
     void lost();
+    void give_up(Time now);
 
     // rc_completer.cpp: what comes back
     void acknowledged(std::uint32_t psn, Time now);

@@ -1,7 +1,10 @@
 // Data gets across: every operation, sizes around the packet boundaries, all path MTUs, with and without
 // loss.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "transport/rc_shared.h"
 #include "transport/rc_workload.h"
 
 namespace verbena::transport::testing {
@@ -165,6 +168,40 @@ TEST(Transfer, Atomics) {
     EXPECT_EQ(results[2], 42u);
     std::memcpy(&value, h.side[1].memory.data() + 64, 8);
     EXPECT_EQ(value, 8u);
+}
+
+// 2^31 bytes: one mebibyte, mapped 2048 times in a row.
+TEST(Transfer, TwoGibibytesInOneMessage) {
+    constexpr std::size_t kPiece = 1 << 20;
+    const int fd = memfd_create("piece", 0);
+    ASSERT_EQ(ftruncate(fd, kPiece), 0);
+    void* area = mmap(nullptr, kMaxMessage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(area, MAP_FAILED);
+    auto* base = static_cast<std::uint8_t*>(area);
+    for (std::size_t at = 0; at < kMaxMessage; at += kPiece)
+        ASSERT_EQ(mmap(base + at, kPiece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0), base + at);
+    Harness h;
+    h.keep_log = false;
+    h.attributes[0].path_mtu = h.attributes[1].path_mtu = 4096;
+    h.start();
+    memory::Keys keys{};
+    ASSERT_EQ(
+        h.side[1].regions.add(1, base, kMaxMessage, 0x1000, memory::kLocalWrite | memory::kRemoteWrite, keys),
+        0);
+    memory::Keys local{};
+    ASSERT_EQ(h.side[0].regions.add(1, base, kMaxMessage, 0x1000, 0, local), 0);
+    SendRequest r = remote(h, Operation::rdma_write, 0);
+    r.remote_address = 0x1000;
+    r.rkey = keys.rkey;
+    base[5] = 77;
+    ASSERT_EQ(h.post(0, r, {{0x1000, 0x80000000, local.lkey}}), 0);
+    h.run();
+    ASSERT_EQ(h.sends(0).size(), 1u);
+    EXPECT_EQ(h.side[0].qp->counters().bytes_sent, kMaxMessage);
+    EXPECT_EQ(h.side[1].qp->counters().bytes_received, kMaxMessage);
+    EXPECT_EQ(base[kMaxMessage - kPiece + 5], 77);
+    munmap(area, kMaxMessage);
+    close(fd);
 }
 
 // A random mix of operations over a wire that loses, repeats and reorders: everything arrives once, in order.

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
+#include "adapter/capture.h"
 #include "base/features.h"
 #include "base/reason.h"
 #include "daemon/clock.h"
@@ -102,9 +104,8 @@ int Daemon::open_network() {
     commands_.emplace(*manager_, files_, owners_);
     refresh_devices();
     int error = loop_.add(monitor_.fd(), EPOLLIN, [this](std::uint32_t) {
-        const NetlinkMonitor::Changes changes = monitor_.read();
-        devices_changed_ = devices_changed_ || changes.devices;
-        if (changes.neighbors) neighbors_->check(now());
+        monitor_.drain();
+        devices_changed_ = true;
     });
     if (error) return fail(error, "epoll: %s", std::strerror(error));
 
@@ -193,7 +194,7 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
                     std::span<std::uint8_t> reply, std::vector<int>& to_send) {
     switch (request.header.command) {
         case host::Command::hello:
-            return hello(session, reply, to_send);
+            return hello(session, request, reply, to_send);
         case host::Command::open_queue:
             return open_queue(session, received, reply, to_send);
         case host::Command::close_queue:
@@ -214,12 +215,24 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
         case host::Command::status:
             status(reply);
             return 0;
+        case host::Command::communication_established:
+            if (!owns_block(session, link::block_of(request.as<host::QpRequest>().qp_number)))
+                return fail(EINVAL, "the queue pair is another process's");
+            [[fallthrough]];
         default:
             return commands_->run(request, {session.number, session.low_ports}, reply, now());
     }
 }
 
-int Daemon::hello(Session& session, std::span<std::uint8_t> reply, std::vector<int>& to_send) {
+int Daemon::hello(Session& session, const Request& request, std::span<std::uint8_t> reply,
+                  std::vector<int>& to_send) {
+    auto asked = request.as<host::HelloRequest>();
+    asked.capture.back() = '\0';
+    // Root's service writes no files where others ask it to.
+    if (asked.capture[0] && session.user == geteuid() && !options_.service) {
+        setenv("VERBENA_CAPTURE", asked.capture.data(), 0);
+        adapter::start_capture_if_asked("verbenad");
+    }
     host::HelloReply out;
     out.daemon_pid = static_cast<std::uint32_t>(getpid());
     copy_text(out.build, VERBENA_VERSION);
@@ -252,6 +265,11 @@ int Daemon::open_queue(Session& session, host::Received& received, std::span<std
     to_send.push_back(queues_.descriptor(queue));
     answer(reply, out);
     return 0;
+}
+
+bool Daemon::owns_block(const Session& session, std::uint32_t block) {
+    return std::any_of(session.queues.begin(), session.queues.end(),
+                       [block](const Session::Queue& queue) { return queue.number == block; });
 }
 
 int Daemon::close_queue(Session& session, std::uint32_t queue) {

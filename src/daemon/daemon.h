@@ -48,7 +48,9 @@ class Daemon final : private Sessions::Handler {
     int request(Session& session, const Request& request, host::Received& received,
                 std::span<std::uint8_t> reply, std::vector<int>& to_send) override;
     void ended(Session& session) override;
-    int hello(Session& session, std::span<std::uint8_t> reply, std::vector<int>& to_send);
+    static bool owns_block(const Session& session, std::uint32_t block);
+    int hello(Session& session, const Request& request, std::span<std::uint8_t> reply,
+              std::vector<int>& to_send);
     int open_queue(Session& session, host::Received& received, std::span<std::uint8_t> reply,
                    std::vector<int>& to_send);
     int close_queue(Session& session, std::uint32_t queue);

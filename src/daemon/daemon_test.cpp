@@ -254,6 +254,26 @@ TEST_F(DaemonTest, AProgramThatClosesEverythingGetsAnError) {
     });
 }
 
+// Daemons that leave at once, and programs that come at that very moment: each gets a daemon.
+TEST_F(DaemonTest, ComingWhileItLeaves) {
+    setenv("VERBENA_IDLE_MS", "0", 1);
+    std::vector<pid_t> starters;
+    for (int i = 0; i < 4; i++)
+        starters.push_back(start([] {
+            for (int round = 0; round < 25; round++) {
+                const pid_t program = fork();
+                if (program == 0) {
+                    EXPECT_NE(status().daemon_pid, 0u);
+                    _exit(::testing::Test::HasFailure() ? 1 : 0);
+                }
+                int result = -1;
+                waitpid(program, &result, 0);
+                EXPECT_EQ(result, 0);
+            }
+        }));
+    for (pid_t starter : starters) EXPECT_EQ(wait_for(starter), 0);
+}
+
 // Requests as bytes, on a connection of the test's own.
 class RawProgram {
    public:

@@ -14,7 +14,8 @@ namespace verbena::daemon {
 namespace {
 
 constexpr std::uint16_t kDiscardPort = 9;
-constexpr Duration kCheckInterval = 100 * kMillisecond;  // notices may be lost
+constexpr Duration kFirstCheck = kMillisecond;
+constexpr Duration kLongestInterval = 50 * kMillisecond;
 constexpr Duration kGiveUp = 60 * kSecond;
 
 }  // namespace
@@ -69,12 +70,14 @@ int Neighbors::resolve(const cm::Route& route, std::uint64_t token, Time now) {
         return fail(error, "asking for the neighbour of %s: %s", to_string(destination).c_str(),
                     std::strerror(error));
     pending_.push_back({token, found.next_hop, found.interface_index, now + kGiveUp});
-    next_check_ = std::min(next_check_, now + kCheckInterval);
+    interval_ = kFirstCheck;
+    next_check_ = now + interval_;
     return 0;
 }
 
 void Neighbors::check(Time now) {
-    next_check_ = now + kCheckInterval;
+    interval_ = std::min(2 * interval_, kLongestInterval);
+    next_check_ = now + interval_;
     for (std::size_t i = 0; i < pending_.size();) {
         const Pending each = pending_[i];
         const NeighborState state = kernel_.neighbor(each.next_hop, each.interface_index);

@@ -27,7 +27,7 @@ class Neighbors {
     // 0 (the answer comes, perhaps from inside) or an errno with a reason.
     int resolve(const cm::Route& route, std::uint64_t token, Time now);
 
-    // Looks at those that wait; call it when the kernel's table has changed and at next_deadline().
+    // Looks at those that wait; call it at next_deadline().
     void check(Time now);
     Time next_deadline() const { return pending_.empty() ? kNever : next_check_; }
 
@@ -45,6 +45,7 @@ class Neighbors {
     Trigger trigger_;
     std::vector<Pending> pending_;
     Time next_check_ = kNever;
+    Duration interval_ = 0;
 };
 
 // The real trigger.

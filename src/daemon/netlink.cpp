@@ -276,33 +276,13 @@ NeighborState Netlink::neighbor(const Gid& address, std::uint32_t interface_inde
 }
 
 int NetlinkMonitor::open() {
-    return open_socket(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_NEIGH, socket_);
+    return open_socket(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, socket_);
 }
 
-NetlinkMonitor::Changes NetlinkMonitor::read() {
-    Changes changes;
-    alignas(nlmsghdr) std::array<std::uint8_t, 32 << 10> buffer;
-    for (;;) {
-        ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), 0);
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0 && errno == ENOBUFS) {  // notices were lost: everything may have changed
-            changes.devices = changes.neighbors = true;
-            continue;
-        }
-        if (size < 0) return changes;
-        auto left = static_cast<std::size_t>(size);
-        for (const std::uint8_t* at = buffer.data(); left >= sizeof(nlmsghdr);) {
-            const auto& message = *static_cast<const nlmsghdr*>(static_cast<const void*>(at));
-            if (message.nlmsg_len < sizeof(nlmsghdr) || message.nlmsg_len > left) break;
-            if (message.nlmsg_type == RTM_NEWNEIGH || message.nlmsg_type == RTM_DELNEIGH)
-                changes.neighbors = true;
-            else
-                changes.devices = true;
-            const std::size_t step = NLMSG_ALIGN(message.nlmsg_len);
-            if (step >= left) break;
-            at += step;
-            left -= step;
-        }
+void NetlinkMonitor::drain() {
+    std::array<std::uint8_t, 4096> buffer;
+    // ENOBUFS says that notices were lost, which is a change like any other.
+    while (recv(socket_.get(), buffer.data(), buffer.size(), 0) >= 0 || errno == EINTR || errno == ENOBUFS) {
     }
 }
 

@@ -79,16 +79,12 @@ class Netlink final : public Kernel {
     std::vector<std::uint8_t> buffer_;
 };
 
-// Tells that something has changed; what, is asked anew.
+// Tells that interfaces or addresses have changed; how, is asked anew.
 class NetlinkMonitor {
    public:
     int open();
     int fd() const { return socket_.get(); }
-    struct Changes {
-        bool devices = false;  // interfaces or addresses
-        bool neighbors = false;
-    };
-    Changes read();
+    void drain();
 
    private:
     Descriptor socket_;

@@ -1,11 +1,30 @@
 #include "host/address_name.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 
 #include "base/reason.h"
 
 namespace verbena::host {
+namespace {
+
+constexpr const char* kInitialUserNamespace = "user:[4026531837]";  // the kernel's fixed number
+
+// "" in the machine's own user namespace, else what tells this one from others ("-4026532201").
+std::string user_namespace() {
+    char name[64] = {};
+    if (readlink("/proc/self/ns/user", name, sizeof name - 1) <= 0 ||
+        std::string_view(name) == kInitialUserNamespace)
+        return {};
+    std::string number = "-";
+    for (char c : std::string_view(name))
+        if (c >= '0' && c <= '9') number += c;
+    return number;
+}
+
+}  // namespace
 
 bool is_fabric_name(std::string_view name) {
     if (name.empty() || name.size() > kMaxFabricName) return false;
@@ -28,7 +47,7 @@ int fabric_of_environment(std::string& name) {
 }
 
 std::string daemon_address(uid_t user, std::string_view fabric) {
-    return "verbena/" + std::to_string(user) + "/" + std::string(fabric);
+    return "verbena/" + std::to_string(user) + user_namespace() + "/" + std::string(fabric);
 }
 
 std::string start_lock_address(uid_t user, std::string_view fabric) {

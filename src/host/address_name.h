@@ -7,6 +7,9 @@
 //     @verbena/service              a daemon that root runs for all users
 //     @verbena/port-4791            the daemon that owns the wire, whoever's; asked to yield
 //
+// In a user namespace other than the machine's own (rootless containers) the user's number gets the
+// namespace's behind it: there, user 0 is not root.
+//
 // Anybody can bind any of these names, so whoever connects looks at the peer's user (unix_socket.h).
 #pragma once
 

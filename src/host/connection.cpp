@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -81,6 +82,11 @@ int map_table(int fd, const DeviceTable*& table) {
 int greet(Connection& connection) {
     HelloRequest request;
     request.pid = static_cast<std::uint32_t>(getpid());
+    if (const char* capture = secure_getenv("VERBENA_CAPTURE"); capture && *capture) {
+        const std::string path = absolute_path(capture);
+        if (path.size() < request.capture.size())
+            std::memcpy(request.capture.data(), path.data(), path.size());
+    }
     Exchange hello;
     hello.command = Command::hello;
     hello.request = bytes_of(request);

@@ -118,17 +118,14 @@ int read_answer(int fd, const std::string& path) {
     return fail(ENODEV, "%s could not be started: %s", path.c_str(), size ? text : "it ended without a word");
 }
 
-// "NAME=path" or "NAME=...,file=path", with the path as it is from the program's folder: the daemon leaves
-// it.
+// "NAME=path" or "NAME=...,file=path", with the path made absolute: the daemon leaves the program's folder.
 std::string with_absolute_path(const std::string& setting) {
     std::size_t at = setting.find(",file=");
     if (at != std::string::npos)
         at += 6;
     else if (setting.rfind("VERBENA_CAPTURE=", 0) == 0)
         at = 16;
-    char folder[PATH_MAX];
-    if (at >= setting.size() || setting[at] == '/' || !getcwd(folder, sizeof folder)) return setting;
-    return setting.substr(0, at) + folder + "/" + setting.substr(at);
+    return at < setting.size() ? setting.substr(0, at) + absolute_path(setting.substr(at)) : setting;
 }
 
 void prepare(Plan& plan, const std::string& fabric) {
@@ -155,6 +152,12 @@ void prepare(Plan& plan, const std::string& fabric) {
 }
 
 }  // namespace
+
+std::string absolute_path(const std::string& path) {
+    char folder[PATH_MAX];
+    if (path.empty() || path[0] == '/' || !getcwd(folder, sizeof folder)) return path;
+    return std::string(folder) + "/" + path;
+}
 
 int find_daemon(std::string& path) {
     if (const char* setting = secure_getenv("VERBENA_DAEMON"); setting && *setting) {

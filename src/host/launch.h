@@ -18,4 +18,7 @@ int find_daemon(std::string& path);
 // reason. Call it while holding the start lock.
 int launch_daemon(const std::string& fabric);
 
+// `path` as it is seen from elsewhere.
+std::string absolute_path(const std::string& path);
+
 }  // namespace verbena::host

@@ -78,6 +78,8 @@ struct Empty {
 struct HelloRequest {
     std::uint32_t pid = 0;  // as the program sees itself; the daemon trusts SCM_CREDENTIALS only
     std::array<char, 64> build{};
+    std::array<char, 256>
+        capture{};  // VERBENA_CAPTURE as an absolute path: the daemon's packets go to a file, too
 };
 struct HelloReply {
     std::uint32_t daemon_pid = 0;

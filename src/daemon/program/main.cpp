@@ -98,7 +98,8 @@ int main(int argc, char** argv) {
         report(arguments.ready_fd, "--service is for root");
         return 1;
     }
-    verbena::adapter::start_capture_if_asked("verbenad");
+    // Else a program may ask for it later (host::HelloRequest::capture).
+    if (std::getenv("VERBENA_CAPTURE")) verbena::adapter::start_capture_if_asked("verbenad");
     verbena::daemon::Daemon daemon(arguments.options);
     if (int error = daemon.start()) {
         // Somebody was faster; whoever started us finds that daemon.

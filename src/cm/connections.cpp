@@ -2,6 +2,9 @@
 
 #include <cerrno>
 
+#include "base/coverage.h"
+#include "wire/byte_order.h"
+
 namespace verbena::cm {
 
 Connections::Connections(Environment& environment, ConnectionUser& user)
@@ -111,9 +114,24 @@ Message read(wire::CmConstBytes bytes) {
 
 }  // namespace
 
+// The state of the connection that a message is for; -1: none.
+int Connections::state_for_coverage(wire::CmAttribute attribute, wire::CmConstBytes message) {
+    const Connection* connection = nullptr;
+    if (attribute == wire::CmAttribute::req) {
+        const auto req = read<wire::Req>(message);
+        connection = find_by_peer(by_remote_id_, {req.local_ca_guid, req.local_comm_id});
+    } else {
+        connection = find(wire::load_be32(message.data() + 4));  // the remote comm id of all others
+    }
+    return connection ? static_cast<int>(connection->state) : -1;
+}
+
 bool Connections::receive(const wire::MadHeader& header, wire::CmConstBytes message,
                           const wire::Path& sender_view, std::uint32_t source_qp, Time now) {
     Sender sender{header.transaction_id, sender_view, source_qp};
+    if (kCoverage && coverage_observer)
+        coverage_observer->cm_message(static_cast<std::uint16_t>(header.attribute_id),
+                                      state_for_coverage(header.attribute_id, message));
     switch (header.attribute_id) {
         case wire::CmAttribute::req:
             on_req(read<wire::Req>(message), sender, header.attribute_modifier, now);

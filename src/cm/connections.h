@@ -106,6 +106,7 @@ class Connections {
     Connection* find_mutable(std::uint32_t id);
     Connection* find_pair(std::uint32_t local_comm_id, std::uint32_t remote_comm_id);
     Connection* find_by_peer(const std::map<PeerKey, std::uint32_t>& index, PeerKey key);
+    int state_for_coverage(wire::CmAttribute attribute, wire::CmConstBytes message);
     void send(const Connection& connection, const Mad& mad);
     void send_to(const Sender& sender, const Mad& mad);
     void repeat(Connection& connection, Time now);  // starts the repetition of connection.message

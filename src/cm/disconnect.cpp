@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "base/mutation.h"
 #include "base/reason.h"
 #include "cm/connections.h"
 #include "cm/text.h"
@@ -110,7 +111,8 @@ void Connections::enter_timewait(Connection& connection, Time now) {
     Time until = now + timewait(connection);
     connection.state = ConnectionState::timewait;
     timers_.set(connection.local_comm_id, until);
-    if (connection.local_qpn) environment_.quarantine_qp(connection.local_qpn, until);
+    if (connection.local_qpn && !mutated(Mutation::timewait_skipped))
+        environment_.quarantine_qp(connection.local_qpn, until);
 }
 
 // The connection outlives its id: in timewait, in dreq_sent, or to repeat its answer.

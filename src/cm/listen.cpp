@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/reason.h"
+#include "cm/near_miss.h"
 #include "cm/state.h"
 #include "cm/text.h"
 
@@ -57,27 +58,6 @@ Id* Manager::State::find_listener(PortSpace space, std::uint16_t port, const End
         if (!wildcard || id.local.family == destination.family) wildcard = &id;
     }
     return wildcard;
-}
-
-// What almost fits: for the log, where somebody looks for the reason of a REJ 8.
-std::string Manager::State::near_misses(PortSpace space, const Endpoint& destination) {
-    std::string text;
-    for (const auto& [number, id] : ids) {
-        if (id.local.port != destination.port || id.state == IdState::idle || !id.has_port) continue;
-        text += text.empty() ? "; on that port: " : ", ";
-        text += "id " + std::to_string(number) + " at " + to_string(id.local);
-        if (id.port_space != space) text += std::string(" in ") + to_string(id.port_space);
-        if (id.state != IdState::listen) text += ", which does not listen";
-        if (id.local.is_any() && id.family_only && id.local.family != destination.family)
-            text += ", which takes its own address family only";
-    }
-    if (!text.empty()) return text;
-    for (const auto& [number, id] : ids)
-        if (id.state == IdState::listen) {
-            text += text.empty() ? "; listeners of this host: " : ", ";
-            text += to_string(id.local) + " (" + to_string(id.port_space) + ")";
-        }
-    return text.empty() ? "; this host has no listener" : text;
 }
 
 Id* Manager::State::new_child(Id& listener, const Endpoint& source, const Endpoint& destination,
@@ -167,7 +147,7 @@ Manager::State::Target Manager::State::find_target(std::uint64_t service_id,
     if (!target.listener) {
         log(LogLevel::warn, "request from %s: nothing listens on %s in %s%s",
             to_string(target.source).c_str(), to_string(destination).c_str(), to_string(space),
-            near_misses(space, destination).c_str());
+            near_misses(ids, space, destination).c_str());
         return target;
     }
 

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 
 #include "cm/connections.h"
 #include "cm/id.h"
@@ -50,7 +49,6 @@ struct Manager::State final : ConnectionUser, SidrUser {
     // listen.cpp
     int listen(Id& id, int backlog);
     Id* find_listener(PortSpace space, std::uint16_t port, const Endpoint& destination);
-    std::string near_misses(PortSpace space, const Endpoint& destination);
     Id* new_child(Id& listener, const Endpoint& source, const Endpoint& destination, const Route& route);
     void announce(Id& listener, Id& child, const ConnectParameters& parameters);
     void forget_unread(Id& child);

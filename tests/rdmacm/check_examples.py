@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Builds the examples with their own Makefile against the two libraries, runs each pair, and compares every line.
+
+    check_examples.py SOURCE_DIRECTORY LIBRARY_DIRECTORY
+
+VERBENA_DAEMON names the daemon; the run has a fabric of its own.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TIMEOUT = 60
+HOSTS = ["127.0.0.1", "::1", "localhost"]
+
+# (server command, client command, server's lines after the port, client's lines)
+PAIRS = [
+    (["hello_server"], ["hello_client"],
+     ["connected", "received: hello, server", "disconnected"],
+     ["connected", "received: hello, client", "disconnected"]),
+    (["one_sided", "server"], ["one_sided", "client"],
+     ["the client wrote: hello from the other side"],
+     ["read back: hello from the other side"]),
+]
+
+
+def run_pair(directory, environment, host, pair):
+    server_command, client_command, server_lines, client_lines = pair
+    server_command = [str(directory / server_command[0])] + server_command[1:]
+    client_command = [str(directory / client_command[0])] + client_command[1:]
+    server = subprocess.Popen(server_command, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        listening = re.fullmatch(r"listening on port (\d+)\n", server.stdout.readline())
+        if not listening:
+            return "the server told no port"
+        client = subprocess.run(client_command + [host, listening[1]], env=environment, stdout=subprocess.PIPE,
+                                text=True, timeout=TIMEOUT)
+        output, _ = server.communicate(timeout=TIMEOUT)
+        if client.returncode or server.returncode:
+            return f"exit status {client.returncode} (client), {server.returncode} (server)"
+        if client.stdout.splitlines() != client_lines:
+            return f"the client printed {client.stdout!r}"
+        if output.splitlines() != server_lines:
+            return f"the server printed {output!r}"
+        return None
+    except subprocess.TimeoutExpired:
+        return f"not finished within {TIMEOUT} s"
+    finally:
+        if server.poll() is None:
+            server.kill()
+        server.wait()
+
+
+def main():
+    source, libraries = Path(sys.argv[1]), Path(sys.argv[2])
+    environment = dict(os.environ, LIBRARY_PATH=str(libraries), LD_LIBRARY_PATH=str(libraries))
+    environment.setdefault("VERBENA_FABRIC", f"test-examples-{os.getpid()}")
+    failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        for file in [source / "Makefile", *source.glob("*.c")]:
+            shutil.copy(file, directory)
+        subprocess.run(["make", "-s", "-C", scratch, "CFLAGS=-O2 -Wall -Wextra -Werror"], env=environment, check=True)
+        for pair in PAIRS:
+            # one_sided's passive side listens on IPv4 or IPv6, whichever the resolver gives first.
+            hosts = HOSTS if pair[0] == ["hello_server"] else ["127.0.0.1"]
+            for host in hosts:
+                problem = run_pair(directory, environment, host, pair)
+                print(f"{' '.join(pair[1])} {host}: {problem or 'ok'}")
+                failures += problem is not None
+    return 1 if failures else 0
+
+
+sys.exit(main())

@@ -25,6 +25,9 @@ constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet wa
 constexpr Duration kStreakGap = 50 * kMicrosecond;  // polls farther apart do not count as polling
 constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves the link to the poller
 constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each yields
+constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran in between: processors are short
+constexpr Duration kNap = 100 * kMicrosecond;
+constexpr unsigned kNapsAfterLongYield = 64;
 constexpr std::size_t kHelperStack = 256 << 10;
 
 timespec to_timespec(Time time) {
@@ -138,8 +141,23 @@ bool Engine::poll_progress() {
     if (done > 0)
         in_vain = 0;
     else if (++in_vain >= yield_after_)
-        sched_yield();
+        pause();
     return done > 0;
+}
+
+// Lets others run. If there are others, the kernel would run them for milliseconds, whatever arrives for us;
+// so then the thread naps on the link instead, from which a packet wakes it.
+void Engine::pause() {
+    thread_local unsigned naps = 0;
+    if (naps == 0 || !inline_progress_) {
+        const Time before = now();
+        sched_yield();
+        if (now() - before > kLongYield) naps = kNapsAfterLongYield;
+        return;
+    }
+    naps--;
+    pollfd waiting{link_.wait_fd(), POLLIN, 0};
+    poll_until(&waiting, 1, std::min(adapter_.next_deadline(), now() + kNap));
 }
 
 void Engine::arm() {

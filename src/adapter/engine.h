@@ -66,6 +66,8 @@ class Engine {
     enum class Mode : std::uint8_t { ticking, armed, resting };
     class Lending;
 
+    void pause();
+
     // The helper's.
     static void* run(void* engine);
     void helper();

@@ -53,10 +53,10 @@ class Adapter::State final : public link::Receiver {
     std::mutex table_lock;  // numbers, slots and records
 
    private:
-    static constexpr unsigned kReceiveBudget = 256;   // datagrams per run()
-    static constexpr unsigned kTransmitBudget = 128;  // packets, so that a flush comes in between
-    static constexpr unsigned kTransmitRounds = 8;    // then the rest waits for the next run()
-    static constexpr std::uint64_t kBurstTrial = 64;  // packets
+    static constexpr unsigned kReceiveBudget = 256;    // datagrams per run()
+    static constexpr unsigned kTransmitBudget = 128;   // packets, so that a flush comes in between
+    static constexpr unsigned kTransmitRounds = 8;     // then the rest waits for the next run()
+    static constexpr std::uint64_t kBurstTrial = 512;  // packets
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);

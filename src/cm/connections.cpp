@@ -123,6 +123,10 @@ int Connections::state_for_coverage(wire::CmAttribute attribute, wire::CmConstBy
     } else {
         connection = find(wire::load_be32(message.data() + 4));  // the remote comm id of all others
     }
+    if (attribute == wire::CmAttribute::rej && !connection) {
+        const auto rej = read<wire::Rej>(message);
+        connection = find_by_peer(by_remote_id_, {wire::load_be64(rej.ari.data()), rej.local_comm_id});
+    }
     return connection ? static_cast<int>(connection->state) : -1;
 }
 

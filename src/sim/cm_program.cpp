@@ -384,8 +384,8 @@ void CmProgram::read_request(const cm::Event& event) {
     cm::Event rest = event;
     for (unsigned i = 0; i < 8; i++) rest.connection.private_data[i] = pattern_byte(child.key, i);
     check_data(rest, child.key, 56, "request");
-    // Once its id is destroyed, the client's next repetition may ask again, as in Linux.
-    if (CmTrack* other = registry_.server(child.key); other && !other->destroyed)
+    // Once the first is refused or its id destroyed, a repetition of the REQ asks again, as in Linux.
+    if (CmTrack* other = registry_.server(child.key); other && !other->destroyed && !other->terminated())
         violation(child, "the request of id %u a second time", other->id);
     registry_.servers_key(child.key, child);
     later(answer_time(), child, &CmProgram::answer);

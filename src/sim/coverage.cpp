@@ -6,6 +6,7 @@
 #include "completion/completion.h"
 #include "sim/network.h"
 #include "transport/attributes.h"
+#include "wire/mad.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"
 
@@ -82,6 +83,18 @@ struct EventLine {
 constexpr EventLine kEvents[] = {
     {2, "request error"}, {3, "access error"}, {4, "communication established"}, {5, "send queue drained"}};
 
+// Not here: LAP and APR, since RoCE has no alternate paths and nobody sends them.
+constexpr wire::CmAttribute kMads[] = {
+    wire::CmAttribute::req,  wire::CmAttribute::mra,      wire::CmAttribute::rej,
+    wire::CmAttribute::rep,  wire::CmAttribute::rtu,      wire::CmAttribute::dreq,
+    wire::CmAttribute::drep, wire::CmAttribute::sidr_req, wire::CmAttribute::sidr_rep};
+
+// Not here: what needs a lost device, multicast or a program's own events.
+constexpr EventLine kCmEventLines[] = {{0, "ADDR_RESOLVED"},   {1, "ADDR_ERROR"},       {2, "ROUTE_RESOLVED"},
+                                       {4, "CONNECT_REQUEST"}, {5, "CONNECT_RESPONSE"}, {7, "UNREACHABLE"},
+                                       {8, "REJECTED"},        {9, "ESTABLISHED"},      {10, "DISCONNECTED"},
+                                       {15, "TIMEWAIT_EXIT"}};
+
 template <typename Array>
 void add_all(Array& to, const Array& from) {
     for (std::size_t i = 0; i < to.size(); i++) {
@@ -134,6 +147,8 @@ void Coverage::add(const Coverage& other) {
     add_all(receive_statuses, other.receive_statuses);
     add_all(qp_events, other.qp_events);
     add_all(losses, other.losses);
+    add_all(mads_sent, other.mads_sent);
+    add_all(mads_received, other.mads_received);
     add_all(cm, other.cm);
     add_all(cm_events, other.cm_events);
     runs += other.runs;
@@ -165,6 +180,21 @@ std::string Coverage::table(std::vector<std::string>& zero) const {
         t.line(s.name, receive_statuses[static_cast<std::size_t>(s.status)]);
     t.heading("Asynchronous events");
     for (const EventLine& e : kEvents) t.line(e.name, qp_events[e.number]);
+    t.heading("CM messages (sent, received)");
+    for (wire::CmAttribute attribute : kMads) {
+        const auto i = static_cast<std::size_t>(attribute);
+        t.line(wire::to_string(attribute), mads_sent[i], mads_received[i]);
+    }
+    t.heading("CM messages by the state that they meet");
+    for (wire::CmAttribute attribute : kMads)
+        for (unsigned state = 0; state < kCmStates; state++) {
+            const auto i = static_cast<std::size_t>(attribute);
+            t.line(std::string(wire::to_string(attribute)) + " in " +
+                       (state == 0 ? "none" : cm::to_string(static_cast<cm::ConnectionState>(state - 1))),
+                   cm[i][state]);
+        }
+    t.heading("CM events");
+    for (const EventLine& e : kCmEventLines) t.line(e.name, cm_events[e.number]);
     t.heading("What the network did");
     for (std::size_t i = 0; i <= static_cast<std::size_t>(Loss::late); i++)
         // Undetectable corruption is one packet in 65 536 corrupted ones.

@@ -25,7 +25,9 @@ struct Coverage {
     std::array<std::uint64_t, 32> send_statuses{}, receive_statuses{};
     std::array<std::uint64_t, 32> qp_events{};
     std::array<std::uint64_t, 16> losses{};
-    std::array<std::array<std::uint64_t, kCmStates>, kCmMessages> cm{};
+    std::array<std::uint64_t, kCmMessages> mads_sent{}, mads_received{};
+    std::array<std::array<std::uint64_t, kCmStates>, kCmMessages>
+        cm{};  // by message and state + 1 on its arrival
     std::array<std::uint64_t, kCmEvents> cm_events{};
     std::uint64_t runs = 0, packets = 0, events = 0;
 

@@ -5,6 +5,7 @@
 #include "transport/retransmission.h"
 #include "wire/describe.h"
 #include "wire/icrc.h"
+#include "wire/mad.h"
 #include "wire/psn.h"
 
 namespace verbena::sim {
@@ -17,6 +18,15 @@ void count_nak(std::array<std::uint64_t, 8>& lines, const wire::Packet& packet) 
     const std::uint8_t syndrome = packet.headers.aeth.syndrome;
     if (wire::classify(syndrome) == wire::AethKind::rnr_nak) lines[kRnrLine]++;
     if (wire::classify(syndrome) == wire::AethKind::nak) lines[wire::syndrome_value(syndrome) & 3]++;
+}
+
+void count_mad(std::array<std::uint64_t, Coverage::kCmMessages>& lines, const wire::Packet& packet) {
+    if (packet.headers.bth.opcode != wire::Opcode::ud_send_only || packet.payload.size() != wire::kMadLength)
+        return;
+    wire::MadHeader header;
+    wire::decode(packet.payload.first<wire::kMadHeaderLength>(), header);
+    const auto attribute = static_cast<std::size_t>(header.attribute_id);
+    if (attribute < lines.size()) lines[attribute]++;
 }
 
 std::size_t count_between(const std::vector<Time>& times, Time from, Time to) {
@@ -55,6 +65,7 @@ void WireWatch::sent(const Frame& frame) {
         return verdict_.violation(scheduler_.now(), "a packet was sent whose ICRC is wrong");
     const wire::Opcode opcode = packet.headers.bth.opcode;
     coverage_.sent[static_cast<std::uint8_t>(opcode)]++;
+    count_mad(coverage_.mads_sent, packet);
     count_nak(coverage_.naks_sent, packet);
     if (timer_turn && opcode == wire::Opcode::rc_ack &&
         wire::classify(packet.headers.aeth.syndrome) == wire::AethKind::ack)
@@ -89,6 +100,7 @@ void WireWatch::delivered(const Frame& frame) {
     if (wire::parse(frame.bytes, packet) != wire::ParseError::none) return;
     const wire::OpcodeInfo& info = wire::info(packet.headers.bth.opcode);
     coverage_.received[static_cast<std::uint8_t>(packet.headers.bth.opcode)]++;
+    count_mad(coverage_.mads_received, packet);
     count_nak(coverage_.naks_received, packet);
     const auto log = logs_.find(frame.destination_qp);
     if (log != logs_.end() && info.response && info.service == wire::Service::rc)

@@ -45,9 +45,18 @@ void start_capture_if_asked(std::string_view application) {
     static std::once_flag once;
     std::call_once(once, [&] {
         const char* path = std::getenv("VERBENA_CAPTURE");
-        // Never deleted: packets may flow until the process ends.
-        if (path && *path) link::set_packet_observer(new Capture(path, std::string(application)));
+        if (path && *path) capture_to(path, application);
     });
+}
+
+void capture_to(std::string_view path, std::string_view application) {
+    static std::mutex lock;
+    static std::string current;
+    std::lock_guard guard(lock);
+    if (path == current) return;
+    current = path;
+    // Never deleted: packets may flow through any of them until the process ends.
+    link::set_packet_observer(new Capture(current, std::string(application)));
 }
 
 }  // namespace verbena::adapter

@@ -10,4 +10,8 @@ namespace verbena::adapter {
 // `application` names the program or daemon in the file. Once on, a capture lasts as long as the process.
 void start_capture_if_asked(std::string_view application);
 
+// The same for a path that somebody asks for while the process runs; another path than the last one begins
+// another file.
+void capture_to(std::string_view path, std::string_view application);
+
 }  // namespace verbena::adapter

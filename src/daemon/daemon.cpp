@@ -230,8 +230,7 @@ int Daemon::hello(Session& session, const Request& request, std::span<std::uint8
     asked.capture.back() = '\0';
     // Root's service writes no files where others ask it to.
     if (asked.capture[0] && session.user == geteuid() && !options_.service) {
-        setenv("VERBENA_CAPTURE", asked.capture.data(), 0);
-        adapter::start_capture_if_asked("verbenad");
+        adapter::capture_to(asked.capture.data(), "verbenad");
     }
     host::HelloReply out;
     out.daemon_pid = static_cast<std::uint32_t>(getpid());

@@ -2,6 +2,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
 #include <span>
 
 #include "tool/capture_reader.h"
@@ -36,7 +37,11 @@ struct Row {
 struct Traffic {
     struct Flow {
         unsigned packets = 0;
-        std::uint32_t first_psn = 0;
+        std::optional<std::uint32_t> first_psn;  // of its requests; responses repeat the other side's
+
+        std::string detail() const {
+            return first_psn ? format("first PSN %u", *first_psn) : "acknowledgements";
+        }
     };
     Flow client, server;
     std::uint64_t nanoseconds = 0;
@@ -60,10 +65,10 @@ struct Connection {
         if (traffic.empty()) return;
         if (traffic.client.packets)
             rows.push_back({traffic.nanoseconds, Side::client, format("%u packets", traffic.client.packets),
-                            format("first PSN %u", traffic.client.first_psn)});
+                            traffic.client.detail()});
         if (traffic.server.packets)
             rows.push_back({traffic.nanoseconds, Side::server, format("%u packets", traffic.server.packets),
-                            format("first PSN %u", traffic.server.first_psn)});
+                            traffic.server.detail()});
         traffic = {};
     }
 };
@@ -201,7 +206,8 @@ class Ladder {
             Traffic& traffic = connection->traffic;
             if (traffic.empty()) traffic.nanoseconds = captured.nanoseconds;
             Traffic::Flow& flow = to_server ? traffic.client : traffic.server;
-            if (!flow.packets++) flow.first_psn = bth.psn;
+            flow.packets++;
+            if (!flow.first_psn && wire::info(bth.opcode).request) flow.first_psn = bth.psn;
             return;
         }
     }

@@ -42,9 +42,10 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr* to, struct ib_uverbs_ah_attr
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec* to, struct ib_user_path_rec* from);
 void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* to, struct ibv_sa_path_rec* from);
 
-// Private nodes (IBVERBS_PRIVATE_*). Returns 0, or -1 with errno.
+// Private nodes (IBVERBS_PRIVATE_*). The first returns 0, or -1 with errno.
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port_num, unsigned int index,
                        enum ibv_gid_type_sysfs* type);
+const char* ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 }
 
 #pragma GCC visibility pop

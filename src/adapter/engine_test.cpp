@@ -97,7 +97,7 @@ class EngineTest : public ::testing::Test {
 TEST_F(EngineTest, ATargetThatSleepsAnswersWithinTenMilliseconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     Duration best = kSecond;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20 && best >= 10 * kMillisecond; i++) {
         ASSERT_EQ(read_from_far(4), 0);
         const Duration took = poll_near(1);
         ASSERT_GE(took, 0);
@@ -110,7 +110,7 @@ TEST_F(EngineTest, ATargetThatSleepsAnswersWithinTenMilliseconds) {
 // The helper left the link to a poller; the poller goes away without a word.
 TEST_F(EngineTest, TheHelperTakesOverFromAPollerThatStops) {
     Duration best = kSecond;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 20 && best >= 10 * kMillisecond; i++) {
         for (const Time start = now(); now() - start < 5 * kMillisecond;) far_engine().poll_progress();
         ASSERT_EQ(read_from_far(4), 0);
         const Duration took = poll_near(1);
@@ -317,10 +317,14 @@ TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
     ASSERT_EQ(read_from_far(64), 0);
     ASSERT_GE(poll_near(1), 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));  // timers of the exchange run out
-    const long before = helper_switches();
-    EXPECT_GT(before, 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-    EXPECT_LE(helper_switches() - before, 2);  // a timer of the exchange that was taken back, on either side
+    EXPECT_GT(helper_switches(), 0);
+    long least = 1000;
+    for (int i = 0; i < 3 && least > 0; i++) {  // a timer of the exchange that was taken back may still end a sleep
+        const long before = helper_switches();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        least = std::min(least, helper_switches() - before);
+    }
+    EXPECT_EQ(least, 0);
 }
 
 }  // namespace

@@ -4,12 +4,14 @@
 # make sim      the simulator: SEEDS=n (2000), SEED=n for one, MUTATE=n for a deliberate bug
 # make interop  against Linux soft-RoCE in a virtual machine
 # make install PREFIX=/opt/verbena, make uninstall
+# make format asan tsan fuzz cross lint coverage    the quality stages of .ci/run (docs/testing.md); fuzz takes SECONDS=n
+# make soak     the simulator and the fuzzers for long: SEEDS=n (100000), SECONDS=n (600)
 
 BUILD  ?= build
 PREFIX ?= /opt/verbena
 JOBS   ?= $(shell nproc)
 
-.PHONY: all deps demo test sim interop bench install uninstall asan tsan fuzz coverage cross lint format clean
+.PHONY: all deps demo test sim interop bench install uninstall asan tsan fuzz coverage cross lint format soak clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -35,6 +37,16 @@ interop:
 	@scripts/install-deps build test interop
 	@$(MAKE) --no-print-directory all
 	@tests/interop/run
+
+format asan tsan cross lint coverage:
+	@scripts/quality $@
+
+fuzz:
+	@SECONDS_EACH=$(or $(SECONDS),10) scripts/quality fuzz
+
+soak: all
+	@$(BUILD)/bin/verbena-sim --seeds $(or $(SEEDS),100000)
+	@SECONDS_EACH=$(or $(SECONDS),600) scripts/quality fuzz
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)

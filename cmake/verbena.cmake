@@ -30,7 +30,17 @@ if(VERBENA_FUZZ)
 endif()
 
 find_package(Threads REQUIRED)
-find_package(GTest REQUIRED)
+if(CMAKE_CROSSCOMPILING)
+  # Debian has GoogleTest's libraries for the machine's own architecture only, its sources for all (googletest).
+  set(INSTALL_GTEST OFF CACHE BOOL "")
+  add_subdirectory(/usr/src/googletest ${CMAKE_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+else()
+  find_package(GTest REQUIRED)
+endif()
+
+if(VERBENA_FUZZ)
+  add_custom_target(fuzzers)  # all of them
+endif()
 
 # A room with a CMakeLists.txt of its own says itself what it builds.
 function(verbena_room name)
@@ -79,6 +89,8 @@ function(verbena_library name)
       get_filename_component(stem ${file} NAME_WE)
       add_executable(${name}_${stem} ${file})
       target_link_libraries(${name}_${stem} PRIVATE verbena_${name} -fsanitize=fuzzer)
+      set_target_properties(${name}_${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzzers)
+      add_dependencies(fuzzers ${name}_${stem})
     endforeach()
   endif()
 endfunction()

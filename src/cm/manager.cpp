@@ -6,8 +6,32 @@
 
 #include "base/reason.h"
 #include "cm/state.h"
+#include "wire/cma.h"
+#include "wire/mad.h"
 
 namespace verbena::cm {
+namespace {
+
+std::uint64_t service_of_listener(const Id& id) {
+    return wire::service_id(static_cast<std::uint16_t>(id.port_space), id.local.port);
+}
+
+// The service that a REQ or SIDR_REQ asks for; 0 for other messages.
+std::uint64_t requested_service(const wire::MadHeader& header, wire::CmConstBytes message) {
+    if (header.attribute_id == wire::CmAttribute::req) {
+        wire::Req req;
+        wire::decode(message, req);
+        return req.service_id;
+    }
+    if (header.attribute_id == wire::CmAttribute::sidr_req) {
+        wire::SidrReq req;
+        wire::decode(message, req);
+        return req.service_id;
+    }
+    return 0;
+}
+
+}  // namespace
 
 Manager::Manager(Environment& environment) : state_(std::make_unique<State>(environment)) {}
 Manager::~Manager() = default;
@@ -45,7 +69,9 @@ int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time n
     Id* id = state_->find(number);
     if (!id) return fail(ENOENT, "there is no id %u", number);
     events_delivered = id->events_delivered;
+    const std::uint64_t service = id->state == IdState::listen ? service_of_listener(*id) : 0;
     state_->destroy(*id, now);
+    if (service && !state_->has_listener(service)) state_->reopening.listener_gone(service, now);
     return 0;
 }
 
@@ -58,7 +84,12 @@ int Manager::bind(IdNumber number, const Endpoint& local, bool privileged) {
 int Manager::listen(IdNumber number, int backlog) {
     Id* id;
     if (int error = state_->find(number, id)) return error;
-    return state_->listen(*id, backlog);
+    if (int error = state_->listen(*id, backlog)) return error;
+    const std::uint64_t service = service_of_listener(*id);
+    state_->reopening.listener_came(service);
+    Reopening::Request request;
+    while (state_->reopening.take_waiting(service, request)) state_->receive_late(request, request.came);
+    return 0;
 }
 
 int Manager::resolve_address(IdNumber number, const Endpoint* source, const Endpoint& remote,
@@ -161,8 +192,34 @@ void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp
     wire::MadHeader header;
     wire::decode(wire::mad_header(mad), header);
     if (!wire::is_cm(header)) return;
-    if (state_->connections.receive(header, wire::cm_message(mad), sender_view, source_qp, now)) return;
-    state_->sidr.receive(header, wire::cm_message(mad), sender_view, source_qp, now);
+    if (!state_->hold_back(header, sender_view, source_qp, mad, now))
+        state_->receive(header, sender_view, source_qp, mad, now);
+}
+
+bool Manager::State::has_listener(std::uint64_t service_id) const {
+    return std::any_of(ids.begin(), ids.end(), [service_id](const auto& entry) {
+        return entry.second.state == IdState::listen && service_of_listener(entry.second) == service_id;
+    });
+}
+
+void Manager::State::receive(const wire::MadHeader& header, const wire::Path& sender_view,
+                             std::uint32_t source_qp, std::span<const std::uint8_t, 256> mad, Time now) {
+    if (connections.receive(header, wire::cm_message(mad), sender_view, source_qp, now)) return;
+    sidr.receive(header, wire::cm_message(mad), sender_view, source_qp, now);
+}
+
+// Whether a request waits for a listener that may come (reopening.h).
+bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& sender_view,
+                               std::uint32_t source_qp, std::span<const std::uint8_t, 256> mad, Time now) {
+    const std::uint64_t service = requested_service(header, wire::cm_message(mad));
+    return service && reopening.expects(service, now) &&
+           reopening.keep(service, sender_view, source_qp, mad, now);
+}
+
+void Manager::State::receive_late(const Reopening::Request& request, Time now) {
+    wire::MadHeader header;
+    wire::decode(wire::mad_header(request.mad), header);
+    receive(header, request.sender_view, request.source_qp, request.mad, now);
 }
 
 void Manager::neighbor_resolved(std::uint64_t token, int error, Time) {
@@ -185,11 +242,13 @@ void Manager::device_removed(std::uint32_t device, Time now) {
 }
 
 Time Manager::next_deadline() const {
-    return std::min(
-        {state_->connections.next_deadline(), state_->sidr.next_deadline(), state_->queries.next()});
+    return std::min({state_->connections.next_deadline(), state_->sidr.next_deadline(),
+                     state_->queries.next(), state_->reopening.next_deadline()});
 }
 
 void Manager::advance(Time now) {
+    Reopening::Request request;
+    while (state_->reopening.take_due(now, request)) state_->receive_late(request, now);
     state_->connections.advance(now);
     state_->sidr.advance(now);
     Timers::Key key;

@@ -17,6 +17,7 @@
 #include "cm/id.h"
 #include "cm/manager.h"
 #include "cm/ports.h"
+#include "cm/reopening.h"
 #include "cm/sidr.h"
 #include "cm/timers.h"
 
@@ -80,6 +81,14 @@ struct Manager::State final : ConnectionUser, SidrUser {
     void connection_changed(const Connection& connection, const ConnectionEvent& event) override;
     void service_resolved(IdNumber owner, const ConnectionEvent& event) override;
 
+    // manager.cpp
+    bool has_listener(std::uint64_t service_id) const;
+    void receive(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
+                 std::span<const std::uint8_t, 256> mad, Time now);
+    bool hold_back(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
+                   std::span<const std::uint8_t, 256> mad, Time now);
+    void receive_late(const Reopening::Request& request, Time now);
+
     // qp.cpp, options.cpp, multicast.cpp
     int init_qp_attributes(Id& id, std::uint8_t qp_state, QpTransition& transition);
     int set_option(Id& id, int level, int option, std::span<const std::uint8_t> value);
@@ -91,6 +100,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     Connections connections;
     Sidr sidr;
     Ports ports;
+    Reopening reopening;
     std::map<IdNumber, Id> ids;
     Timers queries;  // of neighbours, by id
     IdNumber last_number = 0;

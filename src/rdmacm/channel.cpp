@@ -14,6 +14,7 @@
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/id.h"
 #include "rdmacm/process.h"
+#include "verbs/private.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -201,6 +202,7 @@ int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
                     break;
             }
         }
+        verbena_step_aside();
         // Blocks, or not, as the program set the descriptor up; takes nothing.
         char byte;
         if (recv(channel.fd, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) return errno;

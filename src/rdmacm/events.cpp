@@ -1,12 +1,16 @@
 // rdma_get_cm_event and rdma_ack_cm_event: from the connection manager's events to the program's. Some events
 // are the library's to act upon first (a reply arrived: connect the queue pair and confirm), and some never
 // reach the program.
+#include <fcntl.h>
 #include <rdma/rdma_cma.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <thread>
 
 #include "base/reason.h"
 #include "rdmacm/address.h"
@@ -23,6 +27,9 @@ namespace verbena::rdmacm {
 namespace {
 
 enum class Fate { report, swallow };
+
+constexpr std::chrono::microseconds kHandoverLook{100};
+constexpr std::chrono::microseconds kHandoverPatience{200'000};
 
 // rdma_cm_event::status of a step of the library that failed.
 int status_of_errno() { return errno ? -errno : -EIO; }
@@ -69,8 +76,32 @@ Fate abandon_child(cm::IdNumber number) {
     return Fate::swallow;
 }
 
+// Programs hand a request to another thread by a variable that has room for one (rping -P does): the next
+// request overwrites it when it comes too soon. A kernel hides that by being slow. So a request waits until
+// the program has done something with the one before. A program that collects requests, or that must not
+// block, is held up once at most.
+void wait_for_last_child(Id& listener) {
+    std::shared_ptr<Id> child;
+    {
+        std::lock_guard lock(listener.mutex);
+        if (listener.collects_requests) return;
+        child = listener.last_child.lock();
+    }
+    if (!child || (fcntl(listener.home->fd, F_GETFL) & O_NONBLOCK)) return;
+    auto taken = [&] { return child->used || std::atomic_ref(child->context) != listener.context; };
+    for (std::chrono::microseconds slept{0}; !taken(); slept += kHandoverLook) {
+        if (slept >= kHandoverPatience) {
+            std::lock_guard lock(listener.mutex);
+            listener.collects_requests = true;
+            return;
+        }
+        std::this_thread::sleep_for(kHandoverLook);
+    }
+}
+
 Fate connection_request(EventRecord& record, const cm::Event& event) {
     Id& listener = *record.owner;
+    wait_for_last_child(listener);
     host::IdRequest taken{listener.number};
     host::tell(host::Command::request_taken,
                std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&taken)), sizeof taken));
@@ -94,6 +125,10 @@ Fate connection_request(EventRecord& record, const cm::Event& event) {
         std::lock_guard lock(self.mutex);
         self.ids.erase(child.get());
         return abandon_child(event.id);
+    }
+    {
+        std::lock_guard lock(listener.mutex);
+        listener.last_child = child;
     }
     record.listen_id = &listener;
     record.id = child.get();
@@ -168,7 +203,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             if (id.connect_failed) return Fate::swallow;
             // The peer's last data came before its disconnect request: the program shall find it first.
             if (PinnedQp qp(id); qp)
-                verbena_quiesce(qp.get());
+                verbena_quiesce(id.verbs, qp.get());
             else if (id.verbs)
                 verbena_settle(id.verbs);
             return Fate::report;

@@ -11,6 +11,7 @@
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
 #include "rdmacm/process.h"
+#include "verbs/private.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -59,6 +60,9 @@ IdCall::IdCall(const char* name, const rdma_cm_id* id, Daemon daemon)
         fail(EBADF, "the id's event channel was destroyed, and the id with it");
         id_.reset();
     }
+    if (!id_) return;
+    id_->used = true;
+    verbena_step_aside();
 }
 
 Id::~Id() {

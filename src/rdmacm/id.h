@@ -49,6 +49,7 @@ struct Id : rdma_cm_id {
     bool synchronous = false;     // calls wait for their own event; `home` belongs to this id alone
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
     std::atomic<bool> removal_told{false};
+    std::atomic<bool> used{false};  // the program made a call on it
     Device* device = nullptr;
 
     // Limits of outstanding READs and atomics: what the REQ asked for, then what the connection uses.
@@ -68,6 +69,11 @@ struct Id : rdma_cm_id {
     std::list<std::shared_ptr<Group>> groups;
     unsigned qp_pins = 0;  // calls that work on `qp`
     std::condition_variable unpinned;
+
+    // Of a listener: the child of the last request that the program was given, and whether it ever left one
+    // lying while the next one came.
+    std::weak_ptr<Id> last_child;
+    bool collects_requests = false;
 };
 
 struct EventRecord : rdma_cm_event {

@@ -123,11 +123,11 @@ int connect_qp(Id& id) {
 
 int fail_qp(Id& id) {
     PinnedQp qp(id);
-    if (!qp) return 0;
+    if (!qp || !verbena_has_qp(id.verbs, qp.get())) return 0;
     // Data that has arrived completes and is acknowledged before anything is flushed: the disconnect request
     // that follows travels on another socket and would overtake the acknowledgements.
     verbena_settle(id.verbs);
-    verbena_owe_nothing(qp.get());
+    verbena_owe_nothing(id.verbs, qp.get());
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
     return modify(qp.get(), attributes, IBV_QP_STATE);

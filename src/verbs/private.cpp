@@ -40,6 +40,25 @@ bool poller_is_behind(ibv_cq* handle) {
     return cq->queue->waiting() || cq->poller_at_work.load(std::memory_order_relaxed);
 }
 
+// Calls `look(queue pair)` unless the program has destroyed the queue pair (with ibv_destroy_qp, of which
+// librdmacm hears nothing); it and its completion queues live until the return. False if it is gone.
+template <class Look>
+bool with_live(ibv_context* base, ibv_qp* qp, Look look) {
+    Context* context = Context::of(base);
+    std::lock_guard lock(context->objects_lock);
+    if (context->queue_pairs.empty()) return false;
+    // The object around the public structure, without reading memory that may be freed: it begins as far
+    // before it as in any other.
+    QueuePair* other = *context->queue_pairs.begin();
+    const auto distance =
+        reinterpret_cast<std::uintptr_t>(other->base()) - reinterpret_cast<std::uintptr_t>(other);
+    auto found = context->queue_pairs.find(
+        reinterpret_cast<QueuePair*>(reinterpret_cast<std::uintptr_t>(qp) - distance));
+    if (found == context->queue_pairs.end()) return false;
+    look(**found);
+    return true;
+}
+
 }  // namespace
 }  // namespace verbena::verbs
 
@@ -48,13 +67,20 @@ using namespace verbena::verbs;
 
 extern "C" {
 
-void verbena_owe_nothing(struct ibv_qp* base) {
-    QueuePair* qp = QueuePair::of(base);
-    Process* process = qp->context->process;
+int verbena_has_qp(struct ibv_context* base, struct ibv_qp* qp) {
+    return with_live(base, qp, [](QueuePair&) {});
+}
+
+void verbena_owe_nothing(struct ibv_context* base, struct ibv_qp* qp) {
+    Process* process = Context::of(base)->process;
     if (!process->usable()) return;
     adapter::Adapter& adapter = process->adapter();
-    progress_until(*process, kAcknowledgementWait, [&] { return !adapter.awaits_acknowledgement(*qp->qp); });
-    adapter.push_acknowledgements(*qp->qp, adapter::now());
+    progress_until(*process, kAcknowledgementWait, [&] {
+        bool awaits = false;
+        with_live(base, qp, [&](QueuePair& live) { awaits = adapter.awaits_acknowledgement(*live.qp); });
+        return !awaits;
+    });
+    with_live(base, qp, [&](QueuePair& live) { adapter.push_acknowledgements(*live.qp, adapter::now()); });
 }
 
 void verbena_settle(struct ibv_context* base) {
@@ -62,12 +88,26 @@ void verbena_settle(struct ibv_context* base) {
     if (process->usable()) process->adapter().settle(adapter::now());
 }
 
-void verbena_quiesce(struct ibv_qp* base) {
-    Process* process = Context::of(base->context)->process;
+void verbena_step_aside(void) {
+    Process* process = Process::current_one();
+    if (!process || !process->usable()) return;
+    // What is received now may owe an acknowledgement too: it leaves with the round that finds nothing more.
+    while (process->adapter().progress(adapter::now(), true)) {
+    }
+    process->engine().arm();
+}
+
+void verbena_quiesce(struct ibv_context* base, struct ibv_qp* qp) {
+    Process* process = Context::of(base)->process;
     if (!process->usable()) return;
     process->adapter().settle(adapter::now());
-    progress_until(*process, kPollerWait,
-                   [&] { return !poller_is_behind(base->send_cq) && !poller_is_behind(base->recv_cq); });
+    progress_until(*process, kPollerWait, [&] {
+        bool behind = false;
+        with_live(base, qp, [&](QueuePair& live) {
+            behind = poller_is_behind(live.base()->send_cq) || poller_is_behind(live.base()->recv_cq);
+        });
+        return !behind;
+    });
 }
 
 }  // extern "C"

@@ -6,10 +6,16 @@
 
 extern "C" {
 
+// The queue pairs below may be gone already: programs destroy an id's queue pair by ibv_destroy_qp, while the
+// id still names it. The functions notice that, also when it happens while they wait.
+
+// Whether the context has this queue pair (still).
+[[gnu::visibility("default")]] int verbena_has_qp(struct ibv_context* context, struct ibv_qp* qp);
+
 // Every acknowledgement that this queue pair owes its peer leaves now, and those that the peer owes are
 // waited for (100 ms at most), so that what has been delivered does not complete as flushed. Call it before a
 // disconnect request, which travels on another socket and would overtake them.
-[[gnu::visibility("default")]] void verbena_owe_nothing(struct ibv_qp* qp);
+[[gnu::visibility("default")]] void verbena_owe_nothing(struct ibv_context* context, struct ibv_qp* qp);
 
 // Processes every packet that has arrived so far.
 [[gnu::visibility("default")]] void verbena_settle(struct ibv_context* context);
@@ -19,7 +25,12 @@ extern "C" {
 // program: the data that the peer sent before it disconnected comes first, and programs destroy everything on
 // that event, under the feet of a thread that still works on the last completion. A single-threaded program
 // is not held up.
-[[gnu::visibility("default")]] void verbena_quiesce(struct ibv_qp* qp);
+[[gnu::visibility("default")]] void verbena_quiesce(struct ibv_context* context, struct ibv_qp* qp);
+
+// The caller turns to something else than polling: acknowledgements that waited for its next post or poll
+// leave now, and the helper thread takes over at once instead of noticing later that nobody polls. Does
+// nothing in a process that has opened no device.
+[[gnu::visibility("default")]] void verbena_step_aside(void);
 
 // "0.1.0 (protocol 1)": what a mixed installation is recognised by.
 [[gnu::visibility("default")]] const char* verbena_build_id(void);

@@ -42,6 +42,8 @@ Process* Process::open() {
     return current = fresh.release();
 }
 
+Process* Process::current_one() { return current.load(); }
+
 Process::~Process() = default;
 
 int Process::start() {

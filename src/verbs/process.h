@@ -23,6 +23,7 @@ class Process {
    public:
     // This process's, made if need be; nullptr with errno and a reason.
     static Process* open();
+    static Process* current_one();  // nullptr: none was opened yet
     ~Process();
 
     adapter::Adapter& adapter() { return *adapter_; }

@@ -137,11 +137,12 @@ ibv_qp* create_queue_pair(ibv_pd* pd_handle, ibv_qp_init_attr& attr, std::uint64
 void destroy_queue_pair(QueuePair& qp) {
     ibv_qp* base = qp.base();
     Context* context = qp.context;
-    if (!context->process->forked()) context->process->adapter().destroy_qp(qp.qp, adapter::now());
     {
+        // Who finds it in the set, holding the lock, may use it.
         std::lock_guard lock(context->objects_lock);
         context->queue_pairs.erase(&qp);
     }
+    if (!context->process->forked()) context->process->adapter().destroy_qp(qp.qp, adapter::now());
     context->async_events.remove_if([&](const AsyncEvent& event) { return is_event_of(event.event, base); });
     // Asynchronous events that the program took must be acknowledged first (ibv_ack_async_event(3)).
     pthread_mutex_lock(&base->mutex);

@@ -28,6 +28,10 @@ enum class Mutation : std::uint8_t {
     unsignaled_completion,         // an unsignaled request completes with a CQ entry
     rkey_bounds_ignored,           // only the first byte of a WRITE is checked
     timewait_skipped,              // src/cm: a QP number is reused at once
+    rtu_not_repeated,              // src/cm: a repeated REP of an established connection goes unanswered
+    duplicate_req_unnoticed,       // src/cm: a repeated REQ is a new request
+    dreq_of_stranger_ignored,      // src/cm: a DREQ for a forgotten connection gets no DREP
+    mra_ignored,                   // src/cm: the REQ's repetitions do not wait as the peer asked
 };
 
 #ifdef VERBENA_MUTATIONS

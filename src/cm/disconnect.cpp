@@ -53,6 +53,7 @@ void Connections::on_dreq(const wire::Dreq& dreq, const Sender& sender, Time now
     bool gone = !connection || connection->state == ConnectionState::idle ||
                 connection->state == ConnectionState::closed;
     if (gone) {
+        if (mutated(Mutation::dreq_of_stranger_ignored)) return;
         // The peer only wants to hear that it is over; our side of it is forgotten.
         wire::Drep drep;
         drep.local_comm_id = dreq.remote_comm_id;

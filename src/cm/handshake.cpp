@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "base/mutation.h"
 #include "base/reason.h"
 #include "cm/connections.h"
 #include "cm/text.h"
@@ -121,7 +122,8 @@ void Connections::on_req(const wire::Req& req, const Sender& sender, std::uint32
                          Time now) {
     PeerKey remote_id{req.local_ca_guid, req.local_comm_id};
     PeerKey remote_qp{req.local_ca_guid, req.local_qpn};
-    if (Connection* known = find_by_peer(by_remote_id_, remote_id)) {
+    if (Connection* known = find_by_peer(by_remote_id_, remote_id);
+        known && !mutated(Mutation::duplicate_req_unnoticed)) {
         bool over = known->state == ConnectionState::idle || known->state == ConnectionState::closed;
         if (!over || known->transaction_id == sender.transaction_id) {
             on_duplicate_req(*known, req, sender);
@@ -303,7 +305,8 @@ void Connections::on_unexpected_rep(Connection* connection, const wire::Rep& rep
                 if (same) send_mra(*connection, wire::CmAnswered::rep);
                 return;
             case ConnectionState::established:
-                if (same) ready_to_use(connection->local_comm_id);  // our RTU was lost
+                if (same && !mutated(Mutation::rtu_not_repeated))
+                    ready_to_use(connection->local_comm_id);  // our RTU was lost
                 return;
             case ConnectionState::idle:
             case ConnectionState::closed:

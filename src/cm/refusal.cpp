@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include "base/mutation.h"
 #include "base/reason.h"
 #include "cm/connections.h"
 #include "cm/text.h"
@@ -30,6 +31,7 @@ void Connections::on_mra(const wire::Mra& mra, Time now) {
     if (!connection) return;
     switch (mra.message_mraed) {
         case wire::CmAnswered::req:
+            if (mutated(Mutation::mra_ignored)) return;
             if (connection->state != ConnectionState::req_sent &&
                 connection->state != ConnectionState::mra_req_received)
                 return;

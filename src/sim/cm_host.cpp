@@ -102,7 +102,7 @@ void CmHost::send_mad(const wire::Path& path, std::uint32_t destination_qp,
     out.header_length = static_cast<std::uint8_t>(wire::emit(headers, out.header.data()));
     const iovec payload{const_cast<std::uint8_t*>(mad.data()), mad.size()};
     out.payload = {&payload, 1};
-    for (unsigned copies = filter ? filter(out) : 1; copies > 0; copies--) link_.send(out);
+    link_.send(out);
     link_.flush();
 }
 

@@ -4,7 +4,6 @@
 // Thread safety: none.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -46,10 +45,6 @@ class CmHost final : public Inbox, public cm::Environment, private link::Receive
     std::uint32_t take_qp();
     // `ended`: when its connection ended; kNever if it had none.
     void give_back_qp(std::uint32_t qp, Time ended);
-
-    // A message may be swallowed or doubled here (scripted runs): called with its index; returns how many
-    // copies leave.
-    std::function<unsigned(const wire::OutPacket&)> filter;
 
     void arrived() override;
 

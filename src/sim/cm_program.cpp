@@ -18,6 +18,7 @@ using Role = CmTrack::Role;
 
 constexpr Duration kReadingTime = 200 * kMicrosecond;  // at most, from an event to its reader
 constexpr std::uint64_t kReplyKey = 0x5245504c59, kRejectKey = 0x52454a;  // private data of answers
+constexpr Duration kScriptPatience = 200 * kSecond;
 constexpr int kOneInData = 3;  // clients whose data overtakes their RTU
 
 bool terminal(EventType type) {
@@ -146,7 +147,8 @@ void CmProgram::connect(CmTrack& track) {
 
 void CmProgram::answer(CmTrack& track) {
     cm::Manager& manager = host_.manager();
-    if (random_.chance(habits_.refuse)) {
+    const CmScript* script = habits_.script;
+    if (random_.chance(habits_.refuse) || (script && script->ending == CmScript::Ending::refused)) {
         if (random_.one_in(3)) return destroy(track);
         std::array<std::uint8_t, 32> data;
         fill_pattern(track.key ^ kRejectKey, 0, data);
@@ -180,7 +182,7 @@ void CmProgram::confirm(CmTrack& track) {
 
 // The client's first packet may arrive before its RTU.
 void CmProgram::send_data(CmTrack& track) {
-    if (!random_.one_in(kOneInData)) return;
+    if (habits_.script ? !habits_.script->data : !random_.one_in(kOneInData)) return;
     world_.scheduler.after(random_.between(0, 200 * kMicrosecond), [this, key = track.key] {
         CmTrack* server = registry_.server(key);
         if (!server || !server->replied || server->host->dead()) return;
@@ -191,6 +193,7 @@ void CmProgram::send_data(CmTrack& track) {
 
 // Up; who ends it, and how?
 void CmProgram::established(CmTrack& track) {
+    if (habits_.script) return established_by_script(track);
     const Duration life = random_.pick({0, 10, 1000, 10'000}) * kMillisecond;
     switch (random_.below(8)) {
         case 0:
@@ -208,6 +211,17 @@ void CmProgram::established(CmTrack& track) {
             break;
     }
     later(life + random_.between(20, 60) * kSecond, track, &CmProgram::disconnect);
+}
+
+void CmProgram::established_by_script(CmTrack& track) {
+    using Ending = CmScript::Ending;
+    const bool client = track.role == Role::client;
+    const Ending ending = habits_.script->ending;
+    if (ending == Ending::both || ending == (client ? Ending::client : Ending::server))
+        later(kMillisecond, track, &CmProgram::disconnect);
+    if (ending == (client ? Ending::client_destroys : Ending::server_destroys))
+        later(kMillisecond, track, &CmProgram::destroy);
+    later(kScriptPatience, track, &CmProgram::disconnect);
 }
 
 void CmProgram::disconnect(CmTrack& track) {
@@ -346,7 +360,7 @@ void CmProgram::read(const cm::Event& event) {
             break;
         case EventType::connect_response:
             check_data(event, track->key ^ kReplyKey, cm::kRepUserData, "reply");
-            later(answer_time(), *track, &CmProgram::confirm);
+            later(habits_.script ? habits_.script->confirm : answer_time(), *track, &CmProgram::confirm);
             break;
         case EventType::established:
             if (track->datagram()) {
@@ -357,6 +371,7 @@ void CmProgram::read(const cm::Event& event) {
             }
             break;
         case EventType::disconnected:
+            if (habits_.script) return later(habits_.script->leave, *track, &CmProgram::disconnect);
             later(answer_time(), *track, &CmProgram::disconnect);
             later(random_.pick({0, 5, 40}) * kSecond + habits_.longest_answer, *track, &CmProgram::destroy);
             break;
@@ -388,7 +403,7 @@ void CmProgram::read_request(const cm::Event& event) {
     if (CmTrack* other = registry_.server(child.key); other && !other->destroyed && !other->terminated())
         violation(child, "the request of id %u a second time", other->id);
     registry_.servers_key(child.key, child);
-    later(answer_time(), child, &CmProgram::answer);
+    later(habits_.script ? habits_.script->answer : answer_time(), child, &CmProgram::answer);
 }
 
 }  // namespace verbena::sim

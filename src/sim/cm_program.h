@@ -16,13 +16,23 @@
 
 namespace verbena::sim {
 
+// A conversation without chance.
+struct CmScript {
+    enum class Ending : std::uint8_t { client, server, both, client_destroys, server_destroys, refused };
+    Duration answer = 0;   // of the server, to the request
+    Duration confirm = 0;  // of the client, to the reply
+    Duration leave = 0;    // of who hears DISCONNECTED
+    Ending ending = Ending::client;
+    bool data = false;  // the client's data overtakes its RTU
+};
+
 struct CmHabits {
     bool gentle = false;          // nobody rejects, destroys early or dies; answers come within milliseconds
     Duration longest_answer = 0;  // to a request or reply
     std::uint32_t refuse = 0;     // chances per million
     std::uint32_t destroy = 0;
     std::uint32_t die = 0;
-    Duration patience = 1500 * kSecond;  // then everything is destroyed
+    const CmScript* script = nullptr;  // then nothing of the above counts
 };
 
 class CmProgram final : public EventSink {
@@ -45,6 +55,7 @@ class CmProgram final : public EventSink {
     CmTrack* find(cm::IdNumber id);
     void later(Duration delay, CmTrack& track, Handler handler);
     Duration answer_time();
+    void established_by_script(CmTrack& track);
     void check_event(CmTrack& track, const cm::Event& event);
     void check_data(const cm::Event& event, std::uint64_t key, std::size_t length, const char* what);
     void read(const cm::Event& event);

@@ -92,6 +92,8 @@ void CmRegistry::judge_client(const CmTrack& client, bool calm) {
             !server->destroyed)
             violation(client, "REJECTED by a server that believes in the connection");
     }
+    if (calm && client.count(EventType::disconnected) && client.reason != 0)
+        violation(client, "DISCONNECTED with an error, but nothing was lost");
     if (calm && client.count(EventType::unreachable) && server && (server->replied || server->refused) &&
         !client.datagram())
         violation(client, "UNREACHABLE, but the server answered and nothing was lost");

@@ -58,6 +58,7 @@ class CmRegistry {
 
     CmTrack& add() { return tracks_.emplace_back(); }
     CmTrack* client(std::uint64_t key);
+    CmTrack* only_client() { return clients_.size() == 1 ? clients_.begin()->second : nullptr; }
     void clients_key(std::uint64_t key, CmTrack& track) { clients_[key] = &track; }
     CmTrack* server(std::uint64_t key);
     void servers_key(std::uint64_t key, CmTrack& track) { servers_[key] = &track; }

@@ -63,7 +63,7 @@ void CmRun::draw_faults() {
 CmHabits CmRun::draw_habits() {
     CmHabits habits;
     habits.gentle = random_.one_in(3);
-    habits.longest_answer = random_.pick({1, 1000, 10'000, 90'000}) * kMillisecond;
+    habits.longest_answer = random_.pick({1, 1000, 10'000, 150'000}) * kMillisecond;
     if (habits.gentle) return habits;
     habits.refuse = random_.pick({0u, 200'000u});
     habits.destroy = random_.pick({0u, 100'000u, 400'000u});

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "sim/cm_exhaustive.h"
 #include "sim/mutations.h"
 #include "sim/run_seed.h"
 #include "sim/wire_watch.h"
@@ -81,10 +82,14 @@ int run_all_mutations(Batch batch) {
     int number = 0;
     for (Mutation mutation : all_mutations()) {
         set_mutation(mutation);
-        const BatchResult result = run_batch(batch);
+        BatchResult result;
+        const std::string conversation = run_all_conversations().violation;
+        if (conversation.empty()) run_batch(batch, result);
         set_mutation(Mutation::none);
         std::printf("%-4d %-32s ", ++number, sim::to_string(mutation));
-        if (result.failures.empty()) {
+        if (!conversation.empty()) {
+            std::printf("by %s\n", conversation.c_str());
+        } else if (result.failures.empty()) {
             std::printf("NOT within %llu seeds\n", static_cast<unsigned long long>(result.runs));
             missed++;
         } else {
@@ -111,13 +116,28 @@ int run(const Options& options) {
     }
     WireWatch::trace = options.one_seed && options.verbose;
     const auto start = std::chrono::steady_clock::now();
-    const BatchResult result = run_batch(options.batch);
+    BatchResult result;
+    std::uint64_t conversations = 0;
+    if (!options.one_seed) {
+        const ExhaustiveResult exhaustive = run_all_conversations();
+        conversations = exhaustive.runs;
+        result.coverage = exhaustive.coverage;
+        if (!exhaustive.violation.empty()) {
+            std::printf("%s\n  reproduce: make sim SEEDS=0%s%s\n", exhaustive.violation.c_str(),
+                        options.mutate.empty() ? "" : " MUTATE=", options.mutate.c_str());
+            return 1;
+        }
+    }
+    run_batch(options.batch, result);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const Failure& failure : result.failures) report(failure, options.mutate);
 
     std::vector<std::string> zero;
     const std::string table = result.coverage.table(zero);
     if (options.verbose || result.runs >= kSeedsForCoverage) std::printf("%s\n", table.c_str());
+    if (conversations)
+        std::printf("%llu CM conversations with any two messages lost or doubled\n",
+                    static_cast<unsigned long long>(conversations));
     std::printf("%llu seeds, %llu packets, %llu events in %.1f s: %zu failed\n",
                 static_cast<unsigned long long>(result.runs),
                 static_cast<unsigned long long>(result.coverage.packets),

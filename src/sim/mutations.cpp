@@ -27,6 +27,10 @@ constexpr Name kNames[] = {
     {Mutation::unsignaled_completion, "unsignaled_completion"},
     {Mutation::rkey_bounds_ignored, "rkey_bounds_ignored"},
     {Mutation::timewait_skipped, "timewait_skipped"},
+    {Mutation::rtu_not_repeated, "rtu_not_repeated"},
+    {Mutation::duplicate_req_unnoticed, "duplicate_req_unnoticed"},
+    {Mutation::dreq_of_stranger_ignored, "dreq_of_stranger_ignored"},
+    {Mutation::mra_ignored, "mra_ignored"},
 };
 
 }  // namespace

@@ -10,8 +10,9 @@ namespace verbena::sim {
 namespace {
 
 constexpr Duration kLate =
-    5 * kMillisecond;               // more extra delay than this counts as a loss when timeouts are judged
-constexpr unsigned kQpnOffset = 5;  // of the destination QPN in a BTH
+    5 * kMillisecond;                 // more extra delay than this counts as a loss when timeouts are judged
+constexpr unsigned kVariantByte = 4;  // of a BTH
+constexpr unsigned kQpnOffset = 5;    // of the destination QPN in a BTH
 
 std::uint32_t destination_qp(const std::vector<std::uint8_t>& bytes) {
     return bytes.size() < wire::kBthLength ? 0 : wire::load_be24(bytes.data() + kQpnOffset);
@@ -84,6 +85,13 @@ void Network::send(Frame frame) {
     const Faults& faults = way.faults;
     if (partitioned(from, to, scheduler_.now(), scheduler_.now() + 1))
         return watcher_.lost(frame, Loss::partition);
+    if (script) {
+        const Fate fate = script(frame);
+        if (fate.copies == 0) watcher_.lost(frame, Loss::dropped);
+        for (unsigned i = 0; i < fate.copies; i++) carry(from, to, way, frame, 0);
+        if (fate.late) carry(from, to, way, frame, fate.late);
+        return;
+    }
     if (random_.chance(faults.drop)) return watcher_.lost(frame, Loss::dropped);
     auto extra = [&] { return random_.between(0, std::max<Duration>(faults.reorder_delay, 1)); };
     if (random_.chance(faults.duplicate)) carry(from, to, way, frame, extra());
@@ -95,7 +103,7 @@ void Network::send(Frame frame) {
 
 // False: no receiver could tell, and the datagram is lost instead.
 bool Network::corrupt(Frame& frame) {
-    counts_.corrupted++;
+    const std::vector<std::uint8_t> before = frame.bytes;
     const std::uint32_t kind = static_cast<std::uint32_t>(random_.below(4));
     if (kind == 0) {  // a burst error
         const std::size_t at = random_.below(frame.bytes.size());
@@ -104,6 +112,11 @@ bool Network::corrupt(Frame& frame) {
     }
     for (std::uint32_t i = 0; i < std::max(kind, 1u); i++)
         frame.bytes[random_.below(frame.bytes.size())] ^= static_cast<std::uint8_t>(1u << random_.below(8));
+    // FECN, BECN and the reserved bits beside them change on the way: no ICRC covers them, and nobody looks
+    // at them.
+    frame.bytes[kVariantByte] = before[kVariantByte];
+    if (frame.bytes == before) return true;
+    counts_.corrupted++;
     watcher_.lost(frame, Loss::corrupted);
     frame.corrupted = true;
     if (!frame.path.is_ipv4()) return true;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -93,6 +94,13 @@ class Network {
     // Nothing passes between the two from `begin` to `end`, in either direction.
     void partition(unsigned a, unsigned b, Time begin, Time end);
     bool partitioned(unsigned a, unsigned b, Time begin, Time end) const;
+
+    // Scripted runs: what becomes of the next datagram, in place of chance.
+    struct Fate {
+        unsigned copies = 1;  // at once
+        Duration late = 0;    // one more copy after that time; 0: none
+    };
+    std::function<Fate(const Frame&)> script;
 
     void send(Frame frame);
     // The inbox's owner takes the oldest.

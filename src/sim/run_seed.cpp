@@ -18,8 +18,7 @@ Outcome run_seed(std::uint64_t seed) {
     return seed % kOneInManagers == 0 ? run_connection_managers(seed) : run_queue_pairs(seed);
 }
 
-BatchResult run_batch(const Batch& batch) {
-    BatchResult result;
+void run_batch(const Batch& batch, BatchResult& result) {
     std::mutex lock;
     std::atomic<std::uint64_t> next{0};
     std::atomic<bool> stop{false};
@@ -44,7 +43,6 @@ BatchResult run_batch(const Batch& batch) {
     work();
     for (std::thread& thread : threads) thread.join();
     std::ranges::sort(result.failures, {}, &Failure::seed);
-    return result;
 }
 
 }  // namespace verbena::sim

@@ -29,6 +29,7 @@ struct BatchResult {
     Coverage coverage;
 };
 
-BatchResult run_batch(const Batch& batch);
+// Adds to `result`.
+void run_batch(const Batch& batch, BatchResult& result);
 
 }  // namespace verbena::sim

@@ -41,9 +41,11 @@ unsigned yield_after() {
 }
 
 // Whether a blocking read() would go on after whatever signal has just come. poll() never does by itself, and
-// does not tell which signal it was; so all handlers must agree.
+// does not tell which signal it was; so all handlers must agree, but for those of faults, which do not come to
+// a thread that waits.
 bool every_handler_restarts() {
     for (int number = 1; number < NSIG; number++) {
+        if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL) continue;
         struct sigaction action;
         if (sigaction(number, nullptr, &action) != 0) continue;
         const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||

@@ -114,6 +114,77 @@ TEST_F(NetworkTest, TheSecondUserGetsAFabricWithoutTheWire) {
     finish.say(1);
 }
 
+TEST_F(NetworkTest, AServiceServesEveryUser) {
+    const pid_t service = fork();
+    if (service == 0) {
+        execl(VERBENAD, "verbenad", "--service", nullptr);
+        _exit(127);
+    }
+    programs_.push_back(service);
+    EXPECT_TRUE(eventually([] {
+        const int fd = host::connect_to(host::service_address());
+        if (fd >= 0) close(fd);
+        return fd >= 0;
+    }));
+    for (uid_t user : {uid_t{0}, kNobody, uid_t{1}})
+        run([&] {
+            become(user);
+            EXPECT_EQ(static_cast<pid_t>(status().daemon_pid), service);
+            EXPECT_EQ(open_device().queue.udp_port, 4791);
+            EXPECT_TRUE(hello().wire_available);
+        });
+    EXPECT_TRUE(is_running(service));
+}
+
+// Anybody can bind the service's name; only root's is believed.
+TEST_F(NetworkTest, AFalseServiceIsIgnored) {
+    Wire ready, daemon;
+    start([&] {
+        become(kNobody);
+        EXPECT_GE(host::listen_on(host::service_address(), 8), 0);
+        ready.say(1);
+        pause();
+    });
+    ready.hear();
+    run([&] { daemon.say(status().daemon_pid); });
+    remember(daemon.hear());
+}
+
+// Nor does a program talk to another user who took the name of its own daemon.
+TEST_F(NetworkTest, AFalseDaemonIsRefused) {
+    Wire ready;
+    start([&] {
+        const std::string name = host::daemon_address(geteuid(), host::kDefaultFabric);
+        become(kNobody);
+        EXPECT_GE(host::listen_on(name, 8), 0);
+        ready.say(1);
+        pause();
+    });
+    ready.hear();
+    run([] {
+        EXPECT_EQ(host::devices(), nullptr);
+        EXPECT_EQ(errno, EACCES);
+        EXPECT_NE(std::strstr(last_reason(), "belongs to user 65534"), nullptr) << last_reason();
+    });
+}
+
+// A socket that belongs to no process: soft-RoCE's, or as here a tunnel's.
+TEST_F(NetworkTest, APortTakenByTheKernelIsSaidSo) {
+    if (std::system(
+            "ip link add vx0 type vxlan id 7 dstport 4791 dev lo 2>/dev/null && ip link set vx0 up") != 0)
+        GTEST_SKIP() << "this kernel has no vxlan";
+    Wire daemon;
+    run([&] {
+        const Time begin = now();
+        daemon.say(status().daemon_pid);
+        EXPECT_LT(now() - begin, kSecond);
+        EXPECT_FALSE(hello().wire_available);
+        EXPECT_NE(std::strstr(hello().wire_note.data(), "taken by the kernel"), nullptr)
+            << hello().wire_note.data();
+    });
+    remember(daemon.hear());
+}
+
 TEST_F(NetworkTest, APortTakenBySomethingElseIsNamed) {
     Wire daemon;
     int taken = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -19,8 +19,8 @@ using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 Directory open_directory(const std::string& path) { return Directory(opendir(path.c_str()), closedir); }
 
 // Of sockets bound to `port`: inode -> user.
-std::multimap<unsigned long, uid_t> udp_sockets(std::uint16_t port) {
-    std::multimap<unsigned long, uid_t> found;
+std::map<unsigned long, uid_t> udp_sockets(std::uint16_t port) {
+    std::map<unsigned long, uid_t> found;
     for (const char* path : {"/proc/net/udp", "/proc/net/udp6"}) {
         std::ifstream file(path);
         std::string line;
@@ -65,12 +65,7 @@ std::string process_name(pid_t pid) {
 std::vector<PortHolder> holders_of_udp_port(std::uint16_t port) {
     std::map<unsigned long, PortHolder> by_inode;
     std::vector<PortHolder> holders;
-    for (const auto& [inode, user] : udp_sockets(port)) {
-        if (inode == 0)
-            holders.push_back({true, user, 0});
-        else
-            by_inode[inode] = {false, user, 0};
-    }
+    for (const auto& [inode, user] : udp_sockets(port)) by_inode[inode] = {false, user, 0};
     if (by_inode.empty()) return holders;
     Directory processes = open_directory("/proc");
     while (dirent* process = processes ? readdir(processes.get()) : nullptr) {
@@ -87,7 +82,12 @@ std::vector<PortHolder> holders_of_udp_port(std::uint16_t port) {
                     found->second.pid = pid;
         }
     }
-    for (const auto& [inode, holder] : by_inode) holders.push_back(holder);
+    for (auto& [inode, holder] : by_inode) {
+        // Root sees every process, so what no process has is the kernel's. Others can only guess.
+        const bool hidden = holder.pid == 0 && holder.user == 0;
+        holder.kernel = hidden && (geteuid() == 0 || access("/sys/module/rdma_rxe", F_OK) == 0);
+        holders.push_back(holder);
+    }
     return holders;
 }
 

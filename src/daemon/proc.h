@@ -20,7 +20,7 @@ std::string process_name(pid_t pid);
 
 // Who holds a UDP port, as far as this user may know.
 struct PortHolder {
-    bool kernel = false;  // a socket without a file: soft-RoCE, a tunnel
+    bool kernel = false;  // no process has it: soft-RoCE, a tunnel
     uid_t user = 0;
     pid_t pid = 0;  // 0: a process of another user
 };

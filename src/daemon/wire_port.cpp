@@ -21,6 +21,7 @@ namespace {
 constexpr Duration kPatience = 2 * kSecond;
 constexpr Duration kPatienceWithOthers =
     300 * kMillisecond;  // their programs are unlikely to be in our way for a moment
+constexpr unsigned kKernelLooks = 10;
 constexpr Duration kPause = 10 * kMillisecond;
 constexpr int kAnswerTimeoutMs = 300;
 constexpr std::size_t kMaxAnswer = 100;
@@ -67,7 +68,8 @@ Holder ask_holder(std::uint16_t port, std::string& note) {
 
 std::string describe(std::uint16_t port, const PortHolder& holder) {
     std::string text = "UDP port " + std::to_string(port) + " is taken by ";
-    if (holder.kernel) return text + "the kernel (soft-RoCE: rdma_rxe; \"rdma link delete\" frees it)";
+    if (holder.kernel)
+        return text + "the kernel (soft-RoCE? \"rdma link\" shows it, \"rdma link delete\" frees the port)";
     if (holder.pid) return text + process_name(holder.pid) + " (pid " + std::to_string(holder.pid) + ")";
     return text + "a program of user " + std::to_string(holder.user);
 }
@@ -76,6 +78,7 @@ std::string describe(std::uint16_t port, const PortHolder& holder) {
 
 bool wait_for_port(std::uint16_t port, std::string& note) {
     const Time begin = now();
+    unsigned kernel_seen = 0;
     for (;;) {
         const int error = probe(port);
         if (error == 0) return true;
@@ -85,13 +88,16 @@ bool wait_for_port(std::uint16_t port, std::string& note) {
         if (answer == Holder::busy) return false;
         const std::vector<PortHolder> holders = holders_of_udp_port(port);
         if (!holders.empty()) note = describe(port, holders.front());
-        // Kernel sockets stay. Other programs may be those of a dead daemon; they let go when they notice.
-        const bool hopeless =
+        // Kernel sockets stay; but those of a process that just died look like them for a moment. Other
+        // programs may be those of a dead daemon; they let go when they notice.
+        const bool kernel =
             std::any_of(holders.begin(), holders.end(), [](const PortHolder& h) { return h.kernel; });
+        kernel_seen = kernel ? kernel_seen + 1 : 0;
         const bool ours = std::any_of(holders.begin(), holders.end(),
                                       [](const PortHolder& h) { return h.pid != 0 || h.user == geteuid(); });
         const bool leaving = answer == Holder::leaving;
-        if (hopeless || now() > begin + (ours || leaving ? kPatience : kPatienceWithOthers)) return false;
+        const Duration patience = (ours && !kernel) || leaving ? kPatience : kPatienceWithOthers;
+        if (kernel_seen >= kKernelLooks || now() > begin + patience) return false;
         timespec pause{0, kPause};
         nanosleep(&pause, nullptr);
     }

@@ -56,7 +56,11 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
 int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void** cq_context) {
     Channel* channel = Channel::of(handle);
     Process* process = Context::of(handle->context)->process;
-    if (process->usable()) process->engine().wait_readable(channel->events.fd());
+    if (process->usable() &&
+        process->engine().wait_readable(channel->events.fd()) == adapter::Engine::Wait::interrupted) {
+        errno = EINTR;
+        return -1;
+    }
     CompletionEvent event{};
     if (int error = channel->events.take(event)) {
         errno = error;

@@ -115,6 +115,7 @@ void Conversation::judge(CmHost& a, CmHost& b) {
     // Two messages less or more are nothing that repetition could not repair.
     for (const Disturbance& d : disturbances_)
         if (d.mishap == Mishap::late_echo) return;
+    if (script_.ending == Ending::client_gives_up) return;
     const CmTrack* client = registry_.only_client();
     const CmTrack* server = client ? registry_.server(client->key) : nullptr;
     auto must = [&](bool condition, const char* what) {
@@ -156,7 +157,10 @@ std::vector<Variant> variants() {
             {{kSlow, 0, 0, Ending::client, false}, "a slow server"},
             {{0, kSlow, 0, Ending::server, false}, "a slow client"},
             {{kSlow, kSlow, kLinger, Ending::both, true}, "both slow"},
-            {{kSlow, 0, 0, Ending::refused, false}, "a slow refusal"}};
+            {{kSlow, 0, kLinger, Ending::refused, false}, "a slow refusal"},
+            {{0, 0, kLinger, Ending::refused, false}, "the server refuses, both linger"},
+            {{kSlow, 0, 0, Ending::client_gives_up, false}, "the client gives up, the server is slow"},
+            {{0, 0, 0, Ending::client_gives_up, false}, "the client gives up, the server is not"}};
 }
 
 class Exhaustive {

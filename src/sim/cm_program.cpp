@@ -19,11 +19,14 @@ using Role = CmTrack::Role;
 constexpr Duration kReadingTime = 200 * kMicrosecond;  // at most, from an event to its reader
 constexpr std::uint64_t kReplyKey = 0x5245504c59, kRejectKey = 0x52454a;  // private data of answers
 constexpr Duration kScriptPatience = 200 * kSecond;
-constexpr int kOneInData = 3;  // clients whose data overtakes their RTU
+constexpr Duration kGivesUpAfter = 7 * kSecond;  // between the first repetition and the second
+constexpr int kOneInData = 3;                    // clients whose data overtakes their RTU
 
 bool terminal(EventType type) {
     return type == EventType::rejected || type == EventType::unreachable || type == EventType::disconnected;
 }
+
+bool over(const CmTrack& track) { return track.destroyed || track.refused || track.terminated(); }
 
 }  // namespace
 
@@ -143,16 +146,19 @@ void CmProgram::connect(CmTrack& track) {
     track.connected_at = world_.now();
     if (host_.manager().connect(track.id, p, world_.now()))
         violation(track, "connect fails: %s", last_reason());
+    if (habits_.script && habits_.script->ending == CmScript::Ending::client_gives_up)
+        later(kGivesUpAfter, track, &CmProgram::destroy);
 }
 
 void CmProgram::answer(CmTrack& track) {
     cm::Manager& manager = host_.manager();
     const CmScript* script = habits_.script;
     if (random_.chance(habits_.refuse) || (script && script->ending == CmScript::Ending::refused)) {
-        if (random_.one_in(3)) return destroy(track);
+        if (!script && random_.one_in(3)) return destroy(track);
         std::array<std::uint8_t, 32> data;
         fill_pattern(track.key ^ kRejectKey, 0, data);
         track.refused = manager.reject(track.id, data, 28, world_.now()) == 0;
+        if (script && script->leave) return;
         return later(answer_time(), track, &CmProgram::destroy);
     }
     if (!track.qp) track.qp = host_.take_qp();
@@ -376,10 +382,10 @@ void CmProgram::read(const cm::Event& event) {
             later(random_.pick({0, 5, 40}) * kSecond + habits_.longest_answer, *track, &CmProgram::destroy);
             break;
         case EventType::timewait_exit:
-            later(answer_time(), *track, &CmProgram::destroy);
-            break;
         case EventType::rejected:
         case EventType::unreachable:
+            // Who lingers keeps the id to the end, so that late echoes meet it.
+            if (habits_.script && habits_.script->leave) break;
             later(answer_time(), *track, &CmProgram::destroy);
             break;
         default:
@@ -399,8 +405,8 @@ void CmProgram::read_request(const cm::Event& event) {
     cm::Event rest = event;
     for (unsigned i = 0; i < 8; i++) rest.connection.private_data[i] = pattern_byte(child.key, i);
     check_data(rest, child.key, 56, "request");
-    // Once the first is refused or its id destroyed, a repetition of the REQ asks again, as in Linux.
-    if (CmTrack* other = registry_.server(child.key); other && !other->destroyed && !other->terminated())
+    // Once either end has given up or refused, an echo of the REQ asks again, as in Linux.
+    if (CmTrack* other = registry_.server(child.key); other && !over(*other) && !over(*client))
         violation(child, "the request of id %u a second time", other->id);
     registry_.servers_key(child.key, child);
     later(habits_.script ? habits_.script->answer : answer_time(), child, &CmProgram::answer);

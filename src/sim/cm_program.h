@@ -18,10 +18,18 @@ namespace verbena::sim {
 
 // A conversation without chance.
 struct CmScript {
-    enum class Ending : std::uint8_t { client, server, both, client_destroys, server_destroys, refused };
+    enum class Ending : std::uint8_t {
+        client,
+        server,
+        both,
+        client_destroys,
+        server_destroys,
+        refused,
+        client_gives_up  // while the server has not answered
+    };
     Duration answer = 0;   // of the server, to the request
     Duration confirm = 0;  // of the client, to the reply
-    Duration leave = 0;    // of who hears DISCONNECTED
+    Duration leave = 0;    // of who hears the end, until it goes too
     Ending ending = Ending::client;
     bool data = false;  // the client's data overtakes its RTU
 };

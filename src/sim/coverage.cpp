@@ -89,6 +89,46 @@ constexpr wire::CmAttribute kMads[] = {
     wire::CmAttribute::rep,  wire::CmAttribute::rtu,      wire::CmAttribute::dreq,
     wire::CmAttribute::drep, wire::CmAttribute::sidr_req, wire::CmAttribute::sidr_rep};
 
+// Which message can meet which state. Not here, because no peer sends it then:
+//   REQ    in the active side's states: the number in it names a connection that the peer began.
+//   MRA    in REQ received: we have not said anything yet that could be answered.
+//   REJ    in DREQ received: who ended a connection does not refuse it as well.
+//   REP    in the passive side's states: it names a connection that we began.
+//   RTU    in the active side's states; in REQ received, before our REP; in closed, whose REQ or REP was
+//   refused. DREQ   before the peer is connected; in closed, as RTU. And DREP without a DREQ of ours.
+constexpr int kNone = -1, kUnused = -2;
+struct Meeting {
+    wire::CmAttribute message;
+    std::array<int, 13> states;
+};
+constexpr int number(cm::ConnectionState state) { return static_cast<int>(state); }
+template <typename... States>
+constexpr Meeting meeting(wire::CmAttribute message, States... states) {
+    Meeting m{message, {}};
+    m.states.fill(kUnused);
+    std::size_t n = 0;
+    m.states[n++] = kNone;
+    ((m.states[n++] = number(states)), ...);
+    return m;
+}
+using enum cm::ConnectionState;
+constexpr Meeting kMeetings[] = {
+    meeting(wire::CmAttribute::req, idle, req_received, rep_sent, mra_rep_received, established, dreq_sent,
+            dreq_received, timewait, closed),
+    meeting(wire::CmAttribute::mra, idle, req_sent, mra_req_received, rep_sent, mra_rep_received,
+            rep_received, established, dreq_sent, dreq_received, timewait, closed),
+    meeting(wire::CmAttribute::rej, idle, req_sent, mra_req_received, req_received, rep_sent,
+            mra_rep_received, rep_received, established, dreq_sent, timewait, closed),
+    meeting(wire::CmAttribute::rep, idle, req_sent, mra_req_received, rep_received, established, dreq_sent,
+            dreq_received, timewait, closed),
+    meeting(wire::CmAttribute::rtu, idle, rep_sent, mra_rep_received, established, dreq_sent, dreq_received,
+            timewait),
+    meeting(wire::CmAttribute::dreq, idle, rep_sent, mra_rep_received, established, dreq_sent, dreq_received,
+            timewait),
+    meeting(wire::CmAttribute::drep, idle, dreq_sent, timewait),
+    // No connections, but requests of their own.
+    meeting(wire::CmAttribute::sidr_req), meeting(wire::CmAttribute::sidr_rep)};
+
 // Not here: what needs a lost device, multicast or a program's own events.
 constexpr EventLine kCmEventLines[] = {{0, "ADDR_RESOLVED"},   {1, "ADDR_ERROR"},       {2, "ROUTE_RESOLVED"},
                                        {4, "CONNECT_REQUEST"}, {5, "CONNECT_RESPONSE"}, {7, "UNREACHABLE"},
@@ -186,12 +226,12 @@ std::string Coverage::table(std::vector<std::string>& zero) const {
         t.line(wire::to_string(attribute), mads_sent[i], mads_received[i]);
     }
     t.heading("CM messages by the state that they meet");
-    for (wire::CmAttribute attribute : kMads)
-        for (unsigned state = 0; state < kCmStates; state++) {
-            const auto i = static_cast<std::size_t>(attribute);
-            t.line(std::string(wire::to_string(attribute)) + " in " +
-                       (state == 0 ? "none" : cm::to_string(static_cast<cm::ConnectionState>(state - 1))),
-                   cm[i][state]);
+    for (const Meeting& meeting : kMeetings)
+        for (int state : meeting.states) {
+            if (state == kUnused) break;
+            t.line(std::string(wire::to_string(meeting.message)) + " in " +
+                       (state < 0 ? "none" : cm::to_string(static_cast<cm::ConnectionState>(state))),
+                   cm[static_cast<std::size_t>(meeting.message)][static_cast<std::size_t>(state + 1)]);
         }
     t.heading("CM events");
     for (const EventLine& e : kCmEventLines) t.line(e.name, cm_events[e.number]);

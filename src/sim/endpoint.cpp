@@ -13,6 +13,9 @@ using transport::QpState;
 using namespace transport;
 
 constexpr memory::PdNumber kPd = 1, kOtherPd = 2;
+constexpr std::uint64_t kSkew = 4;  // of a region's addresses against its memory's alignment
+constexpr std::uint32_t kRtsMask =
+    kAttrSqPsn | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxQpRdAtomic;
 constexpr Duration kLookAnyway = 5 * kMillisecond;
 constexpr std::uint32_t kWrongKey = 0x40000000;  // makes a key's index one that no table has
 constexpr memory::Access kAllRemote =
@@ -91,6 +94,7 @@ void Endpoint::register_memory() {
     target_keys_ = add(kPd, target, plan_.target_size, iova_, kAllRemote);
     closed_keys_ = add(kPd, target, plan_.target_size, iova_, memory::kLocalWrite);
     foreign_keys_ = add(kOtherPd, target, plan_.target_size, iova_, kAllRemote);
+    skewed_keys_ = add(kPd, target, plan_.target_size, iova_ + kSkew, kAllRemote);
     for (const Op& op : peer_->plan_.ops)
         victims_.push_back(op.operation == Operation::send_with_invalidate
                                ? add(kPd, target, 8, iova_, memory::kRemoteRead)
@@ -131,13 +135,13 @@ void Endpoint::modify(QpState state, std::uint32_t mask) {
     attributes.state = state;
     attributes.port = 1;
     attributes.sqd_async_notify = true;
-    attributes.destination_qp = peer_->qp_->number();
+    attributes.destination_qp = peer_number_;
     const bool ipv6 = plan_.attributes.path.interface_index != 0;
     attributes.path = {};
     attributes.path.source = world_.network.gid(process_.plan().host, ipv6);
     attributes.path.destination = world_.network.gid(peer_->process_.plan().host, ipv6);
     attributes.path.udp_source_port =
-        wire::udp_source_port(wire::flow_label_from_qpns(qp_->number(), peer_->qp_->number()));
+        wire::udp_source_port(wire::flow_label_from_qpns(qp_->number(), peer_number_));
     if (process_.adapter().modify(*qp_, attributes, kAttrState | mask, world_.now()))
         violation("modify to %s failed: %s", to_string(state), last_reason());
     note_edge();
@@ -145,14 +149,12 @@ void Endpoint::modify(QpState state, std::uint32_t mask) {
 
 void Endpoint::connect(bool ipv6) {
     const_cast<EndpointPlan&>(plan_).attributes.path.interface_index = ipv6;
-    world_.watch.pair(qp_->number(), peer_->qp_->number());
-    modify(QpState::init, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
-    modify(QpState::rtr,
-           kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
+    peer_number_ = peer_->qp_->number();
+    world_.watch.pair(qp_->number(), peer_number_);
+    prepare_to_receive();
     world_.scheduler.after(plan_.rts_delay, [this] {
         if (process_.dead() || qp_->state() != QpState::rtr) return;
-        modify(QpState::rts,
-               kAttrSqPsn | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxQpRdAtomic);
+        modify(QpState::rts, kRtsMask);
         ready_to_send_ = true;
         process_.wake(world_.now());
     });
@@ -163,6 +165,33 @@ void Endpoint::note_edge() {
     if (qp_->state() == last_state_) return;
     world_.coverage.edges[static_cast<std::size_t>(last_state_)][static_cast<std::size_t>(qp_->state())]++;
     last_state_ = qp_->state();
+}
+
+// ERR -> RESET, and once more to RTS: nothing is left of the first life, and query returns what modify set.
+void Endpoint::live_again() {
+    modify(QpState::reset, 0);
+    Attributes got;
+    process_.adapter().query(*qp_, got);
+    if (got.state != QpState::reset || got.destination_qp != 0 || got.sq_psn != 0)
+        violation("after RESET the QP still has its attributes");
+    prepare_to_receive();
+    modify(QpState::rts, kRtsMask);
+    process_.adapter().query(*qp_, got);
+    const Attributes& set = plan_.attributes;
+    if (got.state != QpState::rts || got.sq_psn != set.sq_psn || got.rq_psn != set.rq_psn ||
+        got.path_mtu != set.path_mtu || got.timeout != set.timeout || got.retry_count != set.retry_count ||
+        got.rnr_retry != set.rnr_retry || got.min_rnr_timer != set.min_rnr_timer ||
+        got.max_rd_atomic != set.max_rd_atomic || got.access != set.access ||
+        got.max_destination_rd_atomic != set.max_destination_rd_atomic || got.destination_qp != peer_number_)
+        violation("query does not return what modify has set");
+    if (send_cq_->queue().waiting() || (receive_cq_ && receive_cq_->queue().waiting()))
+        violation("completions of the first life after RESET");
+}
+
+void Endpoint::prepare_to_receive() {
+    modify(QpState::init, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags);
+    modify(QpState::rtr,
+           kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic | kAttrMinRnrTimer);
 }
 
 void Endpoint::qp_event(QueuePair&, QpEvent event) {
@@ -302,6 +331,7 @@ void Endpoint::build(std::uint32_t index, SendRequest& request, std::vector<Sge>
     request.rkey = peer_->target_keys_.rkey;
     if (op.mistake == Mistake::bad_rkey) request.rkey ^= kWrongKey;
     if (op.mistake == Mistake::wrong_pd) request.rkey = peer_->foreign_keys_.rkey;
+    if (op.mistake == Mistake::misaligned) request.rkey = peer_->skewed_keys_.rkey;
     if (op.mistake == Mistake::no_access) request.rkey = peer_->closed_keys_.rkey;
     if (op.shared_word) {
         request.remote_address = bits(&peer_->shared_.words[op.shared_word - 1]);

@@ -91,6 +91,8 @@ class Endpoint final : public Worker, public transport::QpListener {
     bool drain();
     std::uint64_t target_address(std::uint32_t offset) const;
     void note_edge();
+    void live_again();
+    void prepare_to_receive();
 
     // endpoint_checks.cpp: the judge
     void will_execute(std::uint32_t index);
@@ -127,12 +129,13 @@ class Endpoint final : public Worker, public transport::QpListener {
     const unsigned number_;
     Endpoint* peer_ = nullptr;
     transport::QueuePair* qp_ = nullptr;
+    std::uint32_t peer_number_ = 0;
     std::unique_ptr<WatchedCq> send_cq_, receive_cq_;
     Arena arena_;
     std::uint32_t target_ = 0;  // offset in the arena
     std::vector<std::uint8_t> target_at_first_;
     std::uint64_t iova_ = 0;  // of the target's first byte
-    memory::Keys local_keys_{}, target_keys_{}, closed_keys_{}, foreign_keys_{};
+    memory::Keys local_keys_{}, target_keys_{}, closed_keys_{}, foreign_keys_{}, skewed_keys_{};
     std::vector<memory::Keys> victims_;       // for SEND with invalidate, by the peer's op
     std::vector<std::uint32_t> last_writer_;  // of the peer's target, by byte: index of an op, or kNone
 

@@ -23,6 +23,7 @@ Consequence at_requester(Mistake mistake) {
         case Mistake::bad_lkey:
             return {Status::local_protection_error, VendorError::send_lkey_unknown};
         case Mistake::short_receive:
+        case Mistake::misaligned:
             return {Status::remote_invalid_request, VendorError::nak_invalid_request};
         case Mistake::bad_receive_lkey:
             return {Status::remote_operation_error, VendorError::nak_remote_operational};
@@ -523,6 +524,7 @@ void Endpoint::verify() {
     world_.coverage.timers[Coverage::probe] += counters.probes;
     world_.coverage.timers[Coverage::rnr_wait] += counters.rnr_naks_received;
     if (process_.dead()) return;
+    if (random_.one_in(4)) live_again();
     process_.adapter().destroy_qp(qp_, world_.now());
     qp_ = nullptr;
 }

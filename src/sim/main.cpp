@@ -75,6 +75,10 @@ void report(const Failure& failure, const std::string& mutation) {
 
 // Each deliberate bug must be found.
 int run_all_mutations(Batch batch) {
+    if (const std::string violation = run_all_conversations().violation; !violation.empty()) {
+        std::printf("%s\n", violation.c_str());
+        return 1;
+    }
     int missed = 0;
     batch.count = kSeedsForMutation;
     batch.most_failures = 1;
@@ -86,6 +90,13 @@ int run_all_mutations(Batch batch) {
         const std::string conversation = run_all_conversations().violation;
         if (conversation.empty()) run_batch(batch, result);
         set_mutation(Mutation::none);
+        // It is the bug that was found, if the same run is clean without it.
+        for (const Failure& failure : result.failures)
+            if (!run_seed(failure.seed).violation.empty()) {
+                std::printf("seed %llu fails without any mutation\n",
+                            static_cast<unsigned long long>(failure.seed));
+                return 1;
+            }
         std::printf("%-4d %-32s ", ++number, sim::to_string(mutation));
         if (!conversation.empty()) {
             std::printf("by %s\n", conversation.c_str());

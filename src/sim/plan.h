@@ -25,6 +25,7 @@ enum class Mistake : std::uint8_t {
     short_receive,  // the receive is smaller than the message
     bad_receive_lkey,
     missing_receive,   // never posted; rnr_retry is finite
+    misaligned,        // an atomic whose address is a multiple of 8 in the region only by name
     stale_invalidate,  // SEND with invalidate of an unknown rkey
 };
 const char* to_string(Mistake mistake);

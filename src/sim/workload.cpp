@@ -268,7 +268,10 @@ void add_mistake(Random& random, EndpointPlan& self, EndpointPlan& peer) {
                 op.remote_offset =
                     peer.target_size - op.length + 1 + static_cast<std::uint32_t>(random.below(op.length));
         }
-        if (random.one_in(6)) {
+        if (op.is_atomic() && random.one_in(3)) {
+            op.mistake = Mistake::misaligned;
+            op.remote_offset = 8;
+        } else if (random.one_in(6)) {
             op.mistake = Mistake::qp_no_access;
             const std::uint32_t right = op.is_write()  ? memory::kRemoteWrite
                                         : op.is_read() ? memory::kRemoteRead
@@ -394,6 +397,8 @@ const char* to_string(Mistake mistake) {
             return "bad lkey of the receive";
         case Mistake::missing_receive:
             return "missing receive";
+        case Mistake::misaligned:
+            return "misaligned atomic";
         case Mistake::stale_invalidate:
             return "invalidation of an unknown rkey";
     }

@@ -76,6 +76,10 @@ class Connections {
     void destroy(std::uint32_t id, Time now);    // the owner is gone: says so to the peer
 
     const Connection* find(std::uint32_t id) const;
+    // Whether this is a repetition of a REQ.
+    bool knows(const wire::Req& req) const {
+        return by_remote_id_.contains({req.local_ca_guid, req.local_comm_id});
+    }
     // The connection that waits for its RTU on this QP, or nullptr.
     const Connection* awaiting_rtu(std::uint32_t local_qpn) const;
 

@@ -1,5 +1,6 @@
 // Which listener takes a request, the backlog, and the children of listeners.
 
+#include "cm/held_requests.h"
 #include "cm/testing.h"
 
 namespace verbena::cm::testing {
@@ -169,6 +170,7 @@ TEST_F(Listen, AFullBacklogDropsSilently) {
     EXPECT_EQ(net.conversation(), "REQ REQ REQ");
     EXPECT_TRUE(client.quiet());
     Event first = server.take();  // a place is free
+    EXPECT_EQ(server.events.size(), 2u);
     net.run(kRequestInterval);
     EXPECT_EQ(server.events.size(), 2u);
     EXPECT_EQ(server.take().connection.qp_number, 0x12u);
@@ -176,6 +178,85 @@ TEST_F(Listen, AFullBacklogDropsSilently) {
     EXPECT_EQ(first.connection.qp_number, 0x11u);
     EXPECT_TRUE(client.quiet());
     static_cast<void>(ids);
+}
+
+TEST_F(Listen, AFullBacklogIsServedAtTheRepetitionWhenTheProgramIsSlow) {
+    listener(server, any4(7471), PortSpace::tcp, 1);
+    connecting(client, server.address(7471), 0x11);
+    connecting(client, server.address(7471), 0x12);
+    net.run(HeldRequests::kBacklog + kSecond);
+    EXPECT_EQ(server.events.size(), 1u);
+    server.take();
+    EXPECT_TRUE(server.quiet());
+    net.run(kRequestInterval);
+    EXPECT_EQ(server.take().connection.qp_number, 0x12u);
+    EXPECT_TRUE(client.quiet());
+}
+
+TEST_F(Listen, RequestsBeyondTheBacklogAreRefusedWithTheirListener) {
+    for (bool ended : {false, true}) {
+        IdNumber listen = listener(server, any4(7471), PortSpace::tcp, 1);
+        connecting(client, server.address(7471), 0x11);
+        connecting(client, server.address(7471), 0x12);
+        net.run();
+        if (ended)
+            server->close_file(kFile, net.now);
+        else
+            destroy(server, listen);
+        net.run();
+        EXPECT_EQ(client.take().status, 28);
+        if (!ended) {
+            EXPECT_TRUE(client.quiet());
+            net.run(HeldRequests::kReopening);
+        }
+        EXPECT_EQ(client.take().status, 8);
+        server.events.clear();
+        client->close_file(kFile, net.now);
+        net.run(kMinute);
+    }
+}
+
+// A program that closes its listener and opens it again is reached by a peer that comes in between.
+TEST_F(Listen, AReopenedListenerTakesWhatCameTooEarly) {
+    destroy(server, listener(server, any4(7471)));
+    connecting(client, server.address(7471), 0x11);
+    net.run();
+    EXPECT_TRUE(client.quiet());
+    EXPECT_EQ(net.conversation(), "REQ");
+    IdNumber other = listener(server, any4(7472));
+    EXPECT_TRUE(server.quiet());
+    IdNumber again = listener(server, any4(7471));
+    EXPECT_EQ(server.take().listen_id, again);
+    // From now on all is as usual.
+    destroy(server, other);
+    EXPECT_EQ(reached(client, server.address(7471)), again);
+    EXPECT_EQ(reached(client, server.address(7473)), 0u);
+}
+
+TEST_F(Listen, ARequestWaitsForAReopenedListenerForAMomentOnly) {
+    IdNumber listen = listener(server, any4(7471));
+    destroy(server, listen);
+    connecting(client, server.address(7471), 0x11);
+    net.run(HeldRequests::kReopening - kMillisecond);
+    EXPECT_TRUE(client.quiet());
+    net.run(2 * kMillisecond);
+    EXPECT_EQ(client.take().status, 8);
+    net.run(HeldRequests::kMemory);
+    EXPECT_EQ(reached(client, server.address(7471)), 0u);  // within a millisecond
+}
+
+TEST_F(Listen, NobodyWaitsForAProgramThatHasEnded) {
+    listener(server, any4(7471));
+    server->close_file(kFile, net.now);
+    EXPECT_EQ(reached(client, server.address(7471)), 0u);
+}
+
+TEST_F(Listen, AnotherListenerOfThePortAnswersAtOnce) {
+    IdNumber one = listener(server, server.address(7471));
+    IdNumber two = listener(server, server.second_address(7471));
+    destroy(server, one);
+    EXPECT_EQ(reached(client, server.address(7471)), 0u);
+    EXPECT_EQ(reached(client, server.second_address(7471)), two);
 }
 
 TEST_F(Listen, BacklogLimits) {

@@ -16,21 +16,6 @@ std::uint64_t service_of_listener(const Id& id) {
     return wire::service_id(static_cast<std::uint16_t>(id.port_space), id.local.port);
 }
 
-// The service that a REQ or SIDR_REQ asks for; 0 for other messages.
-std::uint64_t requested_service(const wire::MadHeader& header, wire::CmConstBytes message) {
-    if (header.attribute_id == wire::CmAttribute::req) {
-        wire::Req req;
-        wire::decode(message, req);
-        return req.service_id;
-    }
-    if (header.attribute_id == wire::CmAttribute::sidr_req) {
-        wire::SidrReq req;
-        wire::decode(message, req);
-        return req.service_id;
-    }
-    return 0;
-}
-
 }  // namespace
 
 Manager::Manager(Environment& environment) : state_(std::make_unique<State>(environment)) {}
@@ -71,7 +56,7 @@ int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time n
     events_delivered = id->events_delivered;
     const std::uint64_t service = id->state == IdState::listen ? service_of_listener(*id) : 0;
     state_->destroy(*id, now);
-    if (service && !state_->has_listener(service)) state_->reopening.listener_gone(service, now);
+    if (service && !state_->has_listener(service)) state_->held.listener_gone(service, now, false);
     return 0;
 }
 
@@ -86,9 +71,10 @@ int Manager::listen(IdNumber number, int backlog) {
     if (int error = state_->find(number, id)) return error;
     if (int error = state_->listen(*id, backlog)) return error;
     const std::uint64_t service = service_of_listener(*id);
-    state_->reopening.listener_came(service);
-    Reopening::Request request;
-    while (state_->reopening.take_waiting(service, request)) state_->receive_late(request, request.came);
+    state_->held.listener_came(service);
+    HeldRequests::Request request;
+    while (!state_->backlog_full(service) && state_->held.take_waiting(service, request))
+        state_->receive_late(request, request.came);
     return 0;
 }
 
@@ -177,14 +163,22 @@ void Manager::request_taken(IdNumber listen_id) {
     if (Id* child = state_->find(listener->unread_children.front())) child->listener = 0;
     listener->unread_children.pop_front();
     listener->backlog_left++;
+    HeldRequests::Request request;
+    if (state_->held.take_waiting(service_of_listener(*listener), request))
+        state_->receive_late(request, request.came);
 }
 
 void Manager::close_file(FileNumber file, Time now) {
     std::vector<IdNumber> gone;
     for (const auto& [number, id] : state_->ids)
         if (id.file == file) gone.push_back(number);
-    for (IdNumber number : gone)
-        if (Id* id = state_->find(number)) state_->destroy(*id, now);  // a listener takes its children along
+    for (IdNumber number : gone) {
+        Id* id = state_->find(number);
+        if (!id) continue;  // a listener takes its children along
+        const std::uint64_t service = id->state == IdState::listen ? service_of_listener(*id) : 0;
+        state_->destroy(*id, now);
+        if (service) state_->held.listener_gone(service, now, true);
+    }
 }
 
 void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp,
@@ -208,15 +202,44 @@ void Manager::State::receive(const wire::MadHeader& header, const wire::Path& se
     sidr.receive(header, wire::cm_message(mad), sender_view, source_qp, now);
 }
 
-// Whether a request waits for a listener that may come (reopening.h).
-bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& sender_view,
-                               std::uint32_t source_qp, std::span<const std::uint8_t, 256> mad, Time now) {
-    const std::uint64_t service = requested_service(header, wire::cm_message(mad));
-    return service && reopening.expects(service, now) &&
-           reopening.keep(service, sender_view, source_qp, mad, now);
+bool Manager::State::backlog_full(std::uint64_t service_id) const {
+    return std::all_of(ids.begin(), ids.end(), [service_id](const auto& entry) {
+        const Id& id = entry.second;
+        return id.state != IdState::listen || service_of_listener(id) != service_id || id.backlog_left <= 0;
+    });
 }
 
-void Manager::State::receive_late(const Reopening::Request& request, Time now) {
+// Whether a request waits for its listener (held_requests.h).
+bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& sender_view,
+                               std::uint32_t source_qp, std::span<const std::uint8_t, 256> mad, Time now) {
+    HeldRequests::Request request;
+    bool known = true;  // a repetition of one that was taken has an answer
+    if (header.attribute_id == wire::CmAttribute::req) {
+        wire::Req req;
+        wire::decode(wire::cm_message(mad), req);
+        request.service_id = req.service_id;
+        known = connections.knows(req);
+    } else if (header.attribute_id == wire::CmAttribute::sidr_req) {
+        wire::SidrReq req;
+        wire::decode(wire::cm_message(mad), req);
+        request.service_id = req.service_id;
+    } else {
+        return false;
+    }
+    request.came = now;
+    if (held.expects_listener(request.service_id, now))
+        request.due = now + HeldRequests::kReopening;
+    else if (!known && has_listener(request.service_id) && backlog_full(request.service_id))
+        request.due = now + HeldRequests::kBacklog;
+    else
+        return false;
+    request.sender_view = sender_view;
+    request.source_qp = source_qp;
+    std::copy(mad.begin(), mad.end(), request.mad.begin());
+    return held.keep(request);
+}
+
+void Manager::State::receive_late(const HeldRequests::Request& request, Time now) {
     wire::MadHeader header;
     wire::decode(wire::mad_header(request.mad), header);
     receive(header, request.sender_view, request.source_qp, request.mad, now);
@@ -243,12 +266,12 @@ void Manager::device_removed(std::uint32_t device, Time now) {
 
 Time Manager::next_deadline() const {
     return std::min({state_->connections.next_deadline(), state_->sidr.next_deadline(),
-                     state_->queries.next(), state_->reopening.next_deadline()});
+                     state_->queries.next(), state_->held.next_deadline()});
 }
 
 void Manager::advance(Time now) {
-    Reopening::Request request;
-    while (state_->reopening.take_due(now, request)) state_->receive_late(request, now);
+    HeldRequests::Request request;
+    while (state_->held.take_due(now, request)) state_->receive_late(request, now);
     state_->connections.advance(now);
     state_->sidr.advance(now);
     Timers::Key key;

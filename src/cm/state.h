@@ -14,10 +14,10 @@
 #include <map>
 
 #include "cm/connections.h"
+#include "cm/held_requests.h"
 #include "cm/id.h"
 #include "cm/manager.h"
 #include "cm/ports.h"
-#include "cm/reopening.h"
 #include "cm/sidr.h"
 #include "cm/timers.h"
 
@@ -83,11 +83,12 @@ struct Manager::State final : ConnectionUser, SidrUser {
 
     // manager.cpp
     bool has_listener(std::uint64_t service_id) const;
+    bool backlog_full(std::uint64_t service_id) const;
     void receive(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                  std::span<const std::uint8_t, 256> mad, Time now);
     bool hold_back(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                    std::span<const std::uint8_t, 256> mad, Time now);
-    void receive_late(const Reopening::Request& request, Time now);
+    void receive_late(const HeldRequests::Request& request, Time now);
 
     // qp.cpp, options.cpp, multicast.cpp
     int init_qp_attributes(Id& id, std::uint8_t qp_state, QpTransition& transition);
@@ -100,7 +101,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     Connections connections;
     Sidr sidr;
     Ports ports;
-    Reopening reopening;
+    HeldRequests held;
     std::map<IdNumber, Id> ids;
     Timers queries;  // of neighbours, by id
     IdNumber last_number = 0;

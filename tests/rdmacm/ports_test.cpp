@@ -196,8 +196,7 @@ TEST(Ports, BacklogFullDropsSilently) {
     ASSERT_EQ(outcome(rdma_connect(second, &parameters)), 0);
     EXPECT_TRUE(client.quiet(100));  // neither rejected nor answered
     server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
-    EXPECT_TRUE(server.quiet());
-    server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);  // its next try finds a place
+    server.expect(RDMA_CM_EVENT_CONNECT_REQUEST);  // there is a place for it now
 }
 
 }  // namespace

@@ -1,0 +1,67 @@
+// Requests that come a moment too early, and wait for their listener instead of being refused or dropped.
+//
+// 1. Its port's listener has just gone. Programs close a listener after the first connection and listen on
+//    the same port again for the next one (perftest -R does, and tells its peer to connect before it
+//    listens). Over a kernel the peer takes longer to resolve its address than the server to listen; over a
+//    fast connection manager it would be refused with reason 8. So for kMemory after a listener was
+//    destroyed, a request for its port waits kReopening at most. Every other port refuses at once, also that
+//    of a program that has ended.
+// 2. The listener's backlog is full. The peer gets no answer and would repeat the request seconds later;
+//    remembered here, it is served as soon as the program has read one, within kBacklog.
+//
+// IBA 12.9.8 leaves the time of an answer to us, up to the response timeout in the request. Not thread-safe.
+// Time is an argument.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+
+#include "base/time.h"
+#include "wire/path.h"
+
+namespace verbena::cm {
+
+class HeldRequests {
+   public:
+    static constexpr Duration kMemory = 3 * kSecond;
+    static constexpr Duration kReopening = 200 * kMillisecond;
+    static constexpr Duration kBacklog = 4 * kSecond;
+    static constexpr std::size_t kMaxPorts = 1024;
+    static constexpr std::size_t kMaxRequests = 256;
+
+    struct Request {
+        std::uint64_t service_id = 0;
+        Time came = 0;
+        Time due = 0;
+        wire::Path sender_view;
+        std::uint32_t source_qp = 0;
+        std::array<std::uint8_t, 256> mad{};
+    };
+
+    // `for_good`: its program has ended, so what waits is refused at once.
+    void listener_gone(std::uint64_t service_id, Time now, bool for_good);
+    void listener_came(std::uint64_t service_id);
+    // Whether a listener of this service has gone a moment ago, and none came since.
+    bool expects_listener(std::uint64_t service_id, Time now);
+
+    // Keeps a request, once however often it is repeated. False if too many wait already.
+    bool keep(const Request& request);
+
+    Time next_deadline() const;
+    // Takes one that has waited long enough, in the order of arrival; false if there is none.
+    bool take_due(Time now, Request& request);
+    // The same, of those that wait for this service.
+    bool take_waiting(std::uint64_t service_id, Request& request);
+
+   private:
+    template <class Matches>
+    bool take(Matches matches, Request& request);
+
+    std::map<std::uint64_t, Time> closed_;  // service id: when
+    std::deque<Request> waiting_;
+};
+
+}  // namespace verbena::cm

@@ -1,0 +1,112 @@
+// Bursts that the kernel refuses, and peers that are spared bursts for a while.
+#include "link/burst.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "link/steering.h"
+#include "link/udp_receive.h"
+#include "wire/icrc.h"
+
+namespace verbena::link {
+namespace {
+
+class Verifier : public Receiver {
+   public:
+    void datagram(const Datagram& datagram) override {
+        std::uint32_t ip_id = 99;
+        if (wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes, &ip_id) ==
+                wire::IcrcCheck::good &&
+            ip_id == 0)
+            good++;
+        else
+            bad++;
+    }
+    unsigned good = 0, bad = 0;
+};
+
+TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
+    const int queue = open_group_socket(0, true);
+    ASSERT_GE(queue, 0);
+    const std::uint16_t port = bound_port(queue);
+    SourcePorts sources;
+    BurstPolicy policy(true);
+    BurstBuilder builder(sources, policy, port);
+    wire::Path path;
+    path.source = path.destination = Gid::from_ipv4(0x7f000001);
+    // Without UDP checksums the kernel does not segment.
+    const int on = 1;
+    const int fd = sources.find(true, path.udp_source_port).fd;
+    ASSERT_EQ(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
+
+    std::vector<std::uint8_t> payload(700, 5);
+    wire::OutPacket packet;
+    packet.path = &path;
+    packet.header.fill(0);
+    packet.header_length = 12;
+    const iovec pieces[2] = {{payload.data(), 300}, {payload.data() + 300, 400}};
+    for (unsigned i = 0; i < 5; i++) {
+        packet.header[11] = static_cast<std::uint8_t>(i);
+        packet.payload = pieces;
+        if (i == 4) packet.payload = {};  // the burst's short last packet
+        builder.send(packet);
+    }
+    builder.flush();
+    EXPECT_EQ(builder.counters().refused, 1u);
+    EXPECT_EQ(builder.counters().lost, 0u);
+    EXPECT_FALSE(policy.allowed(path.destination));
+
+    UdpReader reader(port);
+    Verifier verifier;
+    while (reader.read(queue, verifier, 100) > 0) {
+    }
+    EXPECT_EQ(verifier.good, 5u);
+    EXPECT_EQ(verifier.bad, 0u);
+    close(queue);
+}
+
+TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {
+    SourcePorts sources;
+    BurstPolicy policy(true);
+    BurstBuilder builder(sources, policy, 4791);
+    wire::Path path;
+    path.source = Gid::from_ipv4(0xc6336401);  // 198.51.100.1: nobody's, so not ours to send from
+    path.destination = Gid::from_ipv4(0x7f000001);
+    wire::OutPacket packet;
+    packet.path = &path;
+    packet.header.fill(0);
+    packet.header_length = 12;
+    for (unsigned i = 0; i < 3; i++) builder.send(packet);
+    builder.flush();
+    EXPECT_EQ(builder.counters().lost, 3u);
+    builder.send(packet);
+    builder.flush();
+    EXPECT_EQ(builder.counters().lost, 4u);
+}
+
+// How often a peer is refused bursts until it gets another chance.
+unsigned sentence(BurstPolicy& policy, const Gid& peer) {
+    unsigned refused = 0;
+    while (!policy.allowed(peer)) refused++;
+    return refused;
+}
+
+TEST(BurstPolicyTest, AnAvoidedPeerGetsAnotherChanceLaterEachTime) {
+    BurstPolicy policy(true);
+    const Gid peer = Gid::from_ipv4(0x0a000001), other = Gid::from_ipv4(0x0a000002);
+    EXPECT_TRUE(policy.allowed(peer));
+    policy.avoid(peer);
+    EXPECT_TRUE(policy.allowed(other));
+    const unsigned first = sentence(policy, peer);
+    EXPECT_GT(first, 1000u);
+    EXPECT_TRUE(policy.allowed(peer));
+    policy.avoid(peer);
+    EXPECT_EQ(sentence(policy, peer), 2 * first);
+    policy.disable();
+    EXPECT_FALSE(policy.allowed(peer));
+}
+
+}  // namespace
+}  // namespace verbena::link

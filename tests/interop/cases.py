@@ -27,5 +27,11 @@ def cases(pings, messages, size, exchanges, seconds, attempts=1):
     yield perftest("ib_atomic_bw", f"-n {messages}", seconds)
 
 
-PLAIN = list(cases(pings=100, messages=100, size=20000, exchanges=200, seconds=60))
+def table():
+    """tests/verbs: every way in which a request fails, and how both sides see it."""
+    line = "verbs_table -d {dev} -x {index} -p {port}"
+    return Case("verbs_table", line, line + " {side}", ready="tcp", expect=": 0 of", expect_server=": 0 of", seconds=120)
+
+
+PLAIN = list(cases(pings=100, messages=100, size=20000, exchanges=200, seconds=60)) + [table()]
 LOSS = list(cases(pings=5, messages=20, size=5000, exchanges=20, seconds=120, attempts=4))

@@ -67,7 +67,7 @@ class Network:
 class Guest(Station):
     """A running virtual machine. Programs that it starts are watched through its control channel."""
 
-    def __init__(self, network, number, image, acceleration, console=None):
+    def __init__(self, network, number, image, acceleration, console=None, programs=()):
         super().__init__(f"rxe in guest {number}", [], addresses(number + 1))
         self.directory = tempfile.TemporaryDirectory(prefix="verbena-guest-")
         self.network = network
@@ -78,7 +78,7 @@ class Guest(Station):
         with open(initrd, "wb") as out:
             subprocess.run(["cat", os.path.join(image, "guest.cpio")], stdout=out, check=True)
             out.seek(0, os.SEEK_END)
-            overlay(out)
+            overlay(out, programs)
         tap = f"tap{number}"
         ip("netns", "exec", network.name, "ip", "tuntap", "add", "dev", tap, "mode", "tap")
         ip("-n", network.name, "link", "set", tap, "mtu", str(network.mtu), "master", "eth0", "up")
@@ -206,13 +206,19 @@ class GuestProgram:
         return self.guest.request(do="stop", pid=self.pid, number=int(number))
 
 
-def overlay(out):
-    """Appends today's init and agent to the initial RAM disk, and the runner of the clients' cases."""
+def overlay(out, programs):
+    """Appends today's init and agent to the initial RAM disk, the runner of the clients' cases, and the programs."""
     archive = cpio.Archive(out)
     archive.add("verbena", 0o40755)
     for directory in (os.path.join(HERE, "guest"), os.path.join(os.path.dirname(HERE), "clients")):
         for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
             if entry.is_file():
-                with open(entry.path, "rb") as file:
-                    archive.add("verbena/" + entry.name, 0o100755, file.read())
+                add_file(archive, entry.path)
+    for program in programs:
+        add_file(archive, program)
     archive.close()
+
+
+def add_file(archive, path):
+    with open(path, "rb") as file:
+        archive.add("verbena/" + os.path.basename(path), 0o100755, file.read())

@@ -1,0 +1,127 @@
+// One side of the table's runs: a device, the side channel to the other side, and what a row needs of verbs.
+// Plain libibverbs calls only, so that the same binary runs on any implementation.
+//
+// Every call reports trouble as an exception: the row ends as failed, and the run goes on with the next.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "table.h"
+
+namespace table {
+
+inline constexpr int kPatienceMs = 15'000;
+
+struct Trouble : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// A connected TCP socket over which both sides exchange structures of equal size and byte order.
+class Wire {
+   public:
+    explicit Wire(int socket) : socket_(socket) {}
+    ~Wire();
+    Wire(const Wire&) = delete;
+    Wire& operator=(const Wire&) = delete;
+
+    // Both call it; each gets what the other gave.
+    template <class Record>
+    Record exchange(const Record& mine) {
+        Record theirs;
+        send_all(&mine, sizeof mine);
+        receive_all(&theirs, sizeof theirs);
+        return theirs;
+    }
+    void barrier() { exchange(char{0}); }
+
+   private:
+    void send_all(const void* data, std::size_t size);
+    void receive_all(void* data, std::size_t size);
+
+    int socket_;
+};
+
+struct Device {
+    explicit Device(const std::string& name);  // empty: the first
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    ibv_context* context = nullptr;
+    bool is_verbena = false;
+    ibv_mtu mtu = IBV_MTU_1024;
+};
+
+// A buffer that is registered in `pd`.
+class Region {
+   public:
+    Region(ibv_pd* pd, int access);
+    ~Region();
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+    void deregister();
+    std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(bytes_.data()); }
+
+    std::uint32_t lkey = 0, rkey = 0;
+
+   private:
+    std::vector<std::uint64_t> bytes_;  // aligned, for the atomics
+    ibv_mr* mr_;
+};
+
+// What the other side has to know of a queue pair and of the memory behind it.
+struct Address {
+    std::uint32_t number, psn;
+    std::uint32_t lkey, rkey;
+    std::uint64_t memory;
+    ibv_gid gid;
+    ibv_mtu mtu;
+    bool is_verbena;
+};
+
+// The objects of one row on one side.
+class Ends {
+   public:
+    Ends(Device& device, unsigned gid_index, const Row& row, bool responds);
+    ~Ends();
+    Ends(const Ends&) = delete;
+    Ends& operator=(const Ends&) = delete;
+
+    Address address() const;
+    void connect(const Address& peer);
+    void post_receive();
+    void destroy_qp();
+    // `followed`: a SEND behind it, so that there is something to flush.
+    int post_request(const Address& peer, bool followed);
+
+    // The next completion of the queue; false after `milliseconds` without one.
+    bool next(ibv_cq* cq, ibv_wc& completion, int milliseconds = kPatienceMs);
+    ibv_qp_state state(ibv_qp_state expected);
+    int event(int expected);
+
+    ibv_cq* send_cq = nullptr;
+    ibv_cq* receive_cq = nullptr;
+
+   private:
+    Region& region_for(Key key);
+
+    Device& device_;
+    const unsigned gid_index_;
+    const Row& row_;
+    ibv_pd* pd_;
+    ibv_pd* other_pd_;
+    Region data_;     // what requests read and write
+    Region foreign_;  // the same in the other PD
+    Region gone_;
+    Region receive_;
+    ibv_qp* qp_ = nullptr;
+    std::uint32_t psn_;
+};
+
+}  // namespace table

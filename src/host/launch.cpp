@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -77,8 +78,11 @@ void close_from(unsigned first, unsigned limit) {
     report_and_exit("cannot execute it");
 }
 
-// fork() without the exit signal and without the program's atfork handlers.
-pid_t quiet_fork() { return static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)); }
+// fork() without the exit signal and without the program's atfork handlers. Untraced: without the exit signal
+// a debugger takes the copy for a thread of the program, and then the daemon for the program.
+pid_t quiet_fork() {
+    return static_cast<pid_t>(syscall(SYS_clone, CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr));
+}
 
 int run_detached(Plan& plan) {
     sigset_t all, before;

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""run_test.py BUILD: `verbena run` is transparent: the program is this very process, with the caller's stdin, terminal,
+descriptors, signals and exit status; a program that would not load our libraries is named."""
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from tool import ENVIRONMENT, LIBRARIES, VERBENA, WHOSE, Case, run
+
+QUIET = "int main(void) { return 0; }"
+
+
+def under(*command, **options):
+    return run(VERBENA, "run", "--", *command, **options)
+
+
+class Transparent(Case):
+    def test_it_becomes_the_program(self):
+        process = subprocess.Popen([VERBENA, "run", "--", "sh", "-c", "echo $$"], stdout=subprocess.PIPE, text=True,
+                                   env=ENVIRONMENT)
+        self.assertEqual(process.pid, int(process.communicate(timeout=60)[0]))
+
+    def test_it_says_nothing(self):
+        result = under("true")
+        self.assertEqual((0, "", ""), (result.returncode, result.stdout, result.stderr))
+
+    def test_stdin_is_the_callers(self):
+        self.assertEqual("one\ntwo\n", under("cat", input="one\ntwo\n").stdout)
+
+    def test_exit_status_is_the_programs(self):
+        for status in (0, 1, 3, 77, 126, 127, 255):
+            self.assertEqual(status, under("sh", "-c", f"exit {status}").returncode)
+        self.assertEqual(5, under("bash", "-c", "exit 5").returncode)
+
+    def test_signals_reach_the_program(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            process = subprocess.Popen([VERBENA, "run", "--", "sh", "-c", "echo ready; exec sleep 60"],
+                                       stdout=subprocess.PIPE, env=ENVIRONMENT)
+            process.stdout.readline()
+            process.send_signal(number)
+            self.assertEqual(-number, process.wait(timeout=60))
+            process.stdout.close()
+
+    def test_signal_dispositions_and_mask_are_kept(self):
+        look = ("grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status")
+        prepare = {"preexec_fn": lambda: (signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+                                          signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2}))}
+        self.assertEqual(run(*look, **prepare).stdout, under(*look, **prepare).stdout)
+
+    def test_descriptors_are_the_callers(self):
+        look = ("sh", "-c", "ls /proc/$$/fd")
+        self.assertEqual(run(*look).stdout, under(*look).stdout)
+        read, write = os.pipe()
+        result = under("sh", "-c", f"echo through >&{write}", pass_fds=(write,))
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            self.assertEqual((0, "through\n"), (result.returncode, pipe.read()))
+
+    def test_a_terminal_stays_one(self):
+        controller, terminal = pty.openpty()
+        name = os.ttyname(terminal)
+        result = under("tty", stdin=terminal)
+        os.close(controller)
+        os.close(terminal)
+        self.assertEqual(name + "\n", result.stdout)
+
+    def test_pipelines(self):
+        inside = under("bash", "-c", "printf 'a\\nb\\n' | wc -l")
+        self.assertEqual("2", inside.stdout.strip())
+        # The program in front dies of SIGPIPE, as it would alone.
+        outside = run("bash", "-c", f"'{VERBENA}' run -- yes | head -n 1; echo ${{PIPESTATUS[0]}}")
+        self.assertEqual("y\n141\n", outside.stdout)
+
+    def test_words_are_not_changed(self):
+        words = ["--help", "-s", "a b", "", "'\"$x", "--", "--log=warn"]
+        self.assertEqual("".join(w + "\n" for w in words), under("printf", "%s\\n", *words).stdout)
+
+    def test_the_separator_may_be_left_out(self):
+        self.assertEqual("-n\n", run(VERBENA, "run", "printf", "%s\\n", "-n").stdout)
+        self.assertEqual("warn\n", run(VERBENA, "run", "--log", "warn", "printenv", "VERBENA_LOG").stdout)
+        self.assertEqual("warn\n", run(VERBENA, "run", "--log=warn", "--", "printenv", "VERBENA_LOG").stdout)
+
+    def test_inside_itself(self):
+        once, twice = under("printenv", "LD_LIBRARY_PATH"), under(VERBENA, "run", "--", "printenv", "LD_LIBRARY_PATH")
+        self.assertEqual(LIBRARIES + "\n", once.stdout)
+        self.assertEqual(once.stdout, twice.stdout)
+
+    def test_a_path_of_the_users_stays_behind(self):
+        result = under("printenv", "LD_LIBRARY_PATH", env=dict(ENVIRONMENT, LD_LIBRARY_PATH="/somewhere"))
+        self.assertEqual(f"{LIBRARIES}:/somewhere\n", result.stdout)
+
+    @unittest.skipUnless(shutil.which("gdb"), "no gdb here")
+    def test_under_gdb(self):
+        program = self.compile("whose", WHOSE, "-lrdmacm", "-libverbs", "-ldl")
+        result = under("gdb", "-q", "-batch", "-ex", "run", "--args", program)
+        self.assertIn(f"{LIBRARIES}/libibverbs.so.1 {LIBRARIES}/librdmacm.so.1", result.stdout)
+        self.assertIn("exited normally", result.stdout)
+
+
+class Failures(Case):
+    def test_not_found(self):
+        result = under("no-such-program")
+        self.assertEqual((127, "", "verbena: no-such-program: No such file or directory\n"),
+                         (result.returncode, result.stdout, result.stderr))
+
+    def test_not_executable(self):
+        file = self.write("data", "no program\n")
+        result = under(file)
+        self.assertEqual((126, f"verbena: {file}: Permission denied\n"), (result.returncode, result.stderr))
+
+    def test_no_program(self):
+        for words in ((), ("--",), ("--log", "warn")):
+            result = run(VERBENA, "run", *words)
+            self.assertEqual(2, result.returncode)
+            self.assertEqual(1, result.stderr.count("\n"), result.stderr)
+
+
+class Warnings(Case):
+    """A program that would load another libibverbs all the same is told so, in one line, and runs."""
+
+    def warning(self, program, **options):
+        result = under(program, **options)
+        self.assertEqual(0, result.returncode, result.stderr)
+        return result.stderr
+
+    def assert_one_line(self, text, *parts):
+        self.assertEqual(1, text.count("\n"), text)
+        for part in parts:
+            self.assertIn(part, text)
+
+    def test_ordinary_programs_get_none(self):
+        self.assertEqual("", self.warning(self.compile("plain", QUIET)))
+        self.assertEqual("", self.warning(self.compile("runpath", QUIET, f"-Wl,-rpath,{self.foreign()}",
+                                                       "-Wl,--enable-new-dtags")))
+        self.assertEqual("", self.warning(self.compile("static", QUIET, "-static")))
+        self.assertEqual("", self.warning(self.write("script", "#!/bin/sh\nexit 0\n", 0o755)))
+
+    def foreign(self):
+        self.write("foreign/libibverbs.so.1", "")
+        return os.path.join(self.folder, "foreign")
+
+    def test_rpath(self):
+        program = self.compile("rpath", QUIET, f"-Wl,-rpath,{self.foreign()}", "-Wl,--disable-new-dtags")
+        self.assert_one_line(self.warning(program), "RPATH", self.foreign())
+
+    def test_rpath_relative_to_the_program(self):
+        self.foreign()
+        program = self.compile("rpath", QUIET, "-Wl,-rpath,$ORIGIN/foreign", "-Wl,--disable-new-dtags")
+        self.assert_one_line(self.warning(program), "RPATH", "/foreign")
+
+    def test_rpath_without_rdma_libraries(self):
+        program = self.compile("rpath", QUIET, "-Wl,-rpath,/usr/share", "-Wl,--disable-new-dtags")
+        self.assertEqual("", self.warning(program))
+
+    def test_static(self):
+        source = 'const char* volatile where = "/dev/infiniband/uverbs0"; int main(void) { return where == 0; }'
+        self.assert_one_line(self.warning(self.compile("static", source, "-static")), "statically linked")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give files away")
+    def test_set_user_id(self):
+        program = self.compile("setuid", QUIET)
+        os.chown(program, 65534, -1)
+        os.chmod(program, 0o4755)
+        self.assert_one_line(self.warning(program), "set-user-ID")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

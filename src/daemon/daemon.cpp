@@ -21,9 +21,11 @@ namespace verbena::daemon {
 namespace {
 
 constexpr int kBacklog = 1024;
-constexpr Duration kShortIdle = 200 * kMillisecond;       // without the wire: the next daemon may get it
-constexpr Duration kFirstClient = 3 * kSecond;            // whoever started us connects soon
-constexpr Duration kYieldPatience = 1500 * kMillisecond;  // for the disconnects of programs that just ended
+constexpr Duration kShortIdle = 200 * kMillisecond;  // without the wire: the next daemon may get it
+constexpr Duration kFirstClient = 3 * kSecond;       // whoever started us connects soon
+// For the answers to the disconnect requests of programs that just ended. A lost one is not repeated then;
+// the peer's queue pair finds out by itself.
+constexpr Duration kYieldPatience = 100 * kMillisecond;
 
 template <std::size_t size>
 void copy_text(std::array<char, size>& out, const std::string& text) {
@@ -157,7 +159,7 @@ bool Daemon::may_leave(Time at) {
         return false;
     }
     const bool quiet = manager_->next_deadline() == kNever;
-    if (yielding_) return quiet || manager_->counts().connections == 0 || at >= idle_since_ + kYieldPatience;
+    if (yielding_) return quiet || at >= idle_since_ + kYieldPatience;
     const Duration patience = wire_ || !is_default() ? options_.idle : std::min(options_.idle, kShortIdle);
     return quiet && at >= idle_since_ + patience;
 }
@@ -165,7 +167,8 @@ bool Daemon::may_leave(Time at) {
 Time Daemon::next_deadline(Time at) const {
     Time deadline = std::min(manager_->next_deadline(), neighbors_->next_deadline());
     if (!options_.service && sessions_.count() == 0)
-        deadline = std::min(deadline, at + std::min(options_.idle, kShortIdle));
+        deadline =
+            std::min(deadline, at + std::min(options_.idle, yielding_ ? kYieldPatience / 10 : kShortIdle));
     return deadline;
 }
 

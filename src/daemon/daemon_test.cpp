@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -43,6 +44,26 @@ class CountingDaemon {
 
    private:
     std::string log_, script_;
+};
+
+// Requests as bytes, on a connection of the test's own.
+class RawProgram {
+   public:
+    explicit RawProgram(const std::string& fabric)
+        : fd_(host::connect_to(host::daemon_address(geteuid(), fabric))) {}
+    ~RawProgram() { close(fd_); }
+    bool send_bytes(const void* bytes, std::size_t size) {
+        const iovec part{const_cast<void*>(bytes), size};
+        return host::send_datagram(fd_, std::span(&part, 1)) == 0;
+    }
+    // Size of what came; 0: the daemon closed the connection.
+    ssize_t receive(host::ReplyHeader& reply) {
+        if (host::wait_readable(fd_, 10'000) != 0) return -1;
+        return recv(fd_, static_cast<void*>(&reply), sizeof reply, 0);
+    }
+
+   private:
+    int fd_;
 };
 
 TEST_F(DaemonTest, FiftyProgramsAtOnceStartOne) {
@@ -254,6 +275,31 @@ TEST_F(DaemonTest, AProgramThatClosesEverythingGetsAnError) {
     });
 }
 
+// When its descriptors run out it refuses newcomers and serves the others; it does not spin.
+TEST_F(DaemonTest, RunsOutOfDescriptors) {
+    Wire limited;
+    start([&] {
+        rlimit limit{40, 40};
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        EXPECT_NE(status().daemon_pid, 0u);
+        limited.say(1);
+        pause();
+    });
+    limited.hear();
+    run([&] {
+        EXPECT_NE(status().daemon_pid, 0u);
+        std::vector<std::unique_ptr<RawProgram>> crowd;
+        for (int i = 0; i < 40; i++) crowd.push_back(std::make_unique<RawProgram>(fabric_));
+        host::ReplyHeader reply;
+        EXPECT_EQ(crowd.back()->receive(reply), 0);  // refused
+        EXPECT_GT(status().clients, 2u);
+        crowd.clear();
+        EXPECT_TRUE(eventually([] { return status().clients == 2; }));
+        EXPECT_TRUE(
+            eventually([&] { return host::connect_to(host::daemon_address(geteuid(), fabric_)) >= 0; }));
+    });
+}
+
 // Daemons that leave at once, and programs that come at that very moment: each gets a daemon.
 TEST_F(DaemonTest, ComingWhileItLeaves) {
     setenv("VERBENA_IDLE_MS", "0", 1);
@@ -273,26 +319,6 @@ TEST_F(DaemonTest, ComingWhileItLeaves) {
         }));
     for (pid_t starter : starters) EXPECT_EQ(wait_for(starter), 0);
 }
-
-// Requests as bytes, on a connection of the test's own.
-class RawProgram {
-   public:
-    explicit RawProgram(const std::string& fabric)
-        : fd_(host::connect_to(host::daemon_address(geteuid(), fabric))) {}
-    ~RawProgram() { close(fd_); }
-    bool send_bytes(const void* bytes, std::size_t size) {
-        const iovec part{const_cast<void*>(bytes), size};
-        return host::send_datagram(fd_, std::span(&part, 1)) == 0;
-    }
-    // Size of what came; 0: the daemon closed the connection.
-    ssize_t receive(host::ReplyHeader& reply) {
-        if (host::wait_readable(fd_, 10'000) != 0) return -1;
-        return recv(fd_, static_cast<void*>(&reply), sizeof reply, 0);
-    }
-
-   private:
-    int fd_;
-};
 
 TEST_F(DaemonTest, AMalformedRequestEndsItsSenderOnly) {
     run([&] {

@@ -1,5 +1,6 @@
 #include "daemon/sessions.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -37,6 +38,7 @@ Sessions::~Sessions() { stop_listening(); }
 
 int Sessions::serve(Descriptor listener) {
     listener_ = std::move(listener);
+    reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
     return loop_.add(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_one(); });
 }
 
@@ -56,8 +58,13 @@ bool Sessions::accept_waiting() {
 bool Sessions::accept_one() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-        const bool lack = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-        if (lack) log(LogLevel::error, "a program cannot connect: %s", std::strerror(errno));
+        if (errno != EMFILE && errno != ENFILE) return false;
+        // It would stay at the head of the queue and wake us for ever: it is taken and dropped.
+        log(LogLevel::error, "a program cannot connect: %s", std::strerror(errno));
+        reserve_.reset();
+        Descriptor refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        refused.reset();
+        reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
         return false;
     }
     host::Peer peer;

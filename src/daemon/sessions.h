@@ -72,6 +72,7 @@ class Sessions {
     Handler& handler_;
     const bool all_users_;
     Descriptor listener_;
+    Descriptor reserve_;  // given up to get rid of a connection when descriptors run out
     SessionNumber next_number_ = 1;
     std::unordered_map<SessionNumber, Session> sessions_;
 };

@@ -61,8 +61,11 @@ int Queues::take(pid_t owner, Time now, std::uint32_t& queue) {
     if (free == queues_.end()) {
         if (int error = grow()) return error;
         free = queues_.end() - 1;
-    } else if (int error = link::unpark(free->socket.get())) {
-        return error;
+    } else if (free->socket) {
+        if (int error = link::unpark(free->socket.get())) return error;
+    } else {
+        free->socket.reset(link::open_group_socket(port_, setup_.gro));
+        if (!free->socket) return errno;
     }
     free->taken = true;
     free->owner = owner;
@@ -75,7 +78,11 @@ void Queues::give_back(std::uint32_t number, Time now) {
     queue.taken = false;
     queue.owner = 0;
     queue.free_at = std::max(queue.free_at, now + kTimeWait);
-    if (link::park(queue.socket.get()) != 0)
+    // Without steering the kernel would go on choosing this queue for a share of everybody's packets, and its
+    // place in the group means nothing.
+    if (!setup_.steering)
+        queue.socket.reset();
+    else if (link::park(queue.socket.get()) != 0)
         log(LogLevel::warn, "queue %u could not be parked: %s", number, last_reason());
 }
 

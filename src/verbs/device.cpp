@@ -18,10 +18,16 @@ namespace verbena::verbs {
 namespace {
 
 std::mutex devices_lock;
-std::vector<std::unique_ptr<Device>> known_devices;
+
+// Never destroyed: programs keep the pointers.
+std::vector<std::unique_ptr<Device>>& devices_so_far() {
+    static auto& devices = *new std::vector<std::unique_ptr<Device>>;
+    return devices;
+}
 
 // The object of a table entry: the same one each time, also for a device that went and came back.
 Device* device_object(unsigned slot, const host::Device& entry) {
+    auto& known_devices = devices_so_far();
     for (auto& device : known_devices)
         if (device->index == entry.index && device->node_guid == entry.node_guid) {
             device->slot = slot;

@@ -10,8 +10,9 @@ import sys
 
 SYSTEM = re.compile(r"(libc|libm)\.so\.6|ld-linux.*\.so\.\d+|ld64\.so\.\d+")
 # What the compiler's own objects run at load (frame registration), and what the static libstdc++ does: its sources end
-# in .cc, ours in .cpp. The first of those allocates the emergency pool for exceptions; the others set up tables.
-HARMLESS = re.compile(r"frame_dummy|_GLOBAL__sub_I__ZN9__gnu_cxx9__freeresEv|_GLOBAL__sub_I_[\w.-]+\.cc")
+# in .cc, ours in .cpp. The first of those allocates the emergency pool for exceptions; the others set up tables. libgcc
+# asks the processor what it can do (__builtin_cpu_supports).
+HARMLESS = re.compile(r"frame_dummy|__cpu_indicator_init|_GLOBAL__sub_I__ZN9__gnu_cxx9__freeresEv|_GLOBAL__sub_I_[\w.-]+\.cc")
 # Rooms whose objects exist once per process.
 ONE_COPY = ("adapter", "host", "link", "transport", "memory", "completion")
 problems = []

@@ -41,8 +41,8 @@ unsigned yield_after() {
 }
 
 // Whether a blocking read() would go on after whatever signal has just come. poll() never does by itself, and
-// does not tell which signal it was; so all handlers must agree, but for those of faults, which do not come to
-// a thread that waits.
+// does not tell which signal it was; so all handlers must agree, but for those of faults, which do not come
+// to a thread that waits.
 bool every_handler_restarts() {
     for (int number = 1; number < NSIG; number++) {
         if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL) continue;

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -44,26 +43,6 @@ class CountingDaemon {
 
    private:
     std::string log_, script_;
-};
-
-// Requests as bytes, on a connection of the test's own.
-class RawProgram {
-   public:
-    explicit RawProgram(const std::string& fabric)
-        : fd_(host::connect_to(host::daemon_address(geteuid(), fabric))) {}
-    ~RawProgram() { close(fd_); }
-    bool send_bytes(const void* bytes, std::size_t size) {
-        const iovec part{const_cast<void*>(bytes), size};
-        return host::send_datagram(fd_, std::span(&part, 1)) == 0;
-    }
-    // Size of what came; 0: the daemon closed the connection.
-    ssize_t receive(host::ReplyHeader& reply) {
-        if (host::wait_readable(fd_, 10'000) != 0) return -1;
-        return recv(fd_, static_cast<void*>(&reply), sizeof reply, 0);
-    }
-
-   private:
-    int fd_;
 };
 
 TEST_F(DaemonTest, FiftyProgramsAtOnceStartOne) {
@@ -275,31 +254,6 @@ TEST_F(DaemonTest, AProgramThatClosesEverythingGetsAnError) {
     });
 }
 
-// When its descriptors run out it refuses newcomers and serves the others; it does not spin.
-TEST_F(DaemonTest, RunsOutOfDescriptors) {
-    Wire limited;
-    start([&] {
-        rlimit limit{40, 40};
-        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-        EXPECT_NE(status().daemon_pid, 0u);
-        limited.say(1);
-        pause();
-    });
-    limited.hear();
-    run([&] {
-        EXPECT_NE(status().daemon_pid, 0u);
-        std::vector<std::unique_ptr<RawProgram>> crowd;
-        for (int i = 0; i < 40; i++) crowd.push_back(std::make_unique<RawProgram>(fabric_));
-        host::ReplyHeader reply;
-        EXPECT_EQ(crowd.back()->receive(reply), 0);  // refused
-        EXPECT_GT(status().clients, 2u);
-        crowd.clear();
-        EXPECT_TRUE(eventually([] { return status().clients == 2; }));
-        EXPECT_TRUE(
-            eventually([&] { return host::connect_to(host::daemon_address(geteuid(), fabric_)) >= 0; }));
-    });
-}
-
 // Daemons that leave at once, and programs that come at that very moment: each gets a daemon.
 TEST_F(DaemonTest, ComingWhileItLeaves) {
     setenv("VERBENA_IDLE_MS", "0", 1);
@@ -318,66 +272,6 @@ TEST_F(DaemonTest, ComingWhileItLeaves) {
             }
         }));
     for (pid_t starter : starters) EXPECT_EQ(wait_for(starter), 0);
-}
-
-TEST_F(DaemonTest, AMalformedRequestEndsItsSenderOnly) {
-    run([&] {
-        EXPECT_NE(status().daemon_pid, 0u);
-        host::ReplyHeader reply;
-        {
-            RawProgram raw(fabric_);
-            EXPECT_TRUE(raw.send_bytes("hello?", 6));
-            EXPECT_EQ(raw.receive(reply), 0);
-        }
-        {
-            RawProgram raw(fabric_);
-            host::RequestHeader header;
-            header.command = host::Command::hello;
-            header.length = 3;
-            EXPECT_TRUE(raw.send_bytes(&header, sizeof header));
-            EXPECT_EQ(raw.receive(reply), 0);
-        }
-        EXPECT_TRUE(eventually([] { return status().clients == 1; }));
-    });
-}
-
-TEST_F(DaemonTest, AnotherVersionIsTold) {
-    run([&] {
-        EXPECT_NE(status().daemon_pid, 0u);
-        RawProgram raw(fabric_);
-        host::RequestHeader header;
-        header.version = host::kProtocolVersion + 1;
-        EXPECT_TRUE(raw.send_bytes(&header, 6));  // all that two versions surely share
-        host::ReplyHeader reply;
-        EXPECT_EQ(raw.receive(reply), ssize_t{sizeof reply});
-        EXPECT_EQ(reply.magic, host::kProtocolMagic);
-        EXPECT_EQ(reply.version, host::kProtocolVersion);
-        EXPECT_EQ(reply.error, EPROTO);
-        EXPECT_EQ(raw.receive(reply), 0);
-    });
-}
-
-// The other way round: a daemon of another version.
-TEST_F(DaemonTest, AnotherVersionsDaemonIsRefused) {
-    int listener = host::listen_on(host::daemon_address(geteuid(), fabric_), 8);
-    ASSERT_GE(listener, 0);
-    for (int difference : {-1, 1}) {
-        Wire ready;
-        const pid_t program = start([&] {
-            EXPECT_EQ(host::devices(), nullptr);
-            EXPECT_EQ(errno, EPROTO);
-            const char* culprit = difference < 0 ? "the daemon is the older one" : "restart the program";
-            EXPECT_NE(std::strstr(last_reason(), culprit), nullptr) << last_reason();
-        });
-        int fd = accept(listener, nullptr, nullptr);
-        ASSERT_GE(fd, 0);
-        host::ReplyHeader reply;
-        reply.version = static_cast<std::uint16_t>(host::kProtocolVersion + difference);
-        EXPECT_EQ(send(fd, &reply, 8, 0), 8);
-        EXPECT_EQ(wait_for(program), 0);
-        close(fd);
-    }
-    close(listener);
 }
 
 TEST_F(DaemonTest, ADaemonThatCannotRunIsExplained) {

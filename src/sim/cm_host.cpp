@@ -12,7 +12,7 @@ namespace verbena::sim {
 namespace {
 
 constexpr std::uint32_t kDaemonBlock = 4096;  // QP numbers below belong to the daemon
-constexpr std::uint32_t kFirstQp = 0x5000, kQps = 24;
+constexpr std::uint32_t kFirstQp = 0x5000, kFewestQps = 4;
 // The local ACK timeout that Linux's rdma_cm uses for RoCE (life time 18, ACK delay 15); timewait lasts as
 // long.
 constexpr Duration kTimewait = iba_timeout(19);
@@ -20,7 +20,11 @@ constexpr Duration kTimewait = iba_timeout(19);
 }  // namespace
 
 CmHost::CmHost(World& world, unsigned number, std::uint64_t seed)
-    : world_(world), number_(number), random_(seed), link_(world.network, *this, true) {
+    : world_(world),
+      number_(number),
+      random_(seed),
+      qps_(kFewestQps + random_.below(20)),
+      link_(world.network, *this, true) {
     manager_ = std::make_unique<cm::Manager>(*this);
     world_.network.attach(number, 0, kDaemonBlock, *this);
 }
@@ -149,15 +153,12 @@ int CmHost::resolve_neighbor(const cm::Route& route, std::uint64_t token) {
 }
 
 std::uint32_t CmHost::take_qp() {
-    for (;;) {
-        const auto qp = kFirstQp + number_ * 0x1000 + static_cast<std::uint32_t>(random_.below(kQps));
+    // All of them may be busy for a while; programs then take longer to create one.
+    for (int attempt = 0; attempt < 20; attempt++) {
+        const auto qp = kFirstQp + number_ * 0x1000 + static_cast<std::uint32_t>(random_.below(qps_));
         if (in_use_.contains(qp)) continue;
-        if (const auto until = quarantine_.find(qp);
-            until != quarantine_.end() && world_.now() < until->second) {
-            // All of them may be busy for a while; programs then take longer to create one.
-            if (random_.one_in(200)) return 0;
-            continue;
-        }
+        const auto until = quarantine_.find(qp);
+        if (until != quarantine_.end() && world_.now() < until->second) continue;
         // IBA 12.9.8.3: not before packets of the old connection have died out.
         if (const auto end = ended_.find(qp); end != ended_.end() && world_.now() < end->second + kTimewait)
             world_.verdict.violation(
@@ -166,6 +167,7 @@ std::uint32_t CmHost::take_qp() {
         in_use_.insert(qp);
         return qp;
     }
+    return 0;
 }
 
 void CmHost::give_back_qp(std::uint32_t qp, Time ended) {

@@ -41,7 +41,7 @@ class CmHost final : public Inbox, public cm::Environment, private link::Receive
     void die();
     bool dead() const { return dead_; }
 
-    // A QP number that is neither in use nor in quarantine.
+    // A QP number that is neither in use nor in quarantine; 0 if there is none just now.
     std::uint32_t take_qp();
     // `ended`: when its connection ended; kNever if it had none.
     void give_back_qp(std::uint32_t qp, Time ended);
@@ -71,6 +71,7 @@ class CmHost final : public Inbox, public cm::Environment, private link::Receive
     World& world_;
     const unsigned number_;
     Random random_;
+    const std::uint64_t qps_;  // QP numbers of the host
     SimLink link_;
     std::unique_ptr<cm::Manager> manager_;
     std::map<cm::FileNumber, EventSink*> files_;

@@ -63,6 +63,8 @@ void Endpoint::lay_out() {
     }
     for (std::size_t i = 0; i < receives_.size(); i++)
         cut(plan_.receives[i].capacity, plan_.receives[i].sge_count, receives_[i].pieces);
+    // Room for what a responder without bounds would write behind its region.
+    arena_.reserve(plan_.target_size + plan_.attributes.path_mtu, 1);
     arena_.allocate(random_.next());
     const std::span<const std::uint8_t> target = arena_.actual(target_, plan_.target_size);
     target_at_first_.assign(target.begin(), target.end());

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/features.h"
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "wire/byte_order.h"
@@ -110,15 +111,19 @@ void BurstBuilder::send(const wire::OutPacket& packet) {
     add(packet);
 }
 
-// Whether an acknowledgement waits for the packets behind it. Only one does, and only for packets to its
-// queue pair.
+// Whether an acknowledgement waits for the packets behind it, so that one burst takes all. Only one does, and
+// only for packets to its queue pair. On the wire it would be late there: a peer that takes packets one by
+// one would complete the receive of our answer before the request that was answered, and programs count on
+// the opposite order. A process of this host takes the burst whole and looks at its end first
+// (udp_receive.cpp).
 bool BurstBuilder::park(const wire::OutPacket& packet) {
     const auto opcode = static_cast<wire::Opcode>(packet.header[0]);
     const bool acknowledgement = opcode == wire::Opcode::rc_ack || opcode == wire::Opcode::xrc_ack;
     if (is_parked_ && (acknowledgement || packet.path->destination != parked_.path->destination ||
                        destination_qp_of(packet.header.data()) != destination_qp_of(parked_.header.data())))
         release_parked();
-    if (!acknowledgement || joins(packet, length_of(packet)) || !policy_.allowed(packet.path->destination))
+    if (!acknowledgement || packet.path->source != packet.path->destination || !features().gro ||
+        joins(packet, length_of(packet)) || !policy_.allowed(packet.path->destination))
         return false;
     parked_ = packet;
     is_parked_ = true;

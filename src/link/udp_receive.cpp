@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
+
+#include "wire/opcode.h"
 
 namespace verbena::link {
 namespace {
@@ -38,6 +41,22 @@ std::size_t read_control(msghdr& message, wire::Path& path) {
         }
     }
     return segment;
+}
+
+// Whether a burst of requests ends with an acknowledgement, which then comes first: our sender puts it there
+// because only a burst's last packet may be shorter, but it speaks of requests that were sent before these
+// (burst.cpp). Behind responses the order counts: an acknowledgement that skips one says that it was lost
+// (IBA 9.7.5.1.2).
+bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segment) {
+    if (burst.size() <= segment) return false;
+    const std::size_t last = (burst.size() - 1) / segment * segment;
+    if (static_cast<wire::Opcode>(burst[last]) != wire::Opcode::rc_ack) return false;
+    for (std::size_t at = 0; at < last; at += segment) {
+        const auto opcode = static_cast<wire::Opcode>(burst[at]);
+        if (opcode >= wire::Opcode::rc_read_response_first && opcode <= wire::Opcode::rc_atomic_ack)
+            return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -98,6 +117,13 @@ unsigned UdpReader::deliver(unsigned index, std::size_t size, Receiver& receiver
     datagram.destination_port = destination_port_;
     const std::uint8_t* bytes = buffers_.get() + index * kBuffer;
     unsigned count = 0;
+    if (acknowledgement_ends({bytes, size}, segment)) {
+        const std::size_t last = (size - 1) / segment * segment;
+        datagram.bytes = {bytes + last, size - last};
+        receiver.datagram(datagram);
+        size = last;
+        count++;
+    }
     std::size_t offset = 0;
     do {  // an empty datagram is one, too
         datagram.bytes = {bytes + offset, size - offset < segment ? size - offset : segment};

@@ -9,6 +9,7 @@
 #include "adapter/engine.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
+#include "verbs/posting.h"
 #include "verbs/process.h"
 
 namespace verbena::verbs {
@@ -56,6 +57,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
 int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void** cq_context) {
     Channel* channel = Channel::of(handle);
     Process* process = Context::of(handle->context)->process;
+    channel->reader.store(this_thread(), std::memory_order_relaxed);
     if (process->usable() &&
         process->engine().wait_readable(channel->events.fd()) == adapter::Engine::Wait::interrupted) {
         errno = EINTR;
@@ -67,8 +69,11 @@ int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void**
         return -1;
     }
     ibv_cq* base = event.cq->base();
+    Cq* shown = Cq::of(base);
+    shown->poller.store(this_thread(), std::memory_order_relaxed);
+    shown->poller_at_work.store(true, std::memory_order_relaxed);  // the thread is going to poll
     pthread_mutex_lock(&base->mutex);
-    event.cq->events_delivered++;
+    shown->events_delivered++;
     pthread_mutex_unlock(&base->mutex);
     *cq = base;
     *cq_context = base->cq_context;

@@ -80,6 +80,7 @@ struct Channel {
     ibv_comp_channel base{};
     EventQueue<CompletionEvent> events;
     std::atomic<std::uint32_t> cqs{0};
+    std::atomic<const void*> reader{nullptr};  // the thread that waited for events last
 
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
@@ -96,8 +97,8 @@ struct Cq : completion::CompletionListener {
     std::atomic<std::uint32_t> users{0};
     std::uint32_t events_delivered = 0;        // taken by ibv_get_cq_event; under shown.base.mutex
     std::uint32_t async_events_delivered = 0;  // likewise
-    // Who polled last (an address that is the thread's own), and whether that poll found something, so that
-    // the thread may still be at work on it. For verbena_settle().
+    // Who polled last, or took an event (an address that is the thread's own), and whether it has not found
+    // the queue empty since, so that it may be at work on a completion. For verbena_quiesce().
     std::atomic<const void*> poller{nullptr};
     std::atomic<bool> poller_at_work{false};
 

@@ -132,7 +132,9 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     Cq* cq = Cq::of(base);
     Process* process = Context::of(base->context)->process;
     if (cq->queue->in_error()) return -EIO;
+    // Before anything is taken: who sees the queue empty by us sees us at work (verbena_quiesce).
     cq->poller.store(this_thread(), std::memory_order_relaxed);
+    cq->poller_at_work.store(true, std::memory_order_relaxed);
     int taken = 0;
     while (taken < count) {
         completion::Completion batch[kBatch];
@@ -147,7 +149,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
         for (std::size_t i = 0; i < got; i++) wc[taken++] = to_public(batch[i]);
         break;
     }
-    cq->poller_at_work.store(taken > 0, std::memory_order_relaxed);
+    if (taken == 0) cq->poller_at_work.store(false, std::memory_order_release);
     return taken;
 }
 

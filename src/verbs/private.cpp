@@ -32,12 +32,19 @@ void progress_until(Process& process, Duration limit, Done done) {
     }
 }
 
-// Another thread polls this queue and has not found it empty since something was there.
+bool is_other_thread(const std::atomic<const void*>& thread) {
+    const void* other = thread.load(std::memory_order_relaxed);
+    return other && other != this_thread();
+}
+
+// Another thread polls this queue, or waits for its events, and has not found it empty since something was
+// there.
 bool poller_is_behind(ibv_cq* handle) {
     Cq* cq = Cq::of(handle);
-    const void* poller = cq->poller.load(std::memory_order_relaxed);
-    if (!poller || poller == this_thread()) return false;
-    return cq->queue->waiting() || cq->poller_at_work.load(std::memory_order_relaxed);
+    const bool polled = is_other_thread(cq->poller);
+    const bool awaited = cq->channel && is_other_thread(cq->channel->reader);
+    if (!polled && !awaited) return false;
+    return cq->queue->waiting() || (polled && cq->poller_at_work.load(std::memory_order_acquire));
 }
 
 // Calls `look(queue pair)` unless the program has destroyed the queue pair (with ibv_destroy_qp, of which

@@ -14,7 +14,7 @@ namespace verbena::verbs {
 namespace {
 
 constexpr Duration kAcknowledgementWait = 100 * kMillisecond;
-constexpr Duration kPollerWait = 200 * kMillisecond;
+constexpr Duration kPollerWait = 500 * kMillisecond;
 
 // Drives the adapter until `done()` or the time is up; sleeps a little when nothing moves, so that whoever is
 // waited for gets the processor.
@@ -32,19 +32,15 @@ void progress_until(Process& process, Duration limit, Done done) {
     }
 }
 
-bool is_other_thread(const std::atomic<const void*>& thread) {
-    const void* other = thread.load(std::memory_order_relaxed);
-    return other && other != this_thread();
-}
-
 // Another thread polls this queue, or waits for its events, and has not found it empty since something was
-// there.
+// there. If nobody has done either, the thread that will may have been started a moment ago.
 bool poller_is_behind(ibv_cq* handle) {
     Cq* cq = Cq::of(handle);
-    const bool polled = is_other_thread(cq->poller);
-    const bool awaited = cq->channel && is_other_thread(cq->channel->reader);
-    if (!polled && !awaited) return false;
-    return cq->queue->waiting() || (polled && cq->poller_at_work.load(std::memory_order_acquire));
+    const void* self = this_thread();
+    const void* poller = cq->poller.load(std::memory_order_relaxed);
+    const void* reader = cq->channel ? cq->channel->reader.load(std::memory_order_relaxed) : nullptr;
+    if (poller == self || (!poller && reader == self)) return false;
+    return cq->queue->waiting() || (poller && cq->poller_at_work.load(std::memory_order_acquire));
 }
 
 // Calls `look(queue pair)` unless the program has destroyed the queue pair (with ibv_destroy_qp, of which

@@ -29,7 +29,7 @@ class CmRun final : private CoverageObserver {
     void judge_managers();
 
     void cm_message(std::uint16_t attribute, int state) override {
-        world_.coverage.cm[attribute][static_cast<std::size_t>(state + 1)]++;
+        world_.coverage.cm[attribute][static_cast<std::size_t>(state) + 1]++;
     }
 
     Random random_;

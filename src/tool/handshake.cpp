@@ -180,7 +180,7 @@ class Ladder {
 
     template <class Message>
     void simple(const CapturedPacket& captured, const Message& message, const char* label,
-                std::string detail = {}) {
+                const std::string& detail = {}) {
         Connection* connection = find(message.local_comm_id, message.remote_comm_id, captured);
         if (!connection) return;
         Side from =

@@ -7,6 +7,7 @@
 
 #include "base/reason.h"
 #include "verbs/objects.h"
+#include "verbs/process.h"
 #include "verbs/qp.h"
 
 namespace verbena::verbs {
@@ -35,6 +36,25 @@ Subject subject_of(ibv_event_type type) {
     }
 }
 
+// The object's destruction waits until the event is acknowledged.
+void count_delivery(const ibv_async_event& event) {
+    switch (subject_of(event.event_type)) {
+        case Subject::cq:
+            pthread_mutex_lock(&event.element.cq->mutex);
+            Cq::of(event.element.cq)->async_events_delivered++;
+            pthread_mutex_unlock(&event.element.cq->mutex);
+            break;
+        case Subject::qp:
+            pthread_mutex_lock(&event.element.qp->mutex);
+            QueuePair::of(event.element.qp)->async_events_delivered++;
+            pthread_mutex_unlock(&event.element.qp->mutex);
+            break;
+        case Subject::srq:
+        case Subject::none:
+            break;
+    }
+}
+
 }  // namespace
 
 bool is_event_of(const ibv_async_event& event, const ibv_qp* qp) {
@@ -49,27 +69,20 @@ using namespace verbena::verbs;
 extern "C" {
 
 int ibv_get_async_event(struct ibv_context* handle, struct ibv_async_event* out) {
+    Context* context = Context::of(handle);
+    if (context->process->forked()) {
+        Call call("ibv_get_async_event");
+        context->process->refuse();
+        return -1;
+    }
     AsyncEvent event;
-    if (int error = Context::of(handle)->async_events.take(event)) {
+    int error =
+        context->async_events.take(event, [](const AsyncEvent& taken) { count_delivery(taken.event); });
+    if (error) {
         errno = error;
         return -1;
     }
     *out = event.event;
-    switch (subject_of(out->event_type)) {
-        case Subject::cq:
-            pthread_mutex_lock(&out->element.cq->mutex);
-            Cq::of(out->element.cq)->async_events_delivered++;
-            pthread_mutex_unlock(&out->element.cq->mutex);
-            break;
-        case Subject::qp:
-            pthread_mutex_lock(&out->element.qp->mutex);
-            QueuePair::of(out->element.qp)->async_events_delivered++;
-            pthread_mutex_unlock(&out->element.qp->mutex);
-            break;
-        case Subject::srq:
-        case Subject::none:
-            break;
-    }
     return 0;
 }
 

@@ -34,6 +34,10 @@ extern "C" {
 
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
     Call call("ibv_create_comp_channel");
+    if (Process* process = Context::of(context)->process; !process->usable()) {
+        process->refuse();
+        return nullptr;
+    }
     auto* channel = new (std::nothrow) Channel;
     if (!channel) return fail_null(ENOMEM, "no memory");
     if (channel->events.fd() < 0) {
@@ -57,6 +61,11 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
 int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void** cq_context) {
     Channel* channel = Channel::of(handle);
     Process* process = Context::of(handle->context)->process;
+    if (process->forked()) {
+        Call call("ibv_get_cq_event");
+        process->refuse();
+        return -1;
+    }
     channel->reader.store(this_thread(), std::memory_order_relaxed);
     if (process->usable() &&
         process->engine().wait_readable(channel->events.fd()) == adapter::Engine::Wait::interrupted) {
@@ -64,17 +73,18 @@ int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void**
         return -1;
     }
     CompletionEvent event{};
-    if (int error = channel->events.take(event)) {
+    int error = channel->events.take(event, [](const CompletionEvent& taken) {
+        taken.cq->poller.store(this_thread(), std::memory_order_relaxed);
+        taken.cq->poller_at_work.store(true, std::memory_order_relaxed);  // the thread is going to poll
+        pthread_mutex_lock(&taken.cq->base()->mutex);
+        taken.cq->events_delivered++;
+        pthread_mutex_unlock(&taken.cq->base()->mutex);
+    });
+    if (error) {
         errno = error;
         return -1;
     }
     ibv_cq* base = event.cq->base();
-    Cq* shown = Cq::of(base);
-    shown->poller.store(this_thread(), std::memory_order_relaxed);
-    shown->poller_at_work.store(true, std::memory_order_relaxed);  // the thread is going to poll
-    pthread_mutex_lock(&base->mutex);
-    shown->events_delivered++;
-    pthread_mutex_unlock(&base->mutex);
     *cq = base;
     *cq_context = base->cq_context;
     return 0;

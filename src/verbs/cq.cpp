@@ -10,6 +10,29 @@
 #include "base/reason.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
+#include "verbs/process.h"
+
+namespace verbena::verbs {
+namespace {
+
+// What is queued is taken back. What the program took must be acknowledged (ibv_get_cq_event(3)): waits for
+// it.
+void forget_events(Cq& cq) {
+    ibv_cq* handle = cq.base();
+    if (cq.channel)
+        cq.channel->events.remove_if([&cq](const CompletionEvent& event) { return event.cq == &cq; });
+    Context::of(handle->context)->async_events.remove_if([handle](const AsyncEvent& event) {
+        return event.event.event_type == IBV_EVENT_CQ_ERR && event.event.element.cq == handle;
+    });
+    pthread_mutex_lock(&handle->mutex);
+    while (handle->comp_events_completed != cq.events_delivered ||
+           handle->async_events_completed != cq.async_events_delivered)
+        pthread_cond_wait(&handle->cond, &handle->mutex);
+    pthread_mutex_unlock(&handle->mutex);
+}
+
+}  // namespace
+}  // namespace verbena::verbs
 
 using namespace verbena;
 using namespace verbena::verbs;
@@ -19,6 +42,11 @@ extern "C" {
 struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_context,
                              struct ibv_comp_channel* channel, int comp_vector) {
     Call call("ibv_create_cq");
+    Process* process = Context::of(context)->process;
+    if (!process->usable()) {
+        process->refuse();
+        return nullptr;
+    }
     if (cqe < 1 || cqe > kMaxCqe) return fail_null(EINVAL, "cqe is %d; 1 to %d are possible", cqe, kMaxCqe);
     if (comp_vector < 0 || comp_vector >= context->num_comp_vectors)
         return fail_null(EINVAL, "comp_vector is %d; the device has %d", comp_vector,
@@ -57,19 +85,8 @@ int ibv_destroy_cq(struct ibv_cq* handle) {
     Call call("ibv_destroy_cq");
     Cq* cq = Cq::of(handle);
     if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);
-    if (cq->channel) {
-        cq->channel->events.remove_if([cq](const CompletionEvent& event) { return event.cq == cq; });
-        cq->channel->cqs--;
-    }
-    Context::of(handle->context)->async_events.remove_if([handle](const AsyncEvent& event) {
-        return event.event.event_type == IBV_EVENT_CQ_ERR && event.event.element.cq == handle;
-    });
-    // Events that the program took must be acknowledged first (ibv_get_cq_event(3)).
-    pthread_mutex_lock(&handle->mutex);
-    while (handle->comp_events_completed != cq->events_delivered ||
-           handle->async_events_completed != cq->async_events_delivered)
-        pthread_cond_wait(&handle->cond, &handle->mutex);
-    pthread_mutex_unlock(&handle->mutex);
+    if (cq->channel) cq->channel->cqs--;
+    if (!Context::of(handle->context)->process->forked()) forget_events(*cq);
     pthread_mutex_destroy(&handle->mutex);
     pthread_cond_destroy(&handle->cond);
     delete cq;

@@ -34,8 +34,11 @@ class EventQueue {
         add(1);
     }
 
-    // Waits as the descriptor's flags say. 0, or EAGAIN, EINTR.
-    int take(Event& event) {
+    // Waits as the descriptor's flags say. 0, or EAGAIN, EINTR. `taken(event)` runs before remove_if() can
+    // see that the event has gone: who destroys its object either takes it back or knows that it was
+    // delivered.
+    template <class Taken>
+    int take(Event& event, Taken taken) {
         for (;;) {
             std::uint64_t one;
             if (read(fd_, &one, sizeof one) != sizeof one) return errno;
@@ -43,6 +46,7 @@ class EventQueue {
             if (events_.empty()) continue;  // remove_if() was faster
             event = events_.front();
             events_.pop_front();
+            taken(event);
             return 0;
         }
     }

@@ -36,6 +36,10 @@ ibv_mr* register_region(ibv_pd* pd_handle, void* address, std::size_t length, st
                         unsigned access_flags) {
     Pd* pd = Pd::of(pd_handle);
     Context* context = Context::of(pd_handle->context);
+    if (!context->process->usable()) {
+        context->process->refuse();
+        return nullptr;
+    }
     memory::Access access = wanted_access(access_flags);
     if (access & ~memory::kAllRequired) return fail_null(EINVAL, "unknown access flags 0x%x", access);
     if (access & (memory::kHugeTlb | memory::kFlushGlobal | memory::kFlushPersistent))
@@ -118,6 +122,10 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
         fail(error, "%s", why);
         return static_cast<int>(IBV_REREG_MR_ERR_INPUT);
     };
+    if (Process* process = Context::of(mr->context)->process; !process->usable()) {
+        process->refuse();
+        return IBV_REREG_MR_ERR_INPUT;
+    }
     if (!flags || (flags & ~kKnown)) return refuse(EINVAL, "flags are zero or unknown");
     if (translation && (!length || !addr))
         return refuse(EINVAL, "a new translation needs an address and a length");

@@ -8,6 +8,7 @@
 
 #include "base/reason.h"
 #include "verbs/objects.h"
+#include "verbs/process.h"
 
 using namespace verbena;
 using namespace verbena::verbs;
@@ -16,6 +17,10 @@ extern "C" {
 
 struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
     Call call("ibv_alloc_pd");
+    if (Process* process = Context::of(context)->process; !process->usable()) {
+        process->refuse();
+        return nullptr;
+    }
     static std::atomic<memory::PdNumber> next{1};
     auto* pd = new (std::nothrow) Pd;
     if (!pd) return fail_null(ENOMEM, "no memory");

@@ -3,6 +3,7 @@
 
 #include "verbs/posting.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "adapter/clock.h"
@@ -28,7 +29,8 @@ bool is_datagram(const ibv_qp* qp) { return qp->qp_type == IBV_QPT_UD; }
 transport::SendRequest to_transport(const ibv_qp* qp, const ibv_send_wr& wr) {
     transport::SendRequest request;
     request.wr_id = wr.wr_id;
-    request.operation = static_cast<transport::Operation>(wr.opcode);
+    // What does not exist must not become something that does.
+    request.operation = static_cast<transport::Operation>(std::min<unsigned>(wr.opcode, 0xff));
     request.flags = wr.send_flags;
     request.immediate_or_key = wr.imm_data;  // shares its place with invalidate_rkey
     request.sges = sges_of(wr.sg_list, wr.num_sge);
@@ -64,6 +66,14 @@ ibv_wc to_public(const completion::Completion& in) {
     out.sl = in.service_level;
     out.dlid_path_bits = 0;
     return out;
+}
+
+// ibv_poll_cq(3): negative on failure.
+int refuse_poll(const Process& process, const Cq& cq) {
+    Call call("ibv_poll_cq");
+    if (process.forked()) return -process.refuse();
+    return -fail(EIO, "the completion queue has overrun: more than its %u completions waited",
+                 cq.queue->capacity());
 }
 
 }  // namespace
@@ -131,7 +141,7 @@ int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     Cq* cq = Cq::of(base);
     Process* process = Context::of(base->context)->process;
-    if (cq->queue->in_error()) return -EIO;
+    if (process->forked() || cq->queue->in_error()) return refuse_poll(*process, *cq);
     // Before anything is taken: who sees the queue empty by us sees us at work (verbena_quiesce).
     cq->poller.store(this_thread(), std::memory_order_relaxed);
     cq->poller_at_work.store(true, std::memory_order_relaxed);
@@ -154,8 +164,12 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
 }
 
 int request_notification(ibv_cq* base, int solicited_only) {
-    Cq::of(base)->queue->arm(solicited_only);
     Process* process = Context::of(base->context)->process;
+    if (process->forked()) {
+        Call call("ibv_req_notify_cq");
+        return process->refuse();
+    }
+    Cq::of(base)->queue->arm(solicited_only);
     if (process->usable()) process->engine().arm();
     return 0;
 }

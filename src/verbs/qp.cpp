@@ -32,6 +32,21 @@ int check_capabilities(const ibv_qp_cap& cap) {
     return check("max_inline_data", cap.max_inline_data, kMaxInline);
 }
 
+bool is_qp_type(int type) {
+    switch (type) {
+        case IBV_QPT_RC:
+        case IBV_QPT_UC:
+        case IBV_QPT_UD:
+        case IBV_QPT_RAW_PACKET:
+        case IBV_QPT_XRC_SEND:
+        case IBV_QPT_XRC_RECV:
+        case IBV_QPT_DRIVER:
+            return true;
+        default:
+            return false;
+    }
+}
+
 int check_setup(ibv_pd* pd, const ibv_qp_init_attr& attr) {
     if (!attr.send_cq || !attr.recv_cq) return fail(EINVAL, "a queue pair needs a send_cq and a recv_cq");
     if (attr.send_cq->context != pd->context || attr.recv_cq->context != pd->context)
@@ -95,6 +110,8 @@ ibv_qp* create_queue_pair(ibv_pd* pd_handle, ibv_qp_init_attr& attr, std::uint64
         errno = error;
         return nullptr;
     }
+    if (!is_qp_type(attr.qp_type))
+        return fail_null(EINVAL, "qp_type is %d, which does not exist", attr.qp_type);
     if (attr.qp_type != IBV_QPT_RC)
         return fail_null(EOPNOTSUPP, "queue pairs of type %d are not supported yet", attr.qp_type);
     if (attr.srq) return fail_null(EOPNOTSUPP, "shared receive queues are not supported yet");
@@ -143,11 +160,15 @@ void destroy_queue_pair(QueuePair& qp) {
         context->queue_pairs.erase(&qp);
     }
     if (!context->process->forked()) context->process->adapter().destroy_qp(qp.qp, adapter::now());
-    context->async_events.remove_if([&](const AsyncEvent& event) { return is_event_of(event.event, base); });
-    // Asynchronous events that the program took must be acknowledged first (ibv_ack_async_event(3)).
-    pthread_mutex_lock(&base->mutex);
-    while (base->events_completed != qp.async_events_delivered) pthread_cond_wait(&base->cond, &base->mutex);
-    pthread_mutex_unlock(&base->mutex);
+    if (!context->process->forked()) {
+        context->async_events.remove_if(
+            [&](const AsyncEvent& event) { return is_event_of(event.event, base); });
+        // Asynchronous events that the program took must be acknowledged first (ibv_ack_async_event(3)).
+        pthread_mutex_lock(&base->mutex);
+        while (base->events_completed != qp.async_events_delivered)
+            pthread_cond_wait(&base->cond, &base->mutex);
+        pthread_mutex_unlock(&base->mutex);
+    }
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     Pd::of(base->pd)->users--;

@@ -7,6 +7,7 @@
 
 #include "adapter/clock.h"
 #include "base/reason.h"
+#include "memory/access.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -36,6 +37,11 @@ int check_values(const ibv_qp_attr& attr, int mask) {
         return fail(EINVAL, "pkey_index is %u; the table has entry 0 only", attr.pkey_index);
     if ((mask & IBV_QP_PATH_MTU) && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096))
         return fail(EINVAL, "path_mtu is %d; enum ibv_mtu is 1 (256 bytes) to 5 (4096)", attr.path_mtu);
+    if ((mask & IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xffffff)
+        return fail(EINVAL, "dest_qp_num is 0x%x; QP numbers have 24 bits", attr.dest_qp_num);
+    if ((mask & IBV_QP_ACCESS_FLAGS) &&
+        (attr.qp_access_flags & ~(memory::kAllRequired | memory::kOptionalMask)))
+        return fail(EINVAL, "qp_access_flags 0x%x contain unknown bits", attr.qp_access_flags);
     auto at_most = [mask](int bit, const char* what, unsigned value, unsigned limit) {
         if (!(mask & bit) || value <= limit) return 0;
         return fail(EINVAL, "%s is %u; the limit is %u", what, value, limit);
@@ -63,7 +69,7 @@ transport::Attributes to_transport(const ibv_qp_attr& attr) {
     out.qkey = attr.qkey;
     out.rq_psn = attr.rq_psn & 0xffffff;
     out.sq_psn = attr.sq_psn & 0xffffff;
-    out.destination_qp = attr.dest_qp_num & 0xffffff;
+    out.destination_qp = attr.dest_qp_num;
     out.access = attr.qp_access_flags;
     out.pkey_index = attr.pkey_index;
     out.sqd_async_notify = attr.en_sqd_async_notify;
@@ -135,6 +141,7 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
 int ibv_query_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init_attr) {
     Call call("ibv_query_qp", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
+    if (qp->context->process->forked()) return qp->context->process->refuse();
     transport::Attributes now;
     qp->context->process->adapter().query(*qp->qp, now);
     *attr = from_transport(now);

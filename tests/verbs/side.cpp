@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kVerbenaVendor = 0x025642;
 constexpr std::uint32_t kUnknownKey = 0x7fffff42;
-constexpr int kSettleMs = 3000;  // for what follows a completion on the other side
+constexpr std::uint32_t kFollower = 100;  // bytes
+constexpr int kSettleMs = 3000;           // for what follows a completion on the other side
 
 [[noreturn]] void fail(const std::string& what, int error = errno) {
     throw Trouble(what + ": " + std::strerror(error));
@@ -75,7 +76,7 @@ Device::Device(const std::string& name) {
 
 Device::~Device() { ibv_close_device(context); }
 
-Region::Region(ibv_pd* pd, int access) : bytes_(kBuffer / 8) {
+Region::Region(ibv_pd* pd, int access) : bytes_(kBuffer / 8, 0x6c6d6e6f70717273) {
     mr_ = ibv_reg_mr(pd, bytes_.data(), kBuffer, access);
     if (!mr_) fail("ibv_reg_mr");
     lkey = mr_->lkey;
@@ -205,7 +206,7 @@ int Ends::post_request(const Address& peer, bool followed) {
                                                                : peer.rkey;
     const std::uint64_t remote = peer.memory + static_cast<std::uint64_t>(fault.remote_offset);
 
-    ibv_sge after_sge{data_.address(), 8, data_.lkey};
+    ibv_sge after_sge{data_.address(), kFollower, data_.lkey};
     ibv_send_wr after{}, request{}, *bad = nullptr;
     after.wr_id = 2;
     after.opcode = IBV_WR_SEND;

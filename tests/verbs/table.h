@@ -44,7 +44,8 @@ struct Requester {
     ibv_wc_status status = IBV_WC_SUCCESS;
     std::uint32_t vendor = 0;
     ibv_qp_state state = IBV_QPS_RTS;
-    int post_error = 0;  // then there is no completion
+    int post_error = 0;    // then there is no completion
+    bool followed = true;  // if it fails: by a request that must then be flushed
 };
 
 struct Responder {

@@ -74,7 +74,7 @@ void request(Ends& ends, const Row& row, const Address& peer, const Device& devi
     if (!device.is_verbena && row.rxe_requester) expected = *row.rxe_requester;
     const long long logged = log_size();
     // Where all is well nothing follows: the peer has one receive.
-    const bool followed = expected.state == IBV_QPS_ERR;
+    const bool followed = expected.state == IBV_QPS_ERR && expected.followed;
     const int error = ends.post_request(peer, followed);
     verdict.expect("ibv_post_send", error, expected.post_error);
     if (!error) {

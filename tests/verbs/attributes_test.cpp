@@ -1,0 +1,260 @@
+// ibv_modify_qp: every transition of an RC queue pair with each attribute that it needs left out, each that
+// it does not take given, and each value out of range; and that ibv_query_qp returns what was set. The table
+// is the specification's (IBA 11.2.5.3), written down here again.
+#include <optional>
+
+#include "harness.h"
+
+namespace verbena::verbs_test {
+namespace {
+
+constexpr int kConnect = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kStart =
+    IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRunning = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+// Known, and refused as not supported wherever they come.
+constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP;
+constexpr int kLastBit = 25;
+
+struct Rule {
+    ibv_qp_state from, to;
+    int required, optional;
+};
+constexpr Rule kRules[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInit, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, kInit},
+    {IBV_QPS_INIT, IBV_QPS_RTR, kConnect, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS, kStart, kRunning | IBV_QP_RATE_LIMIT},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, kRunning | IBV_QP_RATE_LIMIT},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, kRunning},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+};
+
+// SQE exists for unreliable services only.
+constexpr ibv_qp_state kStates[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+                                    IBV_QPS_RTS,   IBV_QPS_SQD,  IBV_QPS_ERR};
+
+std::optional<Rule> rule(ibv_qp_state from, ibv_qp_state to) {
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return Rule{from, to, 0, 0};
+    for (const Rule& entry : kRules)
+        if (entry.from == from && entry.to == to) return entry;
+    return {};
+}
+
+struct Attributes : testing::Test {
+    Attributes() : side(unconnected()), gid(side.gid()) {}
+    static Options unconnected() {
+        Options options;
+        options.connect = false;
+        return options;
+    }
+
+    // Values that are right for any transition to `to` from the present state.
+    ibv_qp_attr good(ibv_qp_state to) {
+        ibv_qp_attr attributes{};
+        attributes.qp_state = to;
+        attributes.cur_qp_state = side.state();
+        attributes.path_mtu = IBV_MTU_1024;
+        attributes.port_num = 1;
+        attributes.dest_qp_num = 0x123456;
+        attributes.ah_attr.is_global = 1;
+        attributes.ah_attr.port_num = 1;
+        attributes.ah_attr.grh.dgid = gid;
+        attributes.ah_attr.grh.hop_limit = 3;
+        attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 1;
+        return attributes;
+    }
+    int modify(ibv_qp_state to, int mask) {
+        ibv_qp_attr attributes = good(to);
+        return ibv_modify_qp(side.qp, &attributes, mask);
+    }
+    void bring_to(ibv_qp_state state) {
+        ASSERT_EQ(modify(IBV_QPS_RESET, IBV_QP_STATE), 0);
+        static constexpr ibv_qp_state kWay[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_SQD};
+        if (state == IBV_QPS_ERR) {
+            ASSERT_EQ(modify(state, IBV_QP_STATE), 0);
+        } else if (state != IBV_QPS_RESET) {
+            for (ibv_qp_state next : kWay) {
+                ASSERT_EQ(modify(next, IBV_QP_STATE | rule(side.state(), next)->required), 0);
+                if (next == state) break;
+            }
+        }
+        ASSERT_EQ(side.state(), state);
+    }
+
+    Side side;
+    const ibv_gid gid;
+};
+
+TEST_F(Attributes, EveryTransitionThatExists) {
+    for (ibv_qp_state from : kStates)
+        for (ibv_qp_state to : kStates) {
+            SCOPED_TRACE(testing::Message() << from << " to " << to);
+            bring_to(from);
+            const auto entry = rule(from, to);
+            if (entry) {
+                EXPECT_EQ(modify(to, IBV_QP_STATE | entry->required), 0);
+                EXPECT_EQ(side.state(), to);
+                EXPECT_EQ(side.qp->state, to);
+                bring_to(from);
+                EXPECT_EQ(modify(to, IBV_QP_STATE | entry->required | entry->optional), 0);
+            } else {
+                EXPECT_TRUE(refused(EINVAL, [&] { return modify(to, IBV_QP_STATE); }));
+                EXPECT_EQ(side.state(), from);
+                EXPECT_EQ(side.qp->state, from);
+            }
+        }
+}
+
+TEST_F(Attributes, EachRequiredOneMissing) {
+    for (const Rule& entry : kRules)
+        for (int bit = 1; bit <= entry.required; bit <<= 1) {
+            if (!(entry.required & bit)) continue;
+            SCOPED_TRACE(testing::Message() << entry.from << " to " << entry.to << " without " << bit);
+            bring_to(entry.from);
+            EXPECT_TRUE(
+                refused(EINVAL, [&] { return modify(entry.to, IBV_QP_STATE | (entry.required & ~bit)); }));
+            EXPECT_EQ(side.state(), entry.from);
+        }
+}
+
+TEST_F(Attributes, EachForbiddenOnePresent) {
+    for (ibv_qp_state from : kStates)
+        for (ibv_qp_state to : kStates) {
+            const auto entry = rule(from, to);
+            if (!entry) continue;
+            for (int shift = 1; shift <= kLastBit; shift++) {
+                const int bit = 1 << shift;
+                if (bit & (entry->required | entry->optional)) continue;
+                SCOPED_TRACE(testing::Message() << from << " to " << to << " with bit " << shift);
+                bring_to(from);
+                EXPECT_TRUE(refused(bit & kUnsupported ? EOPNOTSUPP : EINVAL,
+                                    [&] { return modify(to, IBV_QP_STATE | entry->required | bit); }));
+                EXPECT_EQ(side.state(), from);
+            }
+        }
+}
+
+struct BadValue {
+    const char* name;
+    ibv_qp_state to;
+    int bit;
+    void (*spoil)(ibv_qp_attr&);
+};
+
+TEST_F(Attributes, EachValueOutOfRange) {
+    const BadValue kValues[] = {
+        {"state 7", static_cast<ibv_qp_state>(7), 0, [](ibv_qp_attr&) {}},
+        {"state -1", static_cast<ibv_qp_state>(-1), 0, [](ibv_qp_attr&) {}},
+        {"port 0", IBV_QPS_INIT, IBV_QP_PORT, [](ibv_qp_attr& a) { a.port_num = 0; }},
+        {"port 2", IBV_QPS_INIT, IBV_QP_PORT, [](ibv_qp_attr& a) { a.port_num = 2; }},
+        {"pkey", IBV_QPS_INIT, IBV_QP_PKEY_INDEX, [](ibv_qp_attr& a) { a.pkey_index = 1; }},
+        {"access flags", IBV_QPS_INIT, IBV_QP_ACCESS_FLAGS, [](ibv_qp_attr& a) { a.qp_access_flags = ~0u; }},
+        {"mtu 0", IBV_QPS_RTR, IBV_QP_PATH_MTU, [](ibv_qp_attr& a) { a.path_mtu = static_cast<ibv_mtu>(0); }},
+        {"mtu 6", IBV_QPS_RTR, IBV_QP_PATH_MTU, [](ibv_qp_attr& a) { a.path_mtu = static_cast<ibv_mtu>(6); }},
+        {"QPN", IBV_QPS_RTR, IBV_QP_DEST_QPN, [](ibv_qp_attr& a) { a.dest_qp_num = 0x1000000; }},
+        {"depth", IBV_QPS_RTR, IBV_QP_MAX_DEST_RD_ATOMIC, [](ibv_qp_attr& a) { a.max_dest_rd_atomic = 129; }},
+        {"RNR timer", IBV_QPS_RTR, IBV_QP_MIN_RNR_TIMER, [](ibv_qp_attr& a) { a.min_rnr_timer = 32; }},
+        {"not global", IBV_QPS_RTR, IBV_QP_AV, [](ibv_qp_attr& a) { a.ah_attr.is_global = 0; }},
+        {"address's port", IBV_QPS_RTR, IBV_QP_AV, [](ibv_qp_attr& a) { a.ah_attr.port_num = 2; }},
+        {"GID index", IBV_QPS_RTR, IBV_QP_AV, [](ibv_qp_attr& a) { a.ah_attr.grh.sgid_index = 200; }},
+        {"no GID", IBV_QPS_RTR, IBV_QP_AV, [](ibv_qp_attr& a) { a.ah_attr.grh.dgid = {}; }},
+        {"timeout", IBV_QPS_RTS, IBV_QP_TIMEOUT, [](ibv_qp_attr& a) { a.timeout = 32; }},
+        {"retry", IBV_QPS_RTS, IBV_QP_RETRY_CNT, [](ibv_qp_attr& a) { a.retry_cnt = 8; }},
+        {"RNR retry", IBV_QPS_RTS, IBV_QP_RNR_RETRY, [](ibv_qp_attr& a) { a.rnr_retry = 8; }},
+        {"initiator depth", IBV_QPS_RTS, IBV_QP_MAX_QP_RD_ATOMIC,
+         [](ibv_qp_attr& a) { a.max_rd_atomic = 129; }},
+        {"current state", IBV_QPS_RTS, IBV_QP_CUR_STATE,
+         [](ibv_qp_attr& a) { a.cur_qp_state = IBV_QPS_INIT; }},
+    };
+    for (const BadValue& value : kValues) {
+        SCOPED_TRACE(value.name);
+        const ibv_qp_state from = value.to == IBV_QPS_RTS   ? IBV_QPS_RTR
+                                  : value.to == IBV_QPS_RTR ? IBV_QPS_INIT
+                                                            : IBV_QPS_RESET;
+        bring_to(from);
+        ibv_qp_attr attributes = good(value.to);
+        value.spoil(attributes);
+        const auto entry = rule(from, value.to);
+        const int mask = IBV_QP_STATE | value.bit | (entry ? entry->required : 0);
+        EXPECT_TRUE(refused(EINVAL, [&] { return ibv_modify_qp(side.qp, &attributes, mask); }));
+        EXPECT_EQ(side.state(), from);
+    }
+}
+
+TEST_F(Attributes, QueryReturnsWhatModifySet) {
+    ibv_qp_attr set{}, got{};
+    ibv_qp_init_attr setup{};
+    set.qp_state = IBV_QPS_INIT;
+    set.port_num = 1;
+    set.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE;
+    ASSERT_EQ(ibv_modify_qp(side.qp, &set, IBV_QP_STATE | kInit), 0);
+    set.qp_state = IBV_QPS_RTR;
+    set.path_mtu = IBV_MTU_2048;
+    set.dest_qp_num = 0xabcdef;
+    set.rq_psn = 0xfedcba;
+    set.max_dest_rd_atomic = 7;
+    set.min_rnr_timer = 21;
+    set.ah_attr.is_global = 1;
+    set.ah_attr.port_num = 1;
+    set.ah_attr.sl = 3;
+    set.ah_attr.grh.dgid = gid;
+    set.ah_attr.grh.hop_limit = 17;
+    set.ah_attr.grh.traffic_class = 0x68;
+    set.ah_attr.grh.flow_label = 0x12345;
+    ASSERT_EQ(ibv_modify_qp(side.qp, &set, IBV_QP_STATE | kConnect), 0);
+    set.qp_state = IBV_QPS_RTS;
+    set.timeout = 19;
+    set.retry_cnt = 3;
+    set.rnr_retry = 5;
+    set.sq_psn = 0x012345;
+    set.max_rd_atomic = 9;
+    ASSERT_EQ(ibv_modify_qp(side.qp, &set, IBV_QP_STATE | kStart), 0);
+
+    ASSERT_EQ(ibv_query_qp(side.qp, &got, ~0, &setup), 0);
+    EXPECT_EQ(got.qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(got.cur_qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(got.port_num, 1);
+    EXPECT_EQ(got.qp_access_flags, set.qp_access_flags);
+    EXPECT_EQ(got.path_mtu, set.path_mtu);
+    EXPECT_EQ(got.dest_qp_num, set.dest_qp_num);
+    EXPECT_EQ(got.rq_psn, set.rq_psn);
+    EXPECT_EQ(got.sq_psn, set.sq_psn);
+    EXPECT_EQ(got.max_dest_rd_atomic, 7);
+    EXPECT_EQ(got.max_rd_atomic, 9);
+    EXPECT_EQ(got.min_rnr_timer, 21);
+    EXPECT_EQ(got.timeout, 19);
+    EXPECT_EQ(got.retry_cnt, 3);
+    EXPECT_EQ(got.rnr_retry, 5);
+    EXPECT_EQ(std::memcmp(&got.ah_attr, &set.ah_attr, sizeof set.ah_attr), 0);
+    EXPECT_EQ(std::memcmp(&got.cap, &side.options.cap, sizeof got.cap), 0);
+    EXPECT_EQ(setup.send_cq, side.send_cq);
+    EXPECT_EQ(setup.recv_cq, side.receive_cq);
+    EXPECT_EQ(setup.qp_type, IBV_QPT_RC);
+    EXPECT_EQ(std::memcmp(&setup.cap, &side.options.cap, sizeof setup.cap), 0);
+}
+
+TEST_F(Attributes, SendQueueDrains) {
+    bring_to(IBV_QPS_RTS);
+    ibv_qp_attr drain = good(IBV_QPS_SQD);
+    drain.en_sqd_async_notify = 1;
+    ASSERT_EQ(ibv_modify_qp(side.qp, &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+    ASSERT_TRUE(readable(side.context->async_fd, kPatienceMs));
+    ibv_async_event event;
+    ASSERT_EQ(ibv_get_async_event(side.context, &event), 0);
+    EXPECT_EQ(event.event_type, IBV_EVENT_SQ_DRAINED);
+    EXPECT_EQ(event.element.qp, side.qp);
+    ibv_ack_async_event(&event);
+    ibv_qp_attr got;
+    ibv_qp_init_attr setup;
+    ASSERT_EQ(ibv_query_qp(side.qp, &got, IBV_QP_STATE, &setup), 0);
+    EXPECT_EQ(got.sq_draining, 0);
+}
+
+}  // namespace
+}  // namespace verbena::verbs_test

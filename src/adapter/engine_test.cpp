@@ -319,7 +319,8 @@ TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));  // timers of the exchange run out
     EXPECT_GT(helper_switches(), 0);
     long least = 1000;
-    for (int i = 0; i < 3 && least > 0; i++) {  // a timer of the exchange that was taken back may still end a sleep
+    for (int i = 0; i < 3 && least > 0;
+         i++) {  // a timer of the exchange that was taken back may still end a sleep
         const long before = helper_switches();
         std::this_thread::sleep_for(std::chrono::milliseconds(1000));
         least = std::min(least, helper_switches() - before);

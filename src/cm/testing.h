@@ -252,7 +252,7 @@ class Network {
     }
 
     Time now = 1'000 * kSecond;
-    std::deque<Sent> log;  // references into it stay good
+    std::deque<Sent> log;                  // references into it stay good
     std::function<int(const Sent&)> fate;  // how many copies arrive
 
    private:

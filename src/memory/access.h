@@ -17,7 +17,8 @@ inline constexpr Access kOnDemand = 1u << 6;
 inline constexpr Access kHugeTlb = 1u << 7;
 inline constexpr Access kFlushGlobal = 1u << 8;
 inline constexpr Access kFlushPersistent = 1u << 9;
-inline constexpr Access kOptionalFirst = 1u << 20;  // bits 20..29 are hints that may be ignored (relaxed ordering ...)
+inline constexpr Access kOptionalFirst =
+    1u << 20;  // bits 20..29 are hints that may be ignored (relaxed ordering ...)
 inline constexpr Access kOptionalMask = 0x3ff00000;
 
 inline constexpr Access kAllRequired = (1u << 10) - 1;

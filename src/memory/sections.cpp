@@ -14,8 +14,8 @@ unsigned stripe_of_this_thread() {
 }  // namespace
 
 Section::Section(Sections& sections) : stripe_(sections.stripes[stripe_of_this_thread()]) {
-    // Sequentially consistent: the entry must be visible before the region's state is read, and vice versa for the
-    // thread that marks a region dead and then looks at the stripes.
+    // Sequentially consistent: the entry must be visible before the region's state is read, and vice versa
+    // for the thread that marks a region dead and then looks at the stripes.
     stripe_.inside.fetch_add(1, std::memory_order_seq_cst);
 }
 

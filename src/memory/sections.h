@@ -1,6 +1,6 @@
-// Grace periods for memory regions. Whoever touches registered memory does so inside a Section; deregistration marks
-// the region dead and then waits until every section that might have seen it alive is over. Sections are cheap (one
-// uncontended atomic each way) and need no lock shared between queue pairs.
+// Grace periods for memory regions. Whoever touches registered memory does so inside a Section;
+// deregistration marks the region dead and then waits until every section that might have seen it alive is
+// over. Sections are cheap (one uncontended atomic each way) and need no lock shared between queue pairs.
 //
 // Thread safety: all of it. A section must not wait for anything that may itself wait for a grace period.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace verbena::memory {
 
-// Lives in the process's shared segment, so that a peer process which reads or writes our memory directly holds a
-// section here like our own threads do. All zero is a valid start.
+// Lives in the process's shared segment, so that a peer process which reads or writes our memory directly
+// holds a section here like our own threads do. All zero is a valid start.
 struct Sections {
     static constexpr unsigned kStripes = 64;
     struct alignas(64) Stripe {

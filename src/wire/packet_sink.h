@@ -20,8 +20,9 @@ struct OutPacket {
     std::uint8_t header_length = 0;
     std::uint8_t pad_count = 0;      // zero bytes after the payload, 0..3, equal to the BTH's field
     std::span<const iovec> payload;  // the memory must stay as it is until flush(); the span itself is copied
-    // Set on retransmissions: the payload is copied before its ICRC is computed (others may write to registered
-    // memory meanwhile, and the receiver would drop the packet each time), and the packet leaves singly, in no burst.
+    // Set on retransmissions: the payload is copied before its ICRC is computed (others may write to
+    // registered memory meanwhile, and the receiver would drop the packet each time), and the packet leaves
+    // singly, in no burst.
     bool snapshot = false;
 };
 

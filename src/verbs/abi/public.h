@@ -28,8 +28,8 @@ enum ibv_gid_type_sysfs { IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE
 
 extern "C" {
 
-// "0.1.0 (protocol 1)", at the node VERBENA_1, which librdmacm.so.1 of the same build imports. One of ours with one of
-// a distribution's therefore fails at load, with the loader's "version `VERBENA_1' not found".
+// "0.1.0 (protocol 1)", at the node VERBENA_1, which librdmacm.so.1 of the same build imports. One of ours
+// with one of a distribution's therefore fails at load, with the loader's "version `VERBENA_1' not found".
 const char* verbena_build_id();
 
 const char* ibv_get_sysfs_path();

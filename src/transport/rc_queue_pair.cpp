@@ -178,7 +178,7 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     budget -= responder_->transmit(sink, now, requests ? (budget + 1) / 2 : budget, push);
     if (requests) {
         budget -= requester_->transmit(sink, now, budget);
-        budget -= responder_->transmit(sink, now, budget, push);
+        responder_->transmit(sink, now, budget, push);
     }
     after(now);
     return !ready(now, push_acknowledgements);

@@ -16,6 +16,7 @@
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
+#include "rdmacm/event_reason.h"
 #include "rdmacm/id.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/newer_api.h"
@@ -245,6 +246,7 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
             return -1;
         }
         if (translate(*record, arrived) == Fate::report) {
+            explain_failure(*record);
             if (record->group) {
                 std::lock_guard lock(record->owner->mutex);
                 record->group->taken++;

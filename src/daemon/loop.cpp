@@ -53,7 +53,9 @@ unsigned Loop::run_once(Time deadline) {
                                  static_cast<int>((wait + kMillisecond - 1) / kMillisecond));
     unsigned called = 0;
     for (int i = 0; i < count; i++) {
-        auto found = entries_.find(events[static_cast<std::size_t>(i)].data.u64);
+        // A copy: the kernel's structure is packed on x86, so its members bind to no reference.
+        const std::uint64_t token = events[static_cast<std::size_t>(i)].data.u64;
+        auto found = entries_.find(token);
         if (found == entries_.end()) continue;
         std::shared_ptr<Entry> entry = found->second;  // lives through its own removal
         entry->handler(events[static_cast<std::size_t>(i)].events);

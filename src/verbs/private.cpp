@@ -17,30 +17,40 @@ constexpr Duration kAcknowledgementWait = 100 * kMillisecond;
 constexpr Duration kPollerWait = 500 * kMillisecond;
 
 // Drives the adapter until `done()` or the time is up; sleeps a little when nothing moves, so that whoever is
-// waited for gets the processor.
+// waited for gets the processor. False if the time was up first.
 template <class Done>
-void progress_until(Process& process, Duration limit, Done done) {
+bool progress_until(Process& process, Duration limit, Done done) {
     const Time deadline = adapter::now() + limit;
     for (unsigned rounds = 0; !done(); rounds++) {
         Time now = adapter::now();
-        if (now >= deadline) return;
+        if (now >= deadline) return false;
         if (process.adapter().progress(now, true)) continue;
         if (rounds < 100)
             sched_yield();
         else
             usleep(50);
     }
+    return true;
 }
 
 // Another thread polls this queue, or waits for its events, and has not found it empty since something was
-// there. If nobody has done either, the thread that will may have been started a moment ago.
+// there. If nobody has done either with a queue that has a channel, the thread that will may have been
+// started a moment ago.
 bool poller_is_behind(ibv_cq* handle) {
     Cq* cq = Cq::of(handle);
     const void* self = this_thread();
     const void* poller = cq->poller.load(std::memory_order_relaxed);
     const void* reader = cq->channel ? cq->channel->reader.load(std::memory_order_relaxed) : nullptr;
-    if (poller == self || (!poller && reader == self)) return false;
+    if (poller == self || (!poller && (reader == self || !cq->channel))) return false;
     return cq->queue->waiting() || (poller && cq->poller_at_work.load(std::memory_order_acquire));
+}
+
+// Who was waited for in vain has ended, or leaves the queue alone: that is not waited for again.
+void give_up_on_poller(ibv_cq* handle) {
+    Cq* cq = Cq::of(handle);
+    cq->poller_at_work.store(false, std::memory_order_relaxed);
+    const void* nobody = nullptr;
+    cq->poller.compare_exchange_strong(nobody, this_thread());
 }
 
 // Calls `look(queue pair)` unless the program has destroyed the queue pair (with ibv_destroy_qp, of which
@@ -104,12 +114,17 @@ void verbena_quiesce(struct ibv_context* base, struct ibv_qp* qp) {
     Process* process = Context::of(base)->process;
     if (!process->usable()) return;
     process->adapter().settle(adapter::now());
-    progress_until(*process, kPollerWait, [&] {
+    const bool done = progress_until(*process, kPollerWait, [&] {
         bool behind = false;
         with_live(base, qp, [&](QueuePair& live) {
             behind = poller_is_behind(live.base()->send_cq) || poller_is_behind(live.base()->recv_cq);
         });
         return !behind;
+    });
+    if (done) return;
+    with_live(base, qp, [](QueuePair& live) {
+        give_up_on_poller(live.base()->send_cq);
+        give_up_on_poller(live.base()->recv_cq);
     });
 }
 

@@ -15,7 +15,7 @@ import time
 import tty
 
 QUIET_SECONDS = 0.1  # a server that did nothing for so long is waiting for its client
-OUTPUT_END_SECONDS = 1.0  # after the exit, for whatever else has the terminal open
+OUTPUT_END_SECONDS = 5.0  # after the exit, for whatever else has the terminal open
 
 
 class Program:

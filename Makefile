@@ -3,7 +3,7 @@
 # make test     install what is missing, build, run all tests
 # make sim      the simulator: SEEDS=n (2000), SEED=n for one, MUTATE=n for a deliberate bug
 # make interop  against Linux soft-RoCE in a virtual machine
-# make install PREFIX=/opt/verbena, make uninstall
+# make install PREFIX=/opt/verbena, make uninstall (the last installation, or that in PREFIX=...)
 # make format asan tsan fuzz cross lint coverage    the quality stages of .ci/run (docs/testing.md); fuzz takes SECONDS=n
 # make soak     the simulator and the fuzzers for long: SEEDS=n (100000), SECONDS=n (600)
 
@@ -52,7 +52,7 @@ install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 uninstall:
-	@scripts/uninstall $(BUILD)
+	@scripts/uninstall $(BUILD) $(if $(filter-out file,$(origin PREFIX)),"$(PREFIX)")
 
 clean:
 	@rm -rf $(BUILD)

@@ -36,6 +36,17 @@ int program_begins(int argc, char** argv) {
     return std::min(at, argc);
 }
 
+// One sentence about a command line that makes no sense; the exit status for it.
+int complain(const CLI::App& app, std::string_view first, const char* what) {
+    auto named = [&](const CLI::App* command) { return command->get_name() == first; };
+    if (!first.empty() && first[0] != '-' && app.get_subcommands(named).empty())
+        std::fprintf(stderr, "verbena: there is no command '%.*s': it is run, env, status or handshake\n",
+                     static_cast<int>(first.size()), first.data());
+    else
+        std::fprintf(stderr, "verbena: %s (verbena --help tells more)\n", what);
+    return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -69,7 +80,12 @@ int main(int argc, char** argv) {
         command.assign(argv + begin, argv + argc);
         argc = begin > 2 && std::string_view(argv[begin - 1]) == "--" ? begin - 1 : begin;
     }
-    CLI11_PARSE(app, argc, argv);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+        return complain(app, argc > 1 ? argv[1] : "", error.what());
+    }
 
     if (*run_command) {
         if (command.empty()) {

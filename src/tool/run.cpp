@@ -2,12 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
+#include "base/features.h"
+#include "host/address_name.h"
 #include "tool/installation.h"
 #include "tool/program_check.h"
 
@@ -25,13 +30,49 @@ std::string in_front(const std::string& folder, const char* variable) {
     return folder + ":" + old;
 }
 
-bool environment(const RunOptions& options, Variables& variables) {
+// Whether a file of that name could be made or written; errno says why not.
+bool can_write(const std::string& file) {
+    if (access(file.c_str(), F_OK) == 0) return access(file.c_str(), W_OK) == 0;
+    std::size_t slash = file.rfind('/');
+    std::string folder = slash == std::string::npos ? "." : file.substr(0, slash + 1);
+    return access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+// What is wrong with the settings that the program would get; empty if nothing is. The libraries, which
+// cannot ask back, ignore what they do not understand.
+std::string wrong_setting() {
+    if (const char* text = std::getenv("VERBENA_LOG"); text && *text) {
+        std::string_view level(text, std::strcspn(text, ","));
+        std::string_view rest = std::string_view(text).substr(level.size());
+        constexpr std::string_view kLevels[] = {"none", "error", "warn", "info", "debug"};
+        if (std::find(std::begin(kLevels), std::end(kLevels), level) == std::end(kLevels) ||
+            !(rest.empty() || rest.substr(0, 6) == ",file="))
+            return "VERBENA_LOG=" + std::string(text) +
+                   " is not none, error, warn, info or debug, with ,file=PATH if wanted";
+        if (!rest.empty() && !can_write(std::string(rest.substr(6))))
+            return "the log file " + std::string(rest.substr(6)) + ": " + std::strerror(errno);
+    }
+    std::string_view unknown;
+    if (const char* text = std::getenv("VERBENA_DISABLE"); text) parse_features(text, &unknown);
+    if (!unknown.empty())
+        return "VERBENA_DISABLE names " + std::string(unknown) +
+               ", which is none of gso, gro, steering, memfd, local, inline, all";
+    if (const char* text = std::getenv("VERBENA_FABRIC"); text && *text && !host::is_fabric_name(text))
+        return "VERBENA_FABRIC=" + std::string(text) +
+               ": a fabric's name has 1 to 31 letters, digits, dots, dashes or underscores";
+    if (const char* text = std::getenv("VERBENA_CAPTURE"); text && *text && !can_write(text))
+        return "the capture file " + std::string(text) + ": " + std::strerror(errno);
+    return {};
+}
+
+// Sets the environment of the program and lists it; 0, or an exit status when the reason was told.
+int environment(const RunOptions& options, Variables& variables) {
     Installation installation = find_installation();
     if (installation.libraries.empty() || installation.daemon.empty()) {
         std::fprintf(stderr,
                      "verbena: %s not found beside this command; build the project or install it again\n",
                      installation.libraries.empty() ? "libibverbs.so.1 and librdmacm.so.1" : "verbenad");
-        return false;
+        return 1;
     }
     variables = {
         {"LD_LIBRARY_PATH", in_front(installation.libraries, "LD_LIBRARY_PATH")},
@@ -46,7 +87,12 @@ bool environment(const RunOptions& options, Variables& variables) {
     add("VERBENA_LOG", options.log);
     add("VERBENA_CAPTURE", options.capture);
     add("VERBENA_DISABLE", options.disable);
-    return true;
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    if (std::string wrong = wrong_setting(); !wrong.empty()) {
+        std::fprintf(stderr, "verbena: %s\n", wrong.c_str());
+        return 2;
+    }
+    return 0;
 }
 
 std::string shell_quoted(const std::string& text) {
@@ -59,13 +105,12 @@ std::string shell_quoted(const std::string& text) {
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
     Variables variables;
-    if (!environment(options, variables)) return 1;
+    if (int status = environment(options, variables)) return status;
     std::string file = find_program(command[0]);
     if (!file.empty())
         if (std::string why = why_not_ours(file); !why.empty())
             std::fprintf(stderr, "verbena: %s will not use Verbena's libraries: %s\n", command[0].c_str(),
                          why.c_str());
-    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     std::vector<char*> arguments;
     arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -78,7 +123,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
 
 int print_environment(const RunOptions& options) {
     Variables variables;
-    if (!environment(options, variables)) return 1;
+    if (int status = environment(options, variables)) return status;
     for (const auto& [name, value] : variables)
         std::printf("export %s=%s;\n", name.c_str(), shell_quoted(value).c_str());
     return 0;

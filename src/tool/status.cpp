@@ -1,5 +1,6 @@
 #include "tool/status.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -41,6 +42,8 @@ int show_status(bool json) {
         std::fprintf(stderr, "verbena: %s\n", last_reason());
         return 1;
     }
+    status.clients -= std::min(status.clients, 1u);  // this very command
+    status.connections -= std::min(status.connections, status.timewait);
     nlohmann::json devices = nlohmann::json::array();
     for (unsigned slot = 0; slot < table->count && slot < host::kMaxDevices; slot++) {
         host::Device device;
@@ -65,7 +68,7 @@ int show_status(bool json) {
         return 0;
     }
     std::printf(
-        "verbenad: pid %u, up %u s; %u clients, %u ids, %u listeners, %u connections, %u in timewait\n",
+        "verbenad: pid %u, up %u s; programs %u, ids %u, listeners %u, connections %u, in timewait %u\n",
         status.daemon_pid, status.uptime_seconds, status.clients, status.ids, status.listeners,
         status.connections, status.timewait);
     return 0;

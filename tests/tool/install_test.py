@@ -72,6 +72,19 @@ class Installation(Case):
         self.assertTrue(os.path.exists(mine))
         self.assertFalse(os.path.exists(self.manifest))
 
+    def test_uninstall_stops_at_the_prefix(self):
+        # The folder that holds the prefix stays, though it is empty now: it may be /opt.
+        run("sh", os.path.join(ROOT, "scripts/uninstall"), BUILD)
+        self.assertEqual([], os.listdir(os.path.dirname(self.prefix)))
+
+    def test_uninstall_of_one_of_two(self):
+        other = os.path.join(self.folder, "other")
+        self.assertEqual(0, run("cmake", "--install", BUILD, "--prefix", other).returncode)
+        self.assertEqual(0, run("sh", os.path.join(ROOT, "scripts/uninstall"), BUILD, self.prefix).returncode)
+        self.assertFalse(os.path.exists(self.prefix))
+        self.assertEqual(0, run("sh", os.path.join(ROOT, "scripts/uninstall"), BUILD).returncode)
+        self.assertFalse(os.path.exists(other))
+
     def test_uninstall_keeps_what_the_user_added(self):
         mine = self.write("a prefix/verbena/lib/verbena/mine", "stays\n")
         run("sh", os.path.join(ROOT, "scripts/uninstall"), BUILD)

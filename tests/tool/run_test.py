@@ -169,5 +169,28 @@ class Warnings(Case):
         self.assert_one_line(self.warning(program), "set-user-ID")
 
 
+class Mistakes(Case):
+    """Each is told in one sentence, on stderr, before any program runs."""
+
+    def complaint(self, *arguments, **settings):
+        result = run(VERBENA, *arguments, env={**ENVIRONMENT, **settings})
+        self.assertEqual((2, ""), (result.returncode, result.stdout), result.stderr)
+        self.assertRegex(result.stderr, r"\Averbena: [^\n]+\n\Z")
+        return result.stderr
+
+    def test_command_line(self):
+        self.assertIn("'frob'", self.complaint("frob"))
+        self.assertIn("--nope", self.complaint("run", "--nope", "3", "--", "true"))
+        self.assertIn("needs a program", self.complaint("run"))
+        self.complaint()
+
+    def test_settings(self):
+        self.assertIn("VERBENA_LOG=loud", self.complaint("run", "--log", "loud", "--", "true"))
+        self.assertIn("/no/such/folder/log", self.complaint("run", "--log", "warn,file=/no/such/folder/log", "true"))
+        self.assertIn("grow", self.complaint("run", "true", VERBENA_DISABLE="gso,grow"))
+        self.assertIn("a/b", self.complaint("run", "true", VERBENA_FABRIC="a/b"))
+        self.assertIn("/no/such/folder/it", self.complaint("run", "--capture", "/no/such/folder/it", "--", "true"))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)

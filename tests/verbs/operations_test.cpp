@@ -241,7 +241,7 @@ TEST(Large, TwoToThe31) {
     std::uint8_t *from = map(), *into = map();
     ASSERT_NE(from, MAP_FAILED);
     ASSERT_NE(into, MAP_FAILED);
-    ibv_mr* source = ibv_reg_mr(pair.a.pd, from, kBytes + 1, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* source = ibv_reg_mr(pair.a.pd, from, kBytes + 1, int{IBV_ACCESS_LOCAL_WRITE});
     ibv_mr* target = ibv_reg_mr(pair.b.pd, into, kBytes, kAllAccess);
     ASSERT_TRUE(source && target);
     for (std::size_t i = 0; i < kBytes; i += 64 << 20) from[i] = static_cast<std::uint8_t>(i >> 26 | 0x80);

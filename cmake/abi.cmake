@@ -41,10 +41,10 @@ function(verbena_shared_library target)
     -Wl,--exclude-libs,libstdc++.a:libgcc.a:libgcc_eh.a  # the version script hides them too
     -Wl,-Bsymbolic-functions  # a program's own function of a verbs name must not replace ours inside
     -Wl,--as-needed
-    -Wl,-z,relro
-    -static-libstdc++ -static-libgcc)
+    -Wl,-z,relro)
   if(NOT VERBENA_SANITIZE)
-    target_link_options(${target} PRIVATE -Wl,-z,defs)  # clang leaves a sanitizer's runtime to the program
+    # clang leaves a sanitizer's runtime to the program, and it must see libstdc++'s synchronization.
+    target_link_options(${target} PRIVATE -Wl,-z,defs -static-libstdc++ -static-libgcc)
   endif()
   target_link_libraries(${target} PRIVATE verbena_options)
 endfunction()

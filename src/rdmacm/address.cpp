@@ -170,8 +170,14 @@ int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_a
     request.has_source = src_addr != nullptr;
     if (src_addr && to_endpoint(src_addr, request.source) != 0) return -1;
     if (to_endpoint(dst_addr, request.remote) != 0) return -1;
-    if (ask(host::Command::resolve_address, request) != 0) return -1;
+    // Before the request: another thread may read the event, and with it the address, before this one goes
+    // on.
+    const sockaddr_storage before = id->route.addr.dst_storage;
     to_sockaddr(request.remote, id->route.addr.dst_storage);
+    if (ask(host::Command::resolve_address, request) != 0) {
+        id->route.addr.dst_storage = before;
+        return -1;
+    }
     return complete(*id);
 }
 

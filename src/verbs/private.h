@@ -24,7 +24,8 @@ extern "C" {
 // queues has taken what is there and come back to find them empty. Call it before a DISCONNECTED event is
 // handed to the program: the data that the peer sent before it disconnected comes first, and programs destroy
 // everything on that event, under the feet of a thread that still works on the last completion. A
-// single-threaded program is not held up.
+// program that polls in the calling thread is not held up; one that leaves a queue with a channel alone is,
+// once.
 [[gnu::visibility("default")]] void verbena_quiesce(struct ibv_context* context, struct ibv_qp* qp);
 
 // The caller turns to something else than polling: acknowledgements that waited for its next post or poll

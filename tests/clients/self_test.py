@@ -55,7 +55,7 @@ class Pairs(unittest.TestCase):
         self.assertEqual(f"server: did not end at signal {signal.SIGTERM.value}", outcome.why)
 
     def test_output_that_a_child_holds_open_is_noticed(self):
-        self.assertIn("holds its output open", self.outcome(server="", client="sh -c 'sleep 3 & exit 0'").why)
+        self.assertIn("holds its output open", self.outcome(server="", client="sh -c 'sleep 8 & exit 0'").why)
 
     def test_a_program_that_is_not_installed_is_not_run(self):
         self.assertEqual("not run", self.outcome(server="", client="no-such-program").state)

@@ -131,7 +131,9 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     }
     int error = qp->context->process->adapter().modify(*qp->qp, wanted, static_cast<std::uint32_t>(mask),
                                                        adapter::now());
-    base->state = static_cast<ibv_qp_state>(qp->qp->state());
+    transport::Attributes current;  // under its lock: the peer or the daemon's death may change it meanwhile
+    qp->context->process->adapter().query(*qp->qp, current);
+    base->state = static_cast<ibv_qp_state>(current.state);
     if (error) return error;
     if (mask & IBV_QP_AV) qp->address_vector = attr->ah_attr;
     qp->context->process->engine().posted();

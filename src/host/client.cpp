@@ -94,7 +94,7 @@ int ensure_connection(State& s, Command command) {
     return 0;
 }
 
-// The one line that DESIGN asks for when a program opens a device that has no wire. One write, so that lines
+// The one line for a program that opens a device that has no wire. One write, so that lines
 // of several processes do not mix.
 void announce_fabric(State& s) {
     const HelloReply& hello = s.connection.hello;

@@ -4,6 +4,8 @@
 // atomic, whose data must come: a response past one of those is an implied NAK (IBA 9.7.5.1.1). What lies
 // outside una_..max_psn_ is a duplicate or a ghost of an earlier connection and says nothing (IBA 9.7.5.1.3).
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstring>
 
 #include "base/reason.h"
@@ -255,12 +257,27 @@ void RcRequester::finish_progress(Time now) {
     }
 }
 
+// " (lkey 0x1, address 0x2, 3 bytes)" of the first element that is refused.
+std::array<char, 80> RcRequester::refused_element(const SendEntry& entry) const {
+    std::array<char, 80> text{};
+    const memory::Access need = entry.awaits_data() ? memory::kLocalWrite : 0;
+    for (const Sge& sge : queue_.sges(entry)) {
+        if (check(shared_.regions(), shared_.setup.pd, {&sge, 1}, need) == memory::LookupError::none)
+            continue;
+        std::snprintf(text.data(), text.size(), " (lkey 0x%x, address 0x%llx, %u bytes)", sge.lkey,
+                      static_cast<unsigned long long>(sge.address), sge.length);
+        break;
+    }
+    return text;
+}
+
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;
     if (error != VendorError::acknowledge_timeout)  // give_up() has said more
-        log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", shared_.setup.number,
-            static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
+        log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s%s", shared_.setup.number,
+            static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error),
+            status == Status::local_protection_error ? refused_element(queue_.at(0)).data() : "");
     push(queue_.at(0), status, error, now);
     queue_.pop();
 }

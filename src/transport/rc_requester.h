@@ -22,6 +22,7 @@
 // Thread safety: the queue pair's lock.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "transport/congestion.h"
@@ -97,6 +98,7 @@ class RcRequester {
     void finish_progress(Time now);
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
+    std::array<char, 80> refused_element(const SendEntry& entry) const;
     void push(const SendEntry& entry, completion::Status status, VendorError error, Time now);
 
     bool in_flight(std::uint32_t psn) const;

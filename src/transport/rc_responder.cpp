@@ -157,13 +157,13 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
 }
 
 // IBA 9.7.4.1.3 and .5: for the whole message, so that a bad one changes nothing. Length 0 needs no key.
-VendorError RcResponder::check_write_start(const wire::Reth& reth) const {
+VendorError RcResponder::check_write_start(const wire::Reth& reth) {
     if (!(shared_.attributes.access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length == 0) return VendorError::none;
     const auto found = shared_.regions().remote(reth.rkey, shared_.setup.pd, reth.virtual_address,
                                                 reth.length, memory::kRemoteWrite);
-    return found ? VendorError::none : offset_by(VendorError::rkey_unknown, found.error);
+    return found ? VendorError::none : refused(found.error, reth);
 }
 
 VendorError RcResponder::write_payload(std::uint64_t address, std::uint32_t rkey,
@@ -171,7 +171,7 @@ VendorError RcResponder::write_payload(std::uint64_t address, std::uint32_t rkey
     if (bytes.empty()) return VendorError::none;
     const auto found =
         shared_.regions().remote(rkey, shared_.setup.pd, address, bytes.size(), memory::kRemoteWrite);
-    if (!found) return offset_by(VendorError::rkey_unknown, found.error);
+    if (!found) return refused(found.error, {address, rkey, static_cast<std::uint32_t>(bytes.size())});
     if (mutated(Mutation::ack_before_placement)) {
         place(found.address, bytes.data(), bytes.size() - 1);
         late_address_ = found.address + bytes.size() - 1;
@@ -189,7 +189,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     if (reth.length != 0) {
         const auto found = shared_.regions().remote(reth.rkey, shared_.setup.pd, reth.virtual_address,
                                                     reth.length, memory::kRemoteRead);
-        if (!found) return offset_by(VendorError::rkey_unknown, found.error);
+        if (!found) return refused(found.error, reth);
     }
     const std::uint32_t packets = packets_of(reth.length, shared_.mtu());
     Resource* resource = new_resource(packet.headers.bth, packets);
@@ -207,7 +207,7 @@ VendorError RcResponder::atomic(const wire::Packet& packet) {
     if (!(shared_.attributes.access & memory::kRemoteAtomic)) return VendorError::qp_no_remote_atomic;
     const auto found =
         shared_.regions().remote(eth.rkey, shared_.setup.pd, eth.virtual_address, 8, memory::kRemoteAtomic);
-    if (!found) return offset_by(VendorError::rkey_unknown, found.error);
+    if (!found) return refused(found.error, {eth.virtual_address, eth.rkey, 8});
     // IBA 9.4.5: naturally aligned; with an iova of its own the region may lie otherwise.
     if (eth.virtual_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(found.address) % 8 != 0)
         return VendorError::atomic_unaligned;
@@ -366,21 +366,6 @@ void RcResponder::abort_receive(Status status, VendorError error, Time now) {
     c.qp_number = shared_.setup.number;
     c.timestamp = static_cast<std::uint64_t>(now);
     shared_.setup.receive_cq->push(c, false);
-}
-
-void RcResponder::fail(VendorError cause, Time now) {
-    const ResponderFault fault = responder_fault(cause);
-    log(LogLevel::warn, "QP 0x%06x: request of the peer refused: %s", shared_.setup.number, to_string(cause));
-    failed_ = true;
-    refusing_ = true;
-    pending_ = Pending::error_nak;
-    error_code_ = fault.nak;
-    if (receive_taken_)
-        abort_receive(fault.receive_status,
-                      fault.receive_status == Status::work_request_flushed ? VendorError::flushed : cause,
-                      now);
-    else
-        shared_.event(fault.event == Event::access_error ? QpEvent::access_error : QpEvent::request_error);
 }
 
 void RcResponder::close(bool keep_answers, Time now) {

@@ -87,7 +87,7 @@ class RcResponder {
     static std::uint64_t execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
                                         std::uint8_t* address);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
-    VendorError check_write_start(const wire::Reth& reth) const;
+    VendorError check_write_start(const wire::Reth& reth);
     VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);
     bool take_receive(Time now);
     void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
@@ -96,6 +96,7 @@ class RcResponder {
     void accepted(const wire::Packet& packet, bool ends_message, Time now);
     void after_expected();
     void fail(VendorError cause, Time now);
+    VendorError refused(memory::LookupError error, const wire::Reth& range);
     Resource* new_resource(const wire::Bth& bth, std::uint32_t packets);
     Resource* find_resource(std::uint32_t psn);
 
@@ -119,6 +120,7 @@ class RcResponder {
     Message message_ = Message::none;
     std::uint64_t message_offset_ = 0;
     wire::Reth reth_;
+    wire::Reth refused_;  // the range whose check failed last, for the log
     bool receive_taken_ = false;
     std::uint64_t receive_wr_id_ = 0;
     std::uint32_t receive_sge_count_ = 0;

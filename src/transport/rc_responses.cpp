@@ -1,6 +1,7 @@
 // Answers: READ responses and atomic results in PSN order, then the acknowledgement or NAK.
 #include <algorithm>
 
+#include "base/reason.h"
 #include "transport/mutation.h"
 #include "transport/rc_responder.h"
 #include "wire/psn.h"
@@ -87,7 +88,11 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
                 shared_.regions().remote(resource.rkey, shared_.setup.pd, resource.virtual_address + offset,
                                          piece.iov_len, memory::kRemoteRead);
             if (!found)
-                return response_failed(psn, offset_by(VendorError::rkey_unknown, found.error), now), false;
+                return response_failed(psn,
+                                       refused(found.error, {resource.virtual_address + offset, resource.rkey,
+                                                             static_cast<std::uint32_t>(piece.iov_len)}),
+                                       now),
+                       false;
             piece.iov_base = found.address;
         }
     }
@@ -161,6 +166,34 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
 Time RcResponder::next_deadline() const {
     const Time acknowledgement = ask_ ? acknowledge_at_ : kNever;
     return std::min(acknowledgement, look_again_at_);
+}
+
+VendorError RcResponder::refused(memory::LookupError error, const wire::Reth& range) {
+    refused_ = range;
+    return offset_by(VendorError::rkey_unknown, error);
+}
+
+void RcResponder::fail(VendorError cause, Time now) {
+    const ResponderFault fault = responder_fault(cause);
+    if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access)
+        log(LogLevel::warn,
+            "QP 0x%06x: request of the peer refused: %s (rkey 0x%x, address 0x%llx, %u bytes)",
+            shared_.setup.number, to_string(cause), refused_.rkey,
+            static_cast<unsigned long long>(refused_.virtual_address), refused_.length);
+    else
+        log(LogLevel::warn, "QP 0x%06x: request of the peer refused: %s", shared_.setup.number,
+            to_string(cause));
+    failed_ = true;
+    refusing_ = true;
+    pending_ = Pending::error_nak;
+    error_code_ = fault.nak;
+    if (receive_taken_)
+        abort_receive(
+            fault.receive_status,
+            fault.receive_status == completion::Status::work_request_flushed ? VendorError::flushed : cause,
+            now);
+    else
+        shared_.event(fault.event == Event::access_error ? QpEvent::access_error : QpEvent::request_error);
 }
 
 }  // namespace verbena::transport

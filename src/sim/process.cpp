@@ -115,4 +115,16 @@ void Process::sleep() {
     if (!frames.empty()) wake(world_.now());
 }
 
+void Process::judge_refusals() {
+    const adapter::AdapterCounters& c = segment_->counters();
+    // A flipped bit of the destination QPN may name a queue pair that does not exist.
+    const std::uint64_t refused = c.bad_icrc + c.no_queue_pair + c.strays;
+    if (c.malformed != 0 || c.runts != 0)
+        world_.verdict.violation(world_.now(), "malformed packets with a good ICRC");
+    if (refused != link_.corrupted_received())
+        world_.verdict.violation(world_.now(), "%llu datagrams came corrupted, %llu were refused",
+                                 static_cast<unsigned long long>(link_.corrupted_received()),
+                                 static_cast<unsigned long long>(refused));
+}
+
 }  // namespace verbena::sim

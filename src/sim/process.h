@@ -44,11 +44,12 @@ class Process final : public Inbox {
     bool dead() const { return dead_; }
     bool paused_between(Time from, Time to) const;
 
-    std::uint64_t bad_frames = 0;  // corrupted ones that were delivered to us
-
     // What a correct adapter never does: turns without any effect are few.
     std::uint64_t idle_turns() const { return idle_turns_; }
     std::uint64_t turns() const { return turns_; }
+
+    // Every corrupted datagram was refused, and no other.
+    void judge_refusals();
 
    private:
     void run();

@@ -139,7 +139,8 @@ void RcRun::judge_processes() {
                     world_.now(),
                     "process %zu: no order of the %zu atomics on word %d explains their results", i,
                     shared.atomics[w].size(), w);
-        const Process& process = *processes_[i];
+        Process& process = *processes_[i];
+        process.judge_refusals();
         const std::uint64_t allowed = 200 + 2 * world_.coverage.packets + world_.scheduler.events() / 4;
         if (process.idle_turns() > allowed)
             world_.verdict.violation(world_.now(), "process %zu woke %llu times for nothing", i,

@@ -62,6 +62,7 @@ unsigned SimLink::receive(link::Receiver& receiver, unsigned max) {
         datagram.path = &frame.path;
         receiver.datagram(datagram);
         taken++;
+        corrupted_received_ += frame.corrupted;
     }
     return taken;
 }

@@ -24,6 +24,7 @@ class SimLink final : public link::Link {
     std::size_t receive_capacity() const override { return inbox_.capacity; }
 
     std::uint64_t packets_sent() const { return packets_sent_; }
+    std::uint64_t corrupted_received() const { return corrupted_received_; }
 
    private:
     static constexpr unsigned kMaxSegments = 64;
@@ -37,6 +38,7 @@ class SimLink final : public link::Link {
     std::size_t segment_size_ = 0;
     std::uint16_t segments_ = 0;  // of the burst that the last frame belongs to
     std::uint64_t packets_sent_ = 0;
+    std::uint64_t corrupted_received_ = 0;
 };
 
 }  // namespace verbena::sim

@@ -118,7 +118,7 @@ TEST(Fence, SendsWhatTheReadBrought) {
     Pair pair;
     Memory local(pair.a.pd, kBytes), remote(pair.b.pd, kBytes), inbox(pair.b.pd, kBytes);
     for (int round = 1; round <= 20; round++) {
-        std::memset(remote.data(), round, kBytes);
+        remote.set_all(static_cast<std::uint8_t>(round));
         ASSERT_EQ(pair.b.post_receive(1, inbox.sge(0, kBytes)), 0);
         ibv_sge sge = local.sge(0, kBytes);
         Request send(2, IBV_WR_SEND, &sge, 1, IBV_SEND_SIGNALED | IBV_SEND_FENCE);

@@ -112,6 +112,8 @@ bool Memory::holds(std::uint8_t seed, std::size_t length, std::size_t offset) {
     return true;
 }
 
+void Memory::set_all(std::uint8_t byte) { std::memset(data(), byte, size); }
+
 Side::Side(const Options& wanted) : options(wanted), context(open_loopback()), pd(ibv_alloc_pd(context)) {
     if (options.with_channel) channel = ibv_create_comp_channel(context);
     send_cq = ibv_create_cq(context, options.cqe, this, channel, 0);

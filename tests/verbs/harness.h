@@ -52,7 +52,8 @@ struct Options {
     bool connect = true;
 };
 
-// Memory of the test, registered.
+// Memory of the test, registered. The other side may touch it at any time, which no thread sanitizer can
+// understand: races with this class's own calls are none of its business (main.cpp).
 class Memory {
    public:
     Memory(ibv_pd* pd, std::size_t size, int access = kAllAccess);
@@ -69,6 +70,9 @@ class Memory {
     }
     void fill(std::uint8_t seed);
     bool holds(std::uint8_t seed, std::size_t length, std::size_t offset = 0);
+    void set_all(std::uint8_t byte);
+    std::uint64_t word(std::size_t index) const { return words_[index]; }
+    void set_word(std::size_t index, std::uint64_t value) { words_[index] = value; }
 
     const std::size_t size;
     ibv_mr* mr = nullptr;

@@ -67,7 +67,7 @@ TEST_P(Operations, EverySize) {
     for (std::size_t size : {std::size_t{0}, std::size_t{1}, mtu - 1, mtu, mtu + 1, 3 * mtu, kLargest}) {
         SCOPED_TRACE(size);
         from.fill(++seed);
-        std::fill_n(to.data(), to.size, std::uint8_t{0});
+        to.set_all(0);
         std::unique_ptr<Memory> victim;
         ibv_sge sge = local.sge(0, size);
         Request request(kSendId, c.opcode, &sge, 1);
@@ -107,20 +107,10 @@ INSTANTIATE_TEST_SUITE_P(All, Operations,
                                     std::to_string(128 << std::get<1>(instance.param));
                          });
 
-std::uint64_t word(Memory& memory, std::size_t index) {
-    std::uint64_t value;
-    std::memcpy(&value, memory.data() + 8 * index, 8);
-    return value;
-}
-
-void set_word(Memory& memory, std::size_t index, std::uint64_t value) {
-    std::memcpy(memory.data() + 8 * index, &value, 8);
-}
-
 TEST(Atomics, ReturnTheOldValue) {
     Pair pair;
     Memory local(pair.a.pd, 64), remote(pair.b.pd, 64);
-    set_word(remote, 2, 0xfffffffffffffffe);
+    remote.set_word(2, 0xfffffffffffffffe);
     ibv_sge sge = local.sge(8, 8);
 
     Request add(1, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 1);
@@ -129,8 +119,8 @@ TEST(Atomics, ReturnTheOldValue) {
     ibv_wc wc = success(pair.a.send_cq);
     EXPECT_EQ(wc.opcode, IBV_WC_FETCH_ADD);
     EXPECT_EQ(wc.byte_len, 8u);
-    EXPECT_EQ(word(local, 1), 0xfffffffffffffffe);
-    EXPECT_EQ(word(remote, 2), 3u) << "the sum wraps";
+    EXPECT_EQ(local.word(1), 0xfffffffffffffffe);
+    EXPECT_EQ(remote.word(2), 3u) << "the sum wraps";
 
     Request swap(2, IBV_WR_ATOMIC_CMP_AND_SWP, &sge, 1);
     swap.to(remote, 16);
@@ -139,15 +129,15 @@ TEST(Atomics, ReturnTheOldValue) {
     ASSERT_EQ(swap.post(pair.a.qp), 0);
     wc = success(pair.a.send_cq);
     EXPECT_EQ(wc.opcode, IBV_WC_COMP_SWAP);
-    EXPECT_EQ(word(local, 1), 3u);
-    EXPECT_EQ(word(remote, 2), 0x1122334455667788u);
+    EXPECT_EQ(local.word(1), 3u);
+    EXPECT_EQ(remote.word(2), 0x1122334455667788u);
 
     ASSERT_EQ(swap.post(pair.a.qp), 0);  // compares unequal now
     success(pair.a.send_cq);
-    EXPECT_EQ(word(local, 1), 0x1122334455667788u);
-    EXPECT_EQ(word(remote, 2), 0x1122334455667788u);
-    EXPECT_EQ(word(remote, 1), 0u);
-    EXPECT_EQ(word(remote, 3), 0u);
+    EXPECT_EQ(local.word(1), 0x1122334455667788u);
+    EXPECT_EQ(remote.word(2), 0x1122334455667788u);
+    EXPECT_EQ(remote.word(1), 0u);
+    EXPECT_EQ(remote.word(3), 0u);
 }
 
 TEST(ScatterGather, UnevenElementsOnBothSides) {
@@ -159,10 +149,10 @@ TEST(ScatterGather, UnevenElementsOnBothSides) {
     ibv_sge into[3] = {remote.sge(0, 4097), remote.sge(4097, 3), remote.sge(4100, 10000)};
     for (ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
         SCOPED_TRACE(opcode);
-        std::fill_n(remote.data(), remote.size, std::uint8_t{0});
+        remote.set_all(0);
         if (opcode == IBV_WR_RDMA_READ) {
             remote.fill(9);
-            std::fill_n(local.data(), local.size, std::uint8_t{0});
+            local.set_all(0);
         }
         if (opcode == IBV_WR_SEND) {
             ASSERT_EQ(pair.b.post_receive(7, into, 3), 0);

@@ -13,6 +13,10 @@
 extern "C" const char* __tsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
 extern "C" const char* __tsan_default_suppressions() { return "race:verbena::verbs_test::Memory::\n"; }
 
+// Children of the test open devices, which starts a thread.
+extern "C" const char* __tsan_default_options();  // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+
 int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     setenv("VERBENA_FABRIC", ("test-verbs-" + std::to_string(getpid())).c_str(), 0);

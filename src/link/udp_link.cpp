@@ -86,12 +86,17 @@ void UdpLink::close_queues() {
 
 unsigned UdpLink::receive(Receiver& receiver, unsigned max) {
     const unsigned count = queue_count_.load(std::memory_order_acquire);
-    // Strays are rare and late anyway: looking for them at each call would double an empty poll's cost.
-    const bool look_for_strays = ++receive_calls_ % kInboxEvery == 0;
+    // Strays are rare and late anyway: looking for them at each call would double an empty poll's cost. Where
+    // they are not rare (no steering), it pays after one was found.
+    const bool look_for_strays = ++receive_calls_ % kInboxEvery == 0 || calls_with_strays_ > 0;
+    if (calls_with_strays_ > 0) calls_with_strays_--;
     unsigned received = 0;
     for (unsigned i = 0; i < count && received < max; i++) {
         received += reader_.read(queues_[i].fd, receiver, max - received);
-        if (look_for_strays && queues_[i].inbox) received += queues_[i].inbox->receive(receiver, max);
+        if (!look_for_strays || !queues_[i].inbox) continue;
+        const unsigned strays = queues_[i].inbox->receive(receiver, max);
+        if (strays > 0) calls_with_strays_ = kInboxLook;
+        received += strays;
     }
     return received;
 }

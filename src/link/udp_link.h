@@ -65,6 +65,7 @@ class UdpLink final : public Link {
     static constexpr unsigned kMaxQueues = 64;
     static constexpr unsigned kSinks = 8;
     static constexpr unsigned kInboxEvery = 16;  // calls of receive()
+    static constexpr unsigned kInboxLook = 256;  // calls after a stray that look each time
 
     struct Queue {
         int fd;
@@ -89,6 +90,7 @@ class UdpLink final : public Link {
     std::array<Queue, kMaxQueues> queues_{};
     std::atomic<unsigned> queue_count_{0};
     unsigned receive_calls_ = 0;
+    unsigned calls_with_strays_ = 0;
     std::unique_ptr<StraySender> stray_sender_;
     std::atomic<std::uint64_t> strays_forwarded_{0}, strays_lost_{0};
 };

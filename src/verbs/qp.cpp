@@ -159,7 +159,13 @@ void destroy_queue_pair(QueuePair& qp) {
         std::lock_guard lock(context->objects_lock);
         context->queue_pairs.erase(&qp);
     }
-    if (!context->process->forked()) context->process->adapter().destroy_qp(qp.qp, adapter::now());
+    if (!context->process->forked()) {
+        adapter::Adapter& adapter = context->process->adapter();
+        adapter.destroy_qp(qp.qp, adapter::now());
+        // Its last acknowledgement may have come to our own queue where packets are not steered: it is passed
+        // on before the process ends.
+        adapter.settle(adapter::now());
+    }
     if (!context->process->forked()) {
         context->async_events.remove_if(
             [&](const AsyncEvent& event) { return is_event_of(event.event, base); });

@@ -10,6 +10,7 @@ namespace verbena::verbs_test {
 namespace {
 
 constexpr std::size_t kLargest = 1 << 20;
+constexpr int kLargePatienceMs = 240'000;  // 2^31 bytes on a loaded machine
 constexpr std::uint64_t kSendId = 0xfedcba9876543210, kReceiveId = 0x8000000000000001;
 constexpr std::uint32_t kImmediate = 0x01020304;
 
@@ -242,7 +243,9 @@ TEST(Large, TwoToThe31) {
     request.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(into);
     request.wr.rdma.rkey = target->rkey;
     ASSERT_EQ(request.post(pair.a.qp), 0);
-    success(pair.a.send_cq);
+    ibv_wc wc{};
+    ASSERT_TRUE(wait_until([&] { return ibv_poll_cq(pair.a.send_cq, 1, &wc) == 1; }, kLargePatienceMs));
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     for (std::size_t i = 0; i < kBytes; i += 64 << 20)
         ASSERT_EQ(into[i], static_cast<std::uint8_t>(i >> 26 | 0x80));
     EXPECT_EQ(into[kBytes - 1], 0x77);

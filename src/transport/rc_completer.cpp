@@ -101,20 +101,22 @@ bool RcRequester::in_flight(std::uint32_t psn) const {
 
 // A positive acknowledgement of everything up to and including `psn`.
 void RcRequester::acknowledged(std::uint32_t psn, Time now) {
-    if (!acknowledge_before(wire::psn_next(psn), now)) implied_nak();
+    if (!acknowledge_before(wire::psn_next(psn), now)) implied_nak(now);
 }
 
 // NAK (IBA 9.7.5.2.2): what lies before `psn` was executed, the request at `psn` was not.
 void RcRequester::refused(std::uint32_t psn, std::uint8_t code, Time now) {
     shared_.counters.naks_received++;
-    if (!acknowledge_before(psn, now)) return implied_nak();
-    if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) return sequence_error();
+    if (!acknowledge_before(psn, now)) return implied_nak(now);
+    if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) return sequence_error(now);
     const NakMeaning meaning = meaning_of(code);
     if (!failed_) fail_head(meaning.status, meaning.error, now);
 }
 
 // Obeyed once for each una_: the packets behind the gap that are still on their way cause no second retreat.
-void RcRequester::sequence_error() {
+// What the same packet acknowledged counts first, since una_ is then another one.
+void RcRequester::sequence_error(Time now) {
+    finish_progress(now);
     if (went_back_ || resume_at_ != kNever) return;
     went_back_ = true;
     lost();
@@ -125,7 +127,7 @@ void RcRequester::sequence_error() {
 // names.
 void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now) {
     shared_.counters.rnr_naks_received++;
-    if (!acknowledge_before(psn, now)) return implied_nak();
+    if (!acknowledge_before(psn, now)) return implied_nak(now);
     if (failed_) return;
     finish_progress(now);              // reloads the counters, and ends the wait of an earlier RNR NAK
     if (resume_at_ != kNever) return;  // waiting for this one already
@@ -175,7 +177,7 @@ void RcRequester::atomic_response(const wire::Packet& packet, Time now) {
 // The READ or atomic that a data response with this PSN belongs to, if it is the response that we wait for.
 SendEntry* RcRequester::awaiting(std::uint32_t psn, Time now) {
     if (!acknowledge_before(psn, now)) {
-        implied_nak();
+        implied_nak(now);
         return nullptr;
     }
     if (failed_ || queue_.empty()) return nullptr;
@@ -226,9 +228,9 @@ void RcRequester::complete_head(Time now) {
 }
 
 // Data did not come, but a later response did.
-void RcRequester::implied_nak() {
+void RcRequester::implied_nak(Time now) {
     shared_.counters.out_of_sequence++;
-    sequence_error();
+    sequence_error(now);
 }
 
 // If una_ moved: counters, timers, cursor and probe. Once for each packet that came.

@@ -88,13 +88,13 @@ class RcRequester {
     void acknowledged(std::uint32_t psn, Time now);
     void refused(std::uint32_t psn, std::uint8_t code, Time now);
     void receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now);
-    void sequence_error();
+    void sequence_error(Time now);
     void read_response(const wire::Packet& packet, Time now);
     void atomic_response(const wire::Packet& packet, Time now);
     bool acknowledge_before(std::uint32_t end, Time now);
     SendEntry* awaiting(std::uint32_t psn, Time now);
     void advance_una(SendEntry& head, std::uint32_t packets, Time now);
-    void implied_nak();
+    void implied_nak(Time now);
     void finish_progress(Time now);
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);

@@ -23,7 +23,10 @@ void Retransmission::configure(std::uint8_t timeout, std::uint8_t retry_count, s
 Duration Retransmission::probe_interval() const {
     const Duration base =
         smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, kProbeFloor);
-    return std::min(base << std::min<unsigned>(backoff_, 10), kProbeCeiling);
+    Duration interval = std::min(base << std::min<unsigned>(backoff_, 10), kProbeCeiling);
+    // However long the round trips seem to be, the first probe comes before the timeout that costs a retry.
+    if (backoff_ == 0 && acknowledge_timeout_ != 0) interval = std::min(interval, acknowledge_timeout_ / 2);
+    return interval;
 }
 
 void Retransmission::sent(Time now) {

@@ -40,7 +40,7 @@ class Conversation final : private CoverageObserver {
     Network::Fate fate();
     void judge(CmHost& a, CmHost& b);
     void cm_message(std::uint16_t attribute, int state) override {
-        world_.coverage.cm[attribute][static_cast<std::size_t>(state + 1)]++;
+        world_.coverage.cm[attribute][static_cast<std::size_t>(state) + 1]++;
     }
 
     const CmScript script_;
@@ -181,7 +181,7 @@ class Exhaustive {
     }
 
    private:
-    unsigned go(const Variant& variant, std::vector<Disturbance> disturbances) {
+    unsigned go(const Variant& variant, const std::vector<Disturbance>& disturbances) {
         if (!result_.violation.empty()) return 0;
         Conversation conversation(variant.script, disturbances);
         const std::string violation = conversation.run();

@@ -231,7 +231,7 @@ std::string Coverage::table(std::vector<std::string>& zero) const {
             if (state == kUnused) break;
             t.line(std::string(wire::to_string(meeting.message)) + " in " +
                        (state < 0 ? "none" : cm::to_string(static_cast<cm::ConnectionState>(state))),
-                   cm[static_cast<std::size_t>(meeting.message)][static_cast<std::size_t>(state + 1)]);
+                   cm[static_cast<std::size_t>(meeting.message)][static_cast<std::size_t>(state) + 1]);
         }
     t.heading("CM events");
     for (const EventLine& e : kCmEventLines) t.line(e.name, cm_events[e.number]);

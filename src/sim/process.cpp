@@ -70,6 +70,7 @@ void Process::run() {
     world_.watch.timer_turn = !something_arrived_;
     const std::uint64_t sent = link_.packets_sent();
     const bool had_packets = !frames.empty();
+    const bool adapters = deadline_ <= world_.now();  // it asked for this turn
     serve();
     bool worked = false;
     for (unsigned round = 0;; round++) {
@@ -85,7 +86,7 @@ void Process::run() {
     }
     world_.watch.timer_turn = false;
     something_arrived_ = false;
-    if (!had_packets && !worked && link_.packets_sent() == sent) idle_turns_++;
+    if (adapters && !had_packets && !worked && link_.packets_sent() == sent) idle_turns_++;
     sleep();
 }
 
@@ -111,6 +112,7 @@ void Process::sleep() {
         adapter_->progress(world_.now(), false);
         deadline = adapter_->next_deadline();
     }
+    deadline_ = deadline;
     wake(deadline);
     if (!frames.empty()) wake(world_.now());
 }

@@ -44,7 +44,7 @@ class Process final : public Inbox {
     bool dead() const { return dead_; }
     bool paused_between(Time from, Time to) const;
 
-    // What a correct adapter never does: turns without any effect are few.
+    // Turns that the adapter asked for by a deadline, and in which nothing happened.
     std::uint64_t idle_turns() const { return idle_turns_; }
     std::uint64_t turns() const { return turns_; }
 
@@ -64,6 +64,7 @@ class Process final : public Inbox {
     std::unique_ptr<adapter::Adapter> adapter_;
     std::vector<Worker*> workers_;
     Time turn_at_ = kNever;
+    Time deadline_ = kNever;  // of the adapter, when the last turn ended
     Time paused_until_ = 0;
     std::vector<Interval> pauses_;
     bool dead_ = false;

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import re
 import shlex
 import signal
@@ -32,7 +33,8 @@ def launcher(options):
     if words and not os.access(words[0], os.X_OK):
         sys.exit(f"{words[0]} is not there: build first")
     if options.user:
-        words = ["setpriv", "--reuid", options.user, "--regid", options.user, "--clear-groups", "--", *words]
+        user = pwd.getpwnam(options.user)
+        words = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--", *words]
     return words
 
 

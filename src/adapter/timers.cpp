@@ -8,11 +8,14 @@
 
 namespace verbena::adapter {
 
-void Timers::list(TimerNode& node, Time deadline) {
+void Timers::list(TimerNode& node) {
     TimerNode* head = listed_.load();
     do node.next_listed = head;
     while (!listed_.compare_exchange_weak(head, &node));
-    // After the node is on the list: whoever resets this takes the list afterwards and finds the node.
+}
+
+// After the node is on the list: whoever resets this takes the list afterwards and finds the node.
+void Timers::announce(Time deadline) {
     Time earliest = earliest_listed_.load();
     while (deadline < earliest && !earliest_listed_.compare_exchange_weak(earliest, deadline)) {
     }

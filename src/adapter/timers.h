@@ -28,7 +28,9 @@ class Timers {
    public:
     void set(TimerNode& node, Time deadline) {
         node.deadline.store(deadline);
-        if (deadline < node.scheduled.load() && !node.listed.exchange(true)) list(node, deadline);
+        if (deadline >= node.scheduled.load()) return;
+        if (!node.listed.exchange(true)) list(node);
+        announce(deadline);  // of a node that is listed already, too: next() must not be late
     }
 
     // A lower bound: a deadline that was taken back may still be reported until fire() has seen it.
@@ -51,7 +53,8 @@ class Timers {
     }
 
    private:
-    void list(TimerNode& node, Time deadline);
+    void list(TimerNode& node);
+    void announce(Time deadline);
     void take_listed();
     bool reschedule(TimerNode& node, Time now);
     void follow(TimerNode& node, Time deadline);

@@ -103,6 +103,14 @@ TEST(TimersTest, ManyNodesFollowAModel) {
     }
 }
 
+TEST(TimersTest, ADeadlineThatMovesForwardBeforeItWasSeenIsTheNext) {
+    Timers timers;
+    TimerNode node;
+    timers.set(node, 900);
+    timers.set(node, 500);
+    EXPECT_EQ(timers.next(), 500);
+}
+
 // No deadline is lost between a thread that sets and one that fires.
 TEST(TimersTest, SettingAndFiringAtTheSameTime) {
     constexpr int kThreads = 3, kRounds = 20000;

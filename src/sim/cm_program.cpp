@@ -405,8 +405,10 @@ void CmProgram::read_request(const cm::Event& event) {
     cm::Event rest = event;
     for (unsigned i = 0; i < 8; i++) rest.connection.private_data[i] = pattern_byte(child.key, i);
     check_data(rest, child.key, 56, "request");
-    // Once either end has given up or refused, an echo of the REQ asks again, as in Linux.
-    if (CmTrack* other = registry_.server(child.key); other && !over(*other) && !over(*client))
+    // Once either end has given up or refused, an echo of the REQ asks again, as in Linux; a
+    // datagram's request does when its answer has been forgotten.
+    if (CmTrack* other = registry_.server(child.key);
+        other && !child.datagram() && !over(*other) && !over(*client))
         violation(child, "the request of id %u a second time", other->id);
     registry_.servers_key(child.key, child);
     later(habits_.script ? habits_.script->answer : answer_time(), child, &CmProgram::answer);

@@ -1,7 +1,7 @@
 // The two ends of each connection, compared.
 #include "sim/cm_registry.h"
 
-#include <cerrno>
+#include <algorithm>
 
 #include "sim/cm_host.h"
 #include "wire/cm_messages.h"
@@ -36,6 +36,12 @@ bool CmRegistry::listened(const CmTrack& client, Time from, Time to) const {
             t.host->number() == host && t.born <= from && t.destroyed_at >= to)
             return true;
     return false;
+}
+
+bool CmRegistry::used_before(const CmTrack& client) const {
+    return std::ranges::any_of(tracks_, [&](const CmTrack& t) {
+        return &t != &client && t.host == client.host && t.qp == client.qp && t.born <= client.over_at;
+    });
 }
 
 void CmRegistry::violation(const CmTrack& track, const char* text) {
@@ -80,7 +86,8 @@ void CmRegistry::judge_client(const CmTrack& client, bool calm) {
                     violation(client, "REJECTED (timeout), but the server still waits");
                 break;
             case RejReason::stale_connection:
-                if (calm) violation(client, "REJECTED (stale connection) without any loss");
+                // A peer that has not answered our last DREQ for it may still have its old connection.
+                if (!used_before(client)) violation(client, "REJECTED (stale connection), but its QP is new");
                 break;
             case RejReason::invalid_comm_id:
                 if (calm) violation(client, "REJECTED (invalid communication id) without any loss");

@@ -38,9 +38,9 @@ bool CmRegistry::listened(const CmTrack& client, Time from, Time to) const {
     return false;
 }
 
-bool CmRegistry::used_before(const CmTrack& client) const {
+bool CmRegistry::used_before(const CmTrack& track) const {
     return std::ranges::any_of(tracks_, [&](const CmTrack& t) {
-        return &t != &client && t.host == client.host && t.qp == client.qp && t.born <= client.over_at;
+        return &t != &track && t.host == track.host && t.qp == track.qp && t.born <= track.destroyed_at;
     });
 }
 
@@ -86,8 +86,9 @@ void CmRegistry::judge_client(const CmTrack& client, bool calm) {
                     violation(client, "REJECTED (timeout), but the server still waits");
                 break;
             case RejReason::stale_connection:
-                // A peer that has not answered our last DREQ for it may still have its old connection.
-                if (!used_before(client)) violation(client, "REJECTED (stale connection), but its QP is new");
+                // Who has not heard of the end of a QP's last connection still believes in that one.
+                if (!used_before(client) && !(server && used_before(*server)))
+                    violation(client, "REJECTED (stale connection), but both QPs are new");
                 break;
             case RejReason::invalid_comm_id:
                 if (calm) violation(client, "REJECTED (invalid communication id) without any loss");

@@ -72,8 +72,8 @@ class CmRegistry {
     bool network_hurts = false;
 
    private:
-    // Whether another connection of this host had the client's QP number.
-    bool used_before(const CmTrack& client) const;
+    // Whether another connection of its host had the same QP number.
+    bool used_before(const CmTrack& track) const;
     void judge_client(const CmTrack& client, bool calm);
     void judge_server(const CmTrack& server, bool calm);
     void violation(const CmTrack& track, const char* text);

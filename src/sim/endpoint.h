@@ -94,7 +94,7 @@ class Endpoint final : public Worker, public transport::QpListener {
     void live_again();
     void prepare_to_receive();
 
-    // endpoint_checks.cpp: the judge
+    // endpoint_checks.cpp: the judge of completions; endpoint_memory.cpp: of memory
     void will_execute(std::uint32_t index);
     bool completed(const completion::Completion& completion);
     void send_completed(const completion::Completion& completion, std::uint32_t index);

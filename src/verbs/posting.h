@@ -1,13 +1,9 @@
-// The data path's entries: the slots of ibv_context_ops, and the ibv_wr_* interface of extended queue pairs.
+// The data path's entries: the slots of ibv_context_ops.
 #pragma once
 
 #include <infiniband/verbs.h>
 
-#include <cstdint>
-
 namespace verbena::verbs {
-
-struct QueuePair;
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int post_receive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
@@ -16,8 +12,5 @@ int request_notification(ibv_cq* cq, int solicited_only);
 
 // An address that is the calling thread's own, see Cq::poller.
 const void* this_thread();
-
-// Fills the function pointers of ibv_qp_ex; `operations` are IBV_QP_EX_WITH_* bits.
-void prepare_posting(QueuePair& qp, std::uint64_t operations);
 
 }  // namespace verbena::verbs

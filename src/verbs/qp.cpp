@@ -14,7 +14,6 @@
 #include "host/client.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
-#include "verbs/posting.h"
 #include "verbs/process.h"
 
 namespace verbena::verbs {
@@ -98,8 +97,7 @@ void QueuePair::qp_event(transport::QueuePair&, transport::QpEvent event) {
     context->async_events.push(asynchronous);
 }
 
-ibv_qp* create_queue_pair(ibv_pd* pd_handle, ibv_qp_init_attr& attr, std::uint64_t send_operations,
-                          bool extended) {
+ibv_qp* create_queue_pair(ibv_pd* pd_handle, ibv_qp_init_attr& attr) {
     Pd* pd = Pd::of(pd_handle);
     Context* context = Context::of(pd_handle->context);
     if (!context->process->usable()) {
@@ -138,7 +136,6 @@ ibv_qp* create_queue_pair(ibv_pd* pd_handle, ibv_qp_init_attr& attr, std::uint64
     pthread_mutex_init(&base->mutex, nullptr);
     pthread_cond_init(&base->cond, nullptr);
     qp->created = attr;
-    if (extended) prepare_posting(*qp, send_operations);
 
     pd->users++;
     Cq::of(attr.send_cq)->users++;
@@ -192,7 +189,7 @@ extern "C" {
 
 struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
     Call call("ibv_create_qp");
-    return create_queue_pair(pd, *attr, 0, false);
+    return create_queue_pair(pd, *attr);
 }
 
 int ibv_destroy_qp(struct ibv_qp* qp) {

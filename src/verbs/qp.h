@@ -9,8 +9,8 @@ namespace verbena::verbs {
 
 struct QueuePair;
 
-// nullptr with errno and a reason. `extended`: with the ibv_wr_* interface for the operations named.
-ibv_qp* create_queue_pair(ibv_pd* pd, ibv_qp_init_attr& attr, std::uint64_t send_operations, bool extended);
+// nullptr with errno and a reason.
+ibv_qp* create_queue_pair(ibv_pd* pd, ibv_qp_init_attr& attr);
 
 // Waits for the acknowledgement of its asynchronous events.
 void destroy_queue_pair(QueuePair& qp);

@@ -1,20 +1,10 @@
-// The extended posting interface (ibv_wr_post(3)): ibv_wr_start, builders, ibv_wr_complete. Requests are
-// gathered in a batch of the queue pair and posted together; if one is bad, none of the batch is sent.
+// Extended queue pairs (ibv_create_qp_ex(3)). The ibv_wr_* interface is not supported yet.
 
 #include <infiniband/verbs.h>
-#include <pthread.h>
 
 #include <cerrno>
-#include <cstring>
-#include <memory>
-#include <vector>
 
-#include "adapter/clock.h"
 #include "base/reason.h"
-#include "verbs/limits.h"
-#include "verbs/objects.h"
-#include "verbs/posting.h"
-#include "verbs/process.h"
 #include "verbs/qp.h"
 
 namespace verbena::verbs {
@@ -35,12 +25,10 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
         return fail_null(EINVAL, "the protection domain belongs to another context");
     ibv_qp_init_attr basic{attr->qp_context, attr->send_cq, attr->recv_cq,   attr->srq,
                            attr->cap,        attr->qp_type, attr->sq_sig_all};
-    ibv_qp* qp = create_queue_pair(attr->pd, basic, 0, false);
+    ibv_qp* qp = create_queue_pair(attr->pd, basic);
     if (qp) attr->cap = basic.cap;
     return qp;
 }
-
-void prepare_posting(QueuePair&, std::uint64_t) {}
 
 }  // namespace verbena::verbs
 

@@ -3,6 +3,7 @@
 
 #include "adapter/adapter.h"
 
+#include <array>
 #include <cerrno>
 
 #include "adapter/state.h"
@@ -24,8 +25,11 @@ LockedQp::LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections)
 Adapter::State::State(const Setup& setup)
     : link(*setup.link),
       segment(*setup.segment),
+      direct(setup.direct),
       regions(segment.regions(), segment.sections()),
+      outsiders_(setup.outsiders),
       random_state_(setup.random_seed) {
+    regions.set_outsiders(outsiders_);
     if (setup.qp_numbers) table.add_range(setup.first_qp_number, setup.qp_numbers);
 }
 
@@ -59,6 +63,9 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
     if (number == 0) return fail_null(ENOMEM, "all queue pair numbers of this process are in use");
     setup.number = number;
     setup.regions = &regions;
+    setup.flows = &flows;
+    setup.direct = direct;
+    setup.xrc_queues = &shared_queues;
     std::unique_ptr<transport::QueuePair> qp = transport::QueuePair::create(setup);
     if (!qp) {
         table.give_back_number(number, 0);
@@ -95,18 +102,24 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     if (!slot) return;
     table.set(number, nullptr);
     std::unique_ptr<transport::QueuePair> gone;
+    CrowdedFlow crowded;
     bool quarantine;
     {
         std::lock_guard slot_guard(slot->lock);
-        transmit(*slot, now, true);  // the peer's last message was received: it must not look lost
+        // The peer's last message was received: it must not look lost.
+        crowded = transmit(*slot, now, true);
         gone = std::move(slot->qp);
         slot->number = 0;
         quarantine = slot->was_connected;
-        slot->record->number.store(0, std::memory_order_release);
+        slot->record->number.store(0, std::memory_order_seq_cst);
+        slot->record->state.store(0, std::memory_order_seq_cst);
         free_records_.push_back(static_cast<std::uint32_t>(slot->record - segment.queue_pairs().data()));
         slot->record = nullptr;
         timers.set(*slot, kNever);
     }
+    regions.unbind_windows_of(number);
+    gone.reset();
+    serve(crowded, now);
     table.give_back(*slot);
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
 }
@@ -120,13 +133,16 @@ void Adapter::State::describe(Slot& slot) {
     transport::Attributes attributes;
     qp.query(attributes);
     QpRecord& record = *slot.record;
-    record.state = static_cast<std::uint32_t>(qp.state());
     record.service = static_cast<std::uint32_t>(qp.setup().service);
     record.pd = qp.setup().pd;
     record.local = attributes.path.source;
     record.peer = attributes.path.destination;
     record.peer_qp = attributes.destination_qp;
     record.path_mtu = attributes.path_mtu;
+    record.access = attributes.access;
+    record.max_destination_rd_atomic = attributes.max_destination_rd_atomic;
+    // Last: peers of this host look at it before they read the rest.
+    record.state.store(static_cast<std::uint32_t>(qp.state()), std::memory_order_seq_cst);
     record.counters = qp.counters();
 }
 
@@ -142,25 +158,40 @@ void Adapter::add_numbers(std::uint32_t first, std::uint32_t count) {
     state_->table.add_range(first, count);
 }
 
+bool Adapter::has_numbers(Time now) {
+    std::lock_guard lock(state_->table_lock);
+    return state_->table.has_numbers(now);
+}
+
 transport::QueuePair* Adapter::create_qp(transport::QpSetup setup, Time now) {
     return state_->create_qp(std::move(setup), now);
 }
 
-void Adapter::destroy_qp(transport::QueuePair* qp, Time now) { state_->destroy_qp(*qp, now); }
+void Adapter::destroy_qp(transport::QueuePair* qp, Time now) {
+    state_->destroy_qp(*qp, now);
+    state_->wait_for_outsiders();
+}
+
+namespace {
+int no_queue_pair() { return fail(EINVAL, "the queue pair does not exist any more"); }
+}  // namespace
 
 int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
                     Time now) {
     const bool ends = (mask & transport::kAttrState) &&
                       (attributes.state == QpState::error || attributes.state == QpState::reset);
-    if (ends) settle(now);
-    LockedQp locked = state_->lock(qp);
-    if (!locked) return fail(EINVAL, "the queue pair does not exist any more");
-    if (ends) state_->transmit(locked.slot(), now, true);
-    const int error = qp.modify(attributes, mask, now);
-    Slot& slot = locked.slot();
-    if (qp.state() != QpState::reset && qp.state() != QpState::init) slot.was_connected = true;
-    state_->transmit(slot, now, false);
-    state_->describe(slot);
+    if (ends) {
+        settle(now);
+        push_acknowledgements(qp, now);
+    }
+    int error = 0;
+    const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
+        error = qp.modify(attributes, mask, now);
+        if (qp.state() != QpState::reset && qp.state() != QpState::init) slot.was_connected = true;
+        state_->describe(slot);
+    });
+    if (!there) return no_queue_pair();
+    if (ends) state_->wait_for_outsiders();
     if (error) errno = error;
     return error;
 }
@@ -177,12 +208,24 @@ void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes)
 int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                        std::size_t& index, Time now) {
     index = 0;
-    LockedQp locked = state_->lock(qp);
-    if (!locked) return fail(EINVAL, "the queue pair does not exist any more");
     int error = 0;
-    for (; index < requests.size(); index++)
-        if ((error = qp.post_send(requests[index], now)) != 0) break;
-    if (index > 0) state_->transmit(locked.slot(), now, false);
+    const bool there = state_->work_on(qp.number(), now, [&](Slot&) {
+        for (; index < requests.size(); index++)
+            if ((error = qp.post_send(requests[index], now)) != 0) break;
+    });
+    if (!there) return no_queue_pair();
+    if (error) errno = error;
+    return error;
+}
+
+int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
+                                Time now) {
+    int error = 0;
+    const bool there = state_->work_on(qp.number(), now, [&](Slot&) {
+        error = qp.check_send(requests);
+        for (std::size_t i = 0; i < requests.size() && !error; i++) error = qp.post_send(requests[i], now);
+    });
+    if (!there) return no_queue_pair();
     if (error) errno = error;
     return error;
 }
@@ -200,14 +243,44 @@ int Adapter::post_receive(transport::QueuePair& qp, std::span<const transport::R
     for (; index < requests.size(); index++)
         if ((error = qp.setup().receive_queue->post(requests[index])) != 0) break;
     // transmit() publishes the state and then flushes; so either it finds these requests or we see the state.
-    if (index > 0 && slot->state.load() == QpState::error) {
-        if (LockedQp locked = state_->lock(qp)) {
-            qp.receives_posted();
-            state_->transmit(locked.slot(), now, false);
-        }
-    }
+    if (index > 0 && slot->state.load() == QpState::error)
+        state_->work_on(qp.number(), now, [&](Slot&) { qp.receives_posted(); });
     if (error) errno = error;
     return error;
+}
+
+std::uint32_t Adapter::add_shared_queue(std::shared_ptr<transport::ReceiveQueue> queue) {
+    return state_->shared_queues.add(std::move(queue));
+}
+
+void Adapter::remove_shared_queue(std::uint32_t number) {
+    if (const auto queue = state_->shared_queues.find(number)) queue->close();
+    state_->shared_queues.remove(number);
+}
+
+int Adapter::post_shared_receive(transport::ReceiveQueue& queue,
+                                 std::span<const transport::ReceiveRequest> requests, std::size_t& index,
+                                 Time now) {
+    int error = 0;
+    for (index = 0; index < requests.size(); index++)
+        if ((error = queue.post(requests[index])) != 0) break;
+    std::array<std::uint32_t, transport::ReceiveQueue::kMaxWaiters> waiters;
+    const std::size_t count = queue.take_waiters(waiters);
+    for (std::size_t i = 0; i < count; i++)
+        state_->work_on(waiters[i], now, [](Slot& slot) { slot.qp->receives_posted(); });
+    if (error) errno = error;
+    return error;
+}
+
+// Packets are not received while memberships change (link.h).
+int Adapter::attach(transport::QueuePair& qp, const Gid& group, std::uint32_t interface_index) {
+    std::lock_guard lock(state_->progress_lock);
+    return state_->groups.attach(state_->link, qp.number(), group, interface_index);
+}
+
+int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t interface_index) {
+    std::lock_guard lock(state_->progress_lock);
+    return state_->groups.detach(state_->link, qp.number(), group, interface_index);
 }
 
 unsigned Adapter::progress(Time now, bool idle) {
@@ -219,12 +292,15 @@ void Adapter::settle(Time now) {
     // More than any receive buffer holds; what comes after the call need not be waited for.
     constexpr unsigned kRounds = 64;
     std::lock_guard lock(state_->progress_lock);
-    for (unsigned i = 0; i < kRounds && state_->run(now, false) > 0; i++) {
+    for (unsigned i = 0; i < kRounds; i++) {
+        state_->link.look_everywhere();
+        if (state_->run(now, false) == 0) break;
     }
 }
 
 void Adapter::push_acknowledgements(transport::QueuePair& qp, Time now) {
-    if (LockedQp locked = state_->lock(qp)) state_->transmit(locked.slot(), now, true);
+    state_->work_on(
+        qp.number(), now, [](Slot&) {}, true);
 }
 
 }  // namespace verbena::adapter

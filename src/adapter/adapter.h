@@ -29,6 +29,8 @@ namespace verbena::adapter {
 class Segment;
 
 inline constexpr Duration kNumberQuarantine = 5 * kSecond;
+inline constexpr std::uint32_t kMaxGroups = 256;         // multicast groups of a process
+inline constexpr std::uint32_t kMaxGroupMembers = 1024;  // queue pairs in one group
 
 class Adapter {
    public:
@@ -39,19 +41,22 @@ class Adapter {
         std::uint32_t first_qp_number = 0;
         std::uint32_t qp_numbers = 0;
         std::uint32_t random_seed = 0;
+        transport::DirectAccess* direct = nullptr;  // one-sided operations to peers of this host; may be null
+        memory::Outsiders* outsiders = nullptr;  // those peers, as far as they do the same to us; may be null
     };
     explicit Adapter(const Setup& setup);
     ~Adapter();
 
     memory::RegionTable& regions();
 
-    // More queue pair numbers, when ENOMEM says that they ran out.
+    // More queue pair numbers, and whether there are any.
     void add_numbers(std::uint32_t first, std::uint32_t count);
+    bool has_numbers(Time now);
 
     // The number is chosen at random by the adapter, and not used again for kNumberQuarantine after the
     // destruction if packets may still be on their way to it. nullptr with errno and a reason: ENOMEM,
     // EOPNOTSUPP.
-    transport::QueuePair* create_qp(transport::QpSetup setup, Time now = 0);
+    transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
     // No completion or event of it appears after the return. Acknowledgements that it owed leave first.
     void destroy_qp(transport::QueuePair* qp, Time now);
 
@@ -64,8 +69,26 @@ class Adapter {
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                   std::size_t& index, Time now);
+    // Posts all of them or, with an error, none.
+    int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
+                           Time now);
     int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
                      std::size_t& index, Time now);
+
+    // Shared receive queues. A number for a new one (0: none is left), by which XRC requests name it.
+    std::uint32_t add_shared_queue(std::shared_ptr<transport::ReceiveQueue> queue);
+    // The queue is closed first: nothing is taken from it or reported after the return.
+    void remove_shared_queue(std::uint32_t number);
+    // As post_receive. Queue pairs that wait for a request go on at once.
+    int post_shared_receive(transport::ReceiveQueue& queue,
+                            std::span<const transport::ReceiveRequest> requests, std::size_t& index,
+                            Time now);
+
+    // The queue pair receives what is sent to the multicast group by that interface (IBA 10.5), or does so no
+    // longer. The process joins with the first queue pair and leaves with the last. 0 or errno with a reason;
+    // ENOMEM: more than kMaxGroups. One attachment of a queue pair counts once.
+    int attach(transport::QueuePair& qp, const Gid& group, std::uint32_t interface_index);
+    int detach(transport::QueuePair& qp, const Gid& group, std::uint32_t interface_index);
 
     // Receives what waits, lets every touched queue pair answer. `idle`: the caller found nothing to do
     // before, so acknowledgements that were held back leave now. Timers that are due run. Returns the number

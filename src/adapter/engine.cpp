@@ -27,7 +27,9 @@ constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves
 constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each yields
 constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran in between: processors are short
 constexpr Duration kNap = 100 * kMicrosecond;
-constexpr unsigned kNapsAfterLongYield = 64;
+constexpr unsigned kFewestNaps = 64;  // after a long yield; twice as many after each further one
+constexpr unsigned kMostNaps = 1024;
+constexpr unsigned kNapAfter = 4;  // empty polls, while processors are short
 constexpr std::size_t kHelperStack = 256 << 10;
 
 timespec to_timespec(Time time) {
@@ -62,6 +64,13 @@ int poll_until(pollfd* fds, nfds_t count, Time until) {
     return ppoll(fds, count, &left, nullptr);
 }
 
+// Lets others run; true if there were others, for then a packet is better waited for asleep.
+bool yield_was_long() {
+    const Time before = now();
+    sched_yield();
+    return now() - before > kLongYield;
+}
+
 void drain_counter(int fd) {
     std::uint64_t count;
     [[maybe_unused]] auto size = read(fd, &count, sizeof count);
@@ -85,9 +94,9 @@ Engine::~Engine() {
     if (timer_fd_ >= 0) close(timer_fd_);
 }
 
-void Engine::watch(int fd, std::function<void()> gone) {
+void Engine::watch(int fd, std::function<bool()> ready) {
     watched_fd_ = fd;
-    gone_ = std::move(gone);
+    ready_ = std::move(ready);
 }
 
 int Engine::start() {
@@ -126,7 +135,7 @@ void Engine::change(Mode from, Mode to) {
 }
 
 bool Engine::poll_progress() {
-    thread_local unsigned in_vain = 0;
+    thread_local Patience patience;
     activity_.fetch_add(1, std::memory_order_relaxed);
     unsigned done = 0;
     if (inline_progress_) {
@@ -141,25 +150,30 @@ bool Engine::poll_progress() {
         done = adapter_.progress(time, true);
     }
     if (done > 0)
-        in_vain = 0;
-    else if (++in_vain >= yield_after_)
-        pause();
+        patience.in_vain = 0;
+    else if (++patience.in_vain >= (patience.naps > 0 ? std::min(kNapAfter, yield_after_) : yield_after_))
+        pause(patience);
     return done > 0;
 }
 
-// Lets others run. If there are others, the kernel would run them for milliseconds, whatever arrives for us;
-// so then the thread naps on the link instead, from which a packet wakes it.
-void Engine::pause() {
-    thread_local unsigned naps = 0;
-    if (naps == 0 || !inline_progress_) {
-        const Time before = now();
-        sched_yield();
-        if (now() - before > kLongYield) naps = kNapsAfterLongYield;
+// Lets others run. If there are others, the kernel runs them for milliseconds, whatever arrives for us, and a
+// thread that polled away its share waits as long; so then the thread naps on the link instead, from which a
+// packet wakes it, and it naps soon, so that its share is there when the packet comes. Whether there are
+// still others only another yield tells, which costs those milliseconds: the more often it told so, the later
+// comes the next.
+void Engine::pause(Patience& patience) {
+    if (patience.naps == 0 || !inline_progress_) {
+        const bool others = yield_was_long();
+        patience.refill = others ? std::clamp(2 * patience.refill, kFewestNaps, kMostNaps) : 0;
+        patience.naps = patience.refill;
         return;
     }
-    naps--;
+    patience.naps--;
     pollfd waiting{link_.wait_fd(), POLLIN, 0};
+    link_.enter_sleep();
     poll_until(&waiting, 1, std::min(adapter_.next_deadline(), now() + kNap));
+    link_.leave_sleep();
+    last_poll_.store(now(), std::memory_order_relaxed);  // a nap is polling, too
 }
 
 void Engine::arm() {
@@ -184,9 +198,11 @@ void Engine::enter_sleep() {
     }
     if (deadline < sleeping_until_.load()) lower_timer(deadline);
     posted();
+    link_.enter_sleep();
 }
 
 void Engine::leave_sleep() {
+    link_.leave_sleep();
     std::lock_guard guard(timer_lock_);
     if (--sleepers_ == 0) sleeping_until_.store(kNobody);
 }
@@ -213,8 +229,12 @@ void Engine::timer_fired() {
 
 // The helper.
 
+std::atomic<unsigned> Engine::helpers_{0};
+
 void* Engine::run(void* engine) {
+    helpers_++;
     static_cast<Engine*>(engine)->helper();
+    helpers_--;
     return nullptr;
 }
 
@@ -243,8 +263,7 @@ bool Engine::take_orders(Time until) {
 }
 
 void Engine::look_at_watched() {
-    watched_fd_ = -1;
-    if (gone_) gone_();
+    if (!ready_ || !ready_()) watched_fd_ = -1;
 }
 
 void Engine::tick() {
@@ -290,7 +309,7 @@ bool Engine::serve() {
         } else {
             if (!any || time - last > kLinger || mode_.load(std::memory_order_relaxed) != Mode::armed)
                 return any;
-            sched_yield();
+            if (yield_was_long()) return any;
         }
     }
 }
@@ -355,7 +374,7 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         if (ready > 0 && fds[0].revents) return Wait::readable;
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
-        if (linger && !served) sched_yield();
+        if (linger && !served && yield_was_long()) last = 0;
     }
 }
 

@@ -37,9 +37,9 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // Calls `gone` once, in the helper, when `fd` becomes readable or its other end is closed. Before
-    // start().
-    void watch(int fd, std::function<void()> gone);
+    // Calls `ready`, in the helper, when `fd` becomes readable or its other end is closed; the last time is
+    // when it answers false. Before start().
+    void watch(int fd, std::function<bool()> ready);
 
     // Makes the helper, all signals blocked in it; later calls do nothing. With the first queue pair. 0, or
     // errno with a reason.
@@ -61,15 +61,28 @@ class Engine {
     // waited for: packets are handled once, and the answer is `readable`. `interrupted`: a signal came, and
     // not every handler asks for calls to be restarted (SA_RESTART).
     Wait wait_readable(int fd, Time deadline = kNever);
+    // The same without driving anything.
+    static Wait wait_alone(int fd, Time deadline);
+
+    // The threads of all engines of this process; after a fork the child has none of its parent's.
+    static unsigned helpers() { return helpers_.load(); }
+    static void forked() { helpers_ = 0; }
 
    private:
     enum class Mode : std::uint8_t { ticking, armed, resting };
     class Lending;
 
-    void pause();
+    // What a polling thread knows of its chances.
+    struct Patience {
+        unsigned in_vain = 0;  // empty polls in a row
+        unsigned naps = 0;     // to take before the next yield
+        unsigned refill = 0;   // naps after the last yield; 0: nobody else ran
+    };
+    void pause(Patience& patience);
 
     // The helper's.
     static void* run(void* engine);
+    static std::atomic<unsigned> helpers_;
     void helper();
     void tick();
     void stand_in();
@@ -86,7 +99,6 @@ class Engine {
     void leave_sleep();
     void lower_timer(Time deadline);
     void timer_fired();
-    Wait wait_alone(int fd, Time deadline);
 
     Adapter& adapter_;
     link::Link& link_;
@@ -100,7 +112,7 @@ class Engine {
     int kick_fd_ = -1;   // eventfd
     int timer_fd_ = -1;  // ends the sleep at the earliest deadline
     int watched_fd_ = -1;
-    std::function<void()> gone_;
+    std::function<bool()> ready_;
 
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them

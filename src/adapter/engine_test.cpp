@@ -290,8 +290,22 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
     Adapter adapter({link.get(), segment.get(), 4096, 16, 1});
     Engine engine(adapter, *link);
     std::atomic<int> gone{0};
-    engine.watch(ends[0], [&] { gone++; });
+    std::atomic<int> bytes{0};
+    engine.watch(ends[0], [&] {
+        char byte;
+        if (read(ends[0], &byte, 1) == 1) return ++bytes > 0;
+        gone++;
+        return false;
+    });
     ASSERT_EQ(engine.start(), 0);
+    auto write_one = [&](int expected) {
+        ASSERT_EQ(write(ends[1], "x", 1), 1);
+        for (int i = 0; i < 1000 && bytes < expected; i++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        ASSERT_EQ(bytes, expected);
+    };
+    write_one(1);
+    write_one(2);
     close(ends[1]);
     for (int i = 0; i < 1000 && gone == 0; i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_EQ(gone, 1);

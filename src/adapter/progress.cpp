@@ -5,6 +5,7 @@
 #include "link/hooks.h"
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
+#include "wire/mad.h"
 #include "wire/packet.h"
 
 namespace verbena::adapter {
@@ -23,6 +24,7 @@ unsigned Adapter::State::run(Time now, bool idle) {
     finish_touched();
     done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
     if (done == 0 && idle) push_owed(now);
+    serve_crowded(now);
     return done;
 }
 
@@ -34,19 +36,40 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
 
     // Whose is it? A kernel or an adapter may have merged packets for several processes into one delivery.
     const std::uint32_t number = wire::load_be24(datagram.bytes.data() + 5);
+    if (number == wire::kMulticastQp) return to_group(datagram);
     Slot* slot = table.find(number);
     if (!slot) {
         if (table.is_ours(number) || datagram.forwarded) return count(counters.no_queue_pair);
         count(counters.strays);
         return link.stray(datagram, number);
     }
-
-    std::uint32_t ip_id = 0;
-    if (wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes, &ip_id) !=
-        wire::IcrcCheck::good)
-        return count(counters.bad_icrc);
     wire::Packet packet;
-    if (wire::parse(datagram.bytes, packet) != wire::ParseError::none) return count(counters.malformed);
+    if (is_good(datagram, packet)) deliver(slot, number, datagram, packet);
+}
+
+// IBA 10.5.2: a copy for each queue pair of this process that is attached to the group, the sender's own
+// among them.
+void Adapter::State::to_group(const link::Datagram& datagram) {
+    if (!groups.members(datagram.path->destination, datagram.path->interface_index, members_))
+        return count(segment.counters().no_queue_pair);
+    wire::Packet packet;
+    if (!is_good(datagram, packet)) return;
+    for (const std::uint32_t number : members_)
+        if (Slot* slot = table.find(number)) deliver(slot, number, datagram, packet);
+}
+
+bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packet) {
+    AdapterCounters& counters = segment.counters();
+    std::uint32_t ip_id = 0;
+    if (!datagram.by_memory && wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes,
+                                                 &ip_id) != wire::IcrcCheck::good) {
+        count(counters.bad_icrc);
+        return false;
+    }
+    if (wire::parse(datagram.bytes, packet) != wire::ParseError::none) {
+        count(counters.malformed);
+        return false;
+    }
 
     if (link::PacketObserver* observer = link::packet_observer()) {
         const iovec piece{const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()};
@@ -57,8 +80,13 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
                           {&piece, 1}});
     }
 
+    return true;
+}
+
+void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
+                             const wire::Packet& packet) {
     hold(slot, number);
-    if (!*held_) return count(counters.no_queue_pair);
+    if (!*held_) return count(segment.counters().no_queue_pair);
     held_->qp().receive(packet, *datagram.path, now_);
     if (!slot->touched) {
         slot->touched = true;
@@ -83,9 +111,9 @@ void Adapter::State::finish_touched() {
             std::unique_lock lock(slot->lock);
             if (!slot->qp) continue;
             memory::Section section(segment.sections());
-            transmit(*slot, now_, false);
+            remember(transmit(*slot, now_, false));
         } else {
-            transmit(*slot, now_, false);
+            remember(transmit(*slot, now_, false));
         }
         if (!slot->owing) {
             slot->owing = true;
@@ -103,7 +131,7 @@ void Adapter::State::push_owed(Time now) {
         std::unique_lock lock(slot->lock);
         if (!slot->qp) continue;
         memory::Section section(segment.sections());
-        transmit(*slot, now, true);
+        remember(transmit(*slot, now, true));
     }
     owing_.clear();
 }
@@ -113,10 +141,32 @@ void Adapter::State::fire(Slot& slot, Time now) {
     if (!slot.qp) return;
     memory::Section section(segment.sections());
     slot.qp->advance(now);
-    transmit(slot, now, true);
+    remember(transmit(slot, now, true));
 }
 
-void Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
+void Adapter::State::remember(CrowdedFlow flow) {
+    if (flow && (crowded_.empty() || crowded_.back() != flow)) crowded_.push_back(std::move(flow));
+}
+
+void Adapter::State::serve_crowded(Time now) {
+    for (const CrowdedFlow& flow : crowded_) serve(flow, now);
+    crowded_.clear();
+}
+
+void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
+    if (!flow) return;
+    for (unsigned turn = 0; turn < kTurns && flow->allows(transport::Flow::kPacketOverhead); turn++) {
+        const std::uint32_t number = flow->next_waiting();
+        if (number == 0) return;
+        LockedQp locked(table.find(number), number, segment.sections());
+        if (!locked) continue;
+        locked.qp().your_turn();
+        static_cast<void>(transmit(locked.slot(), now, false));
+        if (flow->is_next(number)) return;  // its packet is larger than what is left
+    }
+}
+
+CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
     transport::QueuePair& qp = *slot.qp;
     wire::PacketSink& sink = link.borrow_sink();
     bool all = false;
@@ -136,6 +186,7 @@ void Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) 
     }
     slot.record->counters = qp.counters();
     watch_bursts(slot);
+    return qp.crowded_flow();
 }
 
 // Some adapters number the packets of a segmentation burst otherwise than the ICRC assumes, and the peer

@@ -26,12 +26,16 @@ Slot& QpTable::take_slot() {
     return *slot;
 }
 
-std::uint32_t QpTable::take_number(std::uint64_t random, Time now) {
+bool QpTable::has_numbers(Time now) {
     while (!quarantine_.empty() && quarantine_.front().free_at <= now) {
         free_numbers_.push_back(quarantine_.front().number);
         quarantine_.pop_front();
     }
-    if (free_numbers_.empty()) return 0;
+    return !free_numbers_.empty();
+}
+
+std::uint32_t QpTable::take_number(std::uint64_t random, Time now) {
+    if (!has_numbers(now)) return 0;
     std::uint32_t& chosen = free_numbers_[random % free_numbers_.size()];
     const std::uint32_t number = chosen;
     chosen = free_numbers_.back();

@@ -61,6 +61,7 @@ class QpTable {
     Slot& take_slot();
     void give_back(Slot& slot) { free_slots_.push_back(&slot); }
 
+    bool has_numbers(Time now);
     // 0: none is left. `random` is any number.
     std::uint32_t take_number(std::uint64_t random, Time now);
     void give_back_number(std::uint32_t number, Time free_at);

@@ -23,7 +23,7 @@ namespace verbena::adapter {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
 inline constexpr std::uint32_t kSegmentVersion =
-    1;  // changes whenever a structure here, or RegionRecord, does
+    3;  // changes whenever a structure here, or RegionRecord, does
 
 // What the adapter does with packets before a queue pair sees them.
 struct AdapterCounters {
@@ -39,7 +39,7 @@ struct AdapterCounters {
 
 struct QpRecord {
     std::atomic<std::uint32_t> number;  // 0: free
-    std::uint32_t state;                // transport::QpState
+    std::atomic<std::uint32_t> state;   // transport::QpState
     std::uint32_t service;              // transport::Service
     std::uint32_t pd;
     Gid local, peer;
@@ -47,7 +47,9 @@ struct QpRecord {
     std::uint32_t path_mtu;
     std::uint64_t created;  // adapter::now()
     transport::QpCounters counters;
-    std::uint64_t reserved[2];
+    std::uint32_t access;  // memory::Access of the queue pair
+    std::uint32_t max_destination_rd_atomic;
+    std::uint64_t reserved[1];
 };
 
 struct CqRecord {

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "adapter/adapter.h"
+#include "adapter/groups.h"
 #include "adapter/qp_table.h"
 #include "adapter/segment.h"
+#include "adapter/srq_table.h"
 #include "adapter/timers.h"
 
 namespace verbena::adapter {
@@ -29,6 +31,8 @@ class LockedQp {
     Slot* slot_ = nullptr;
 };
 
+using CrowdedFlow = std::shared_ptr<transport::Flow>;
+
 class Adapter::State final : public link::Receiver {
    public:
     explicit State(const Setup& setup);
@@ -38,17 +42,42 @@ class Adapter::State final : public link::Receiver {
     void destroy_qp(transport::QueuePair& qp, Time now);
     LockedQp lock(const transport::QueuePair& qp);
     void describe(Slot& slot);  // state and peer, to the exported record
+    // No peer of this host is at work any more on what it found in the record before. No lock held.
+    void wait_for_outsiders() const {
+        if (outsiders_) outsiders_->wait_for_them();
+    }
 
     // progress.cpp. transmit() needs the slot's lock and a section.
-    void transmit(Slot& slot, Time now, bool push_acknowledgements);
+    // Returns the window that others wait for as well, if so: serve() it when the lock is released.
+    [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements);
+    // Lets those who wait send, in their order, while the window is open. No queue pair's lock is held.
+    void serve(const CrowdedFlow& flow, Time now);
+    // `work(slot)` under the queue pair's lock; then what became ready leaves. False: there is no such queue
+    // pair.
+    template <typename Work>
+    bool work_on(std::uint32_t number, Time now, Work&& work, bool push_acknowledgements = false) {
+        CrowdedFlow crowded;
+        {
+            LockedQp locked(table.find(number), number, segment.sections());
+            if (!locked) return false;
+            work(locked.slot());
+            crowded = transmit(locked.slot(), now, push_acknowledgements);
+        }
+        if (crowded) serve(crowded, now);
+        return true;
+    }
     unsigned run(Time now, bool idle);  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
 
     link::Link& link;
     Segment& segment;
+    transport::DirectAccess* const direct;
     memory::RegionTable regions;
     Timers timers;
     QpTable table;
+    SrqTable shared_queues;
+    transport::FlowTable flows;
+    Groups groups;
     std::mutex progress_lock;
     std::mutex table_lock;  // numbers, slots and records
 
@@ -56,16 +85,24 @@ class Adapter::State final : public link::Receiver {
     static constexpr unsigned kReceiveBudget = 256;    // datagrams per run()
     static constexpr unsigned kTransmitBudget = 128;   // packets, so that a flush comes in between
     static constexpr unsigned kTransmitRounds = 8;     // then the rest waits for the next run()
+    static constexpr unsigned kTurns = 1024;           // of queue pairs in one serve()
     static constexpr std::uint64_t kBurstTrial = 512;  // packets
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);
+    bool is_good(const link::Datagram& datagram, wire::Packet& packet);
+    void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
+                 const wire::Packet& packet);
+    void to_group(const link::Datagram& datagram);
     void hold(Slot* slot, std::uint32_t number);
     void finish_touched();
     void push_owed(Time now);
     void fire(Slot& slot, Time now);
     void watch_bursts(Slot& slot);
+    void remember(CrowdedFlow flow);
+    void serve_crowded(Time now);
 
+    memory::Outsiders* const outsiders_;
     std::uint64_t random_state_;  // under table_lock
     std::vector<std::uint32_t> free_records_;
     std::uint32_t used_records_ = 0;
@@ -73,9 +110,11 @@ class Adapter::State final : public link::Receiver {
 
     // The thread in run() only.
     Time now_ = 0;
-    std::optional<LockedQp> held_;  // of the burst's current queue pair
+    std::optional<LockedQp> held_;        // of the burst's current queue pair
+    std::vector<std::uint32_t> members_;  // of the group that a packet is for
     std::vector<Slot*> touched_;
     std::vector<Slot*> owing_;
+    std::vector<CrowdedFlow> crowded_;
 };
 
 }  // namespace verbena::adapter

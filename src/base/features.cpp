@@ -12,8 +12,13 @@ struct Name {
     bool Features::*member;
 };
 constexpr Name kNames[] = {
-    {"gso", &Features::gso},     {"gro", &Features::gro},     {"steering", &Features::steering},
-    {"memfd", &Features::memfd}, {"local", &Features::local}, {"inline", &Features::inline_progress},
+    {"gso", &Features::gso},
+    {"gro", &Features::gro},
+    {"steering", &Features::steering},
+    {"memfd", &Features::memfd},
+    {"local", &Features::local},
+    {"view", &Features::view},
+    {"inline", &Features::inline_progress},
 };
 
 bool switch_off(Features& features, std::string_view name) {
@@ -33,7 +38,7 @@ Features read_environment() {
     Features result = parse_features(setting, &unknown);
     if (!unknown.empty())
         log(LogLevel::warn,
-            "VERBENA_DISABLE names '%.*s', which is no feature (gso, gro, steering, memfd, local, "
+            "VERBENA_DISABLE names '%.*s', which is no feature (gso, gro, steering, memfd, local, view, "
             "inline, all)",
             static_cast<int>(unknown.size()), unknown.data());
     return result;

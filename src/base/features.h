@@ -14,11 +14,12 @@ struct Features {
         true;           // queues chosen by destination QPN in the kernel; off: packets are passed on by hand
     bool memfd = true;  // the process's tables in an exported file; off: on the heap
     bool local = true;  // the shared-memory link to peers of this host
+    bool view = true;   // what `verbena run` shows of the devices in sysfs, /dev and `rdma`
     bool inline_progress = true;  // packets are handled in the caller's thread; off: by the helper only
 };
 
-// Names separated by commas or spaces: gso, gro, steering, memfd, local, inline, all. `unknown`, if given, is
-// set to the first name that is none of these (a view into `disabled`).
+// Names separated by commas or spaces: gso, gro, steering, memfd, local, view, inline, all. `unknown`, if
+// given, is set to the first name that is none of these (a view into `disabled`).
 Features parse_features(std::string_view disabled, std::string_view* unknown = nullptr);
 
 // The same of the environment, read once. An unknown name is logged.

@@ -7,14 +7,16 @@ namespace {
 
 TEST(FeaturesTest, EverythingIsOnUnlessNamed) {
     const Features all = parse_features("");
-    EXPECT_TRUE(all.gso && all.gro && all.steering && all.memfd && all.local && all.inline_progress);
+    EXPECT_TRUE(all.gso && all.gro && all.steering && all.memfd && all.local && all.view &&
+                all.inline_progress);
     const Features some = parse_features("gso,memfd");
     EXPECT_FALSE(some.gso);
     EXPECT_TRUE(some.gro);
     EXPECT_TRUE(some.steering);
     EXPECT_FALSE(some.memfd);
     const Features none = parse_features("all");
-    EXPECT_FALSE(none.gso || none.gro || none.steering || none.memfd || none.local || none.inline_progress);
+    EXPECT_FALSE(none.gso || none.gro || none.steering || none.memfd || none.local || none.view ||
+                 none.inline_progress);
 }
 
 TEST(FeaturesTest, SeparatorsAndUnknownNames) {

@@ -35,6 +35,13 @@ struct Gid {
     }
 };
 
+// For tables of peers. Never 0, so that 0 can mark a free place.
+inline std::uint64_t hash(const Gid& gid) {
+    std::uint64_t halves[2];
+    std::memcpy(halves, gid.bytes.data(), sizeof halves);
+    return (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15)) | 1;
+}
+
 // "10.0.0.1" or "fe80::1".
 std::string to_string(const Gid& gid);
 

@@ -32,6 +32,21 @@ enum class Mutation : std::uint8_t {
     duplicate_req_unnoticed,       // src/cm: a repeated REQ is a new request
     dreq_of_stranger_ignored,      // src/cm: a DREQ for a forgotten connection gets no DREP
     mra_ignored,                   // src/cm: the REQ's repetitions do not wait as the peer asked
+    uc_gap_continued,              // UC goes on with a message of which a packet is missing (IBA 9.8.2)
+    uc_receive_leaked,             // the receive request of a lost UC message serves no other
+    ud_qkey_ignored,               // a datagram with another Q_Key is delivered (IBA 9.6.1.4)
+    ud_grh_omitted,                // the 40 bytes in front of a datagram stay as they were
+    srq_request_taken_twice,       // now and then a shared receive is given to two messages
+    srq_limit_not_disarmed,        // the limit is reported with each request taken (IBA 10.2.9.3)
+    last_wqe_not_reported,         // IBA 10.2.9.4
+    xrc_domain_ignored,            // a request reaches a queue of another XRC domain (annex A14)
+    window_survives_invalidate,    // IBA 10.6.5
+    window_of_other_qp_accepted,   // a type 2 window is open to every queue pair (IBA 10.6.7.2.6)
+    window_bounds_ignored,         // a window opens all of its region
+    group_left_still_delivers,     // a detached queue pair still gets the group's datagrams
+    own_multicast_not_blocked,     // what a queue pair sends to its group comes back
+    flow_turn_out_of_order,        // who waits longest for the shared window goes last
+    flow_waiter_forgotten,         // a turn is taken from two and given to one
 };
 
 #ifdef VERBENA_MUTATIONS

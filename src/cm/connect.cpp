@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/reason.h"
+#include "cm/near_miss.h"
 #include "cm/state.h"
 #include "cm/text.h"
 
@@ -181,6 +182,16 @@ int Manager::State::notify(Id& id, int event) {
 
 // The program hears of a connection while it has one: an id that is disconnected waits for the end of
 // timewait only.
+// A peer of this host that nobody listens for: what does listen here is known.
+void Manager::State::note_near_misses(const Id& id, Event& event) const {
+    const auto reason = static_cast<wire::RejReason>(event.status);
+    if (event.type != EventType::rejected || reason != wire::RejReason::invalid_service_id ||
+        id.route.source_gid != id.route.destination_gid)
+        return;
+    const std::string text = near_misses(ids, id.port_space, id.remote);
+    text.copy(event.note.data(), event.note.size() - 1);
+}
+
 void Manager::State::connection_changed(const Connection& connection, const ConnectionEvent& change) {
     Id* id = find(connection.owner);
     if (!id) return;
@@ -205,6 +216,7 @@ void Manager::State::connection_changed(const Connection& connection, const Conn
     event.id = id->number;
     event.user_handle = id->user_handle;
     event.connection = change.parameters;
+    note_near_misses(*id, event);
     deliver(*id, event);
 }
 

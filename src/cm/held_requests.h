@@ -6,7 +6,9 @@
 //    fast connection manager it would be refused with reason 8. So for kMemory after a listener was
 //    destroyed, a request for its port waits kReopening at most. Every other port refuses at once, also that
 //    of a program that has ended.
-// 2. The listener's backlog is full. The peer gets no answer and would repeat the request seconds later;
+// 2. Its port is bound, and nobody listens yet. Programs that let the port be chosen tell the peer the number
+//    before they listen (qperf does). The request waits kReopening at most.
+// 3. The listener's backlog is full. The peer gets no answer and would repeat the request seconds later;
 //    remembered here, it is served as soon as the program has read one, within kBacklog.
 //
 // IBA 12.9.8 leaves the time of an answer to us, up to the response timeout in the request. Not thread-safe.

@@ -251,6 +251,30 @@ TEST_F(Listen, NobodyWaitsForAProgramThatHasEnded) {
     EXPECT_EQ(reached(client, server.address(7471)), 0u);
 }
 
+// A program that tells its peer the port before it listens there.
+TEST_F(Listen, AListenerThatIsBoundTakesWhatCameTooEarly) {
+    IdNumber bound = create(server);
+    ASSERT_EQ(server->bind(bound, any4(7471), false), 0);
+    connecting(client, server.address(7471), 0x11);
+    net.run(HeldRequests::kReopening - kMillisecond);
+    EXPECT_TRUE(client.quiet());
+    EXPECT_EQ(net.conversation(), "REQ");
+    ASSERT_EQ(server->listen(bound, 0), 0);
+    EXPECT_EQ(server.take().listen_id, bound);
+    net.run(HeldRequests::kReopening);
+    EXPECT_TRUE(client.quiet());
+}
+
+TEST_F(Listen, ABoundIdThatDoesNotListenRefusesAMomentLater) {
+    IdNumber bound = create(server);
+    ASSERT_EQ(server->bind(bound, any4(7471), false), 0);
+    connecting(client, server.address(7471), 0x11);
+    net.run(HeldRequests::kReopening + kMillisecond);
+    EXPECT_EQ(client.take().status, 8);
+    EXPECT_TRUE(server.quiet());
+    EXPECT_EQ(reached(client, server.address(7472)), 0u);  // another port: within a millisecond
+}
+
 TEST_F(Listen, AnotherListenerOfThePortAnswersAtOnce) {
     IdNumber one = listener(server, server.address(7471));
     IdNumber two = listener(server, server.second_address(7471));

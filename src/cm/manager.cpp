@@ -12,7 +12,7 @@
 namespace verbena::cm {
 namespace {
 
-std::uint64_t service_of_listener(const Id& id) {
+std::uint64_t service_of(const Id& id) {
     return wire::service_id(static_cast<std::uint16_t>(id.port_space), id.local.port);
 }
 
@@ -54,9 +54,9 @@ int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time n
     Id* id = state_->find(number);
     if (!id) return fail(ENOENT, "there is no id %u", number);
     events_delivered = id->events_delivered;
-    const std::uint64_t service = id->state == IdState::listen ? service_of_listener(*id) : 0;
+    const std::uint64_t service = id->state == IdState::listen ? service_of(*id) : 0;
     state_->destroy(*id, now);
-    if (service && !state_->has_listener(service)) state_->held.listener_gone(service, now, false);
+    if (service && !state_->has_id(service, IdState::listen)) state_->held.listener_gone(service, now, false);
     return 0;
 }
 
@@ -70,7 +70,7 @@ int Manager::listen(IdNumber number, int backlog) {
     Id* id;
     if (int error = state_->find(number, id)) return error;
     if (int error = state_->listen(*id, backlog)) return error;
-    const std::uint64_t service = service_of_listener(*id);
+    const std::uint64_t service = service_of(*id);
     state_->held.listener_came(service);
     HeldRequests::Request request;
     while (!state_->backlog_full(service) && state_->held.take_waiting(service, request))
@@ -164,7 +164,7 @@ void Manager::request_taken(IdNumber listen_id) {
     listener->unread_children.pop_front();
     listener->backlog_left++;
     HeldRequests::Request request;
-    if (state_->held.take_waiting(service_of_listener(*listener), request))
+    if (state_->held.take_waiting(service_of(*listener), request))
         state_->receive_late(request, request.came);
 }
 
@@ -175,7 +175,7 @@ void Manager::close_file(FileNumber file, Time now) {
     for (IdNumber number : gone) {
         Id* id = state_->find(number);
         if (!id) continue;  // a listener takes its children along
-        const std::uint64_t service = id->state == IdState::listen ? service_of_listener(*id) : 0;
+        const std::uint64_t service = id->state == IdState::listen ? service_of(*id) : 0;
         state_->destroy(*id, now);
         if (service) state_->held.listener_gone(service, now, true);
     }
@@ -190,9 +190,9 @@ void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp
         state_->receive(header, sender_view, source_qp, mad, now);
 }
 
-bool Manager::State::has_listener(std::uint64_t service_id) const {
-    return std::any_of(ids.begin(), ids.end(), [service_id](const auto& entry) {
-        return entry.second.state == IdState::listen && service_of_listener(entry.second) == service_id;
+bool Manager::State::has_id(std::uint64_t service_id, IdState state) const {
+    return std::any_of(ids.begin(), ids.end(), [service_id, state](const auto& entry) {
+        return entry.second.state == state && service_of(entry.second) == service_id;
     });
 }
 
@@ -205,7 +205,7 @@ void Manager::State::receive(const wire::MadHeader& header, const wire::Path& se
 bool Manager::State::backlog_full(std::uint64_t service_id) const {
     return std::all_of(ids.begin(), ids.end(), [service_id](const auto& entry) {
         const Id& id = entry.second;
-        return id.state != IdState::listen || service_of_listener(id) != service_id || id.backlog_left <= 0;
+        return id.state != IdState::listen || service_of(id) != service_id || id.backlog_left <= 0;
     });
 }
 
@@ -229,7 +229,12 @@ bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& 
     request.came = now;
     if (held.expects_listener(request.service_id, now))
         request.due = now + HeldRequests::kReopening;
-    else if (!known && has_listener(request.service_id) && backlog_full(request.service_id))
+    else if (known)
+        return false;
+    else if (!has_id(request.service_id, IdState::listen)) {
+        if (!has_id(request.service_id, IdState::address_bound)) return false;
+        request.due = now + HeldRequests::kReopening;
+    } else if (backlog_full(request.service_id))
         request.due = now + HeldRequests::kBacklog;
     else
         return false;

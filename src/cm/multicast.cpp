@@ -36,6 +36,9 @@ int Manager::State::join_multicast(Id& id, const Endpoint& group, std::uint16_t 
             return fail(error, "no way to the group %s", verbena::to_string(group.address).c_str());
         id.route = route;
     }
+    if (route.source_gid.is_ipv4() != group.address.is_ipv4())
+        return fail(EINVAL, "id %u is bound to %s and the group is %s: different address families", id.number,
+                    verbena::to_string(route.source_gid).c_str(), verbena::to_string(group.address).c_str());
     // RoCE v2: the MGID is the group's address, IPv4 mapped as GIDs are.
     route.destination_gid = group.address;
     route.hop_limit = kMulticastHopLimit;

@@ -32,6 +32,19 @@ TEST(NearMiss, NamesWhatIsThere) {
               "; on that port: [::1]:42956 in RDMA_PS_UDP, [::1]:42956 is bound but does not listen");
 }
 
+class NearMissOfARequest : public Pair {};
+
+// Of a peer on another host nothing is known.
+TEST_F(NearMissOfARequest, IsToldToTheProgramOfThisHost) {
+    listener(server, loopback4(7471));
+    connecting(server, loopback4(7472), 0x100);
+    net.run();
+    EXPECT_STREQ(server.take().note.data(), "; this host listens on 127.0.0.1:7471");
+    connecting(client, server.address(7472), 0x101);
+    net.run();
+    EXPECT_STREQ(client.take().note.data(), "");
+}
+
 TEST(NearMiss, EveryStateHasAName) {
     for (int i = 0; i <= static_cast<int>(IdState::destroying); i++)
         EXPECT_STRNE(to_string(static_cast<IdState>(i)), "unknown");

@@ -208,7 +208,10 @@ TEST_F(Datagram, JoinChecks) {
     EXPECT_EQ(client.take().ud_route.device, 0u);
     Endpoint group6 = ipv6(1, 0, 0xff);
     group6.address.bytes[1] = 0x0e;
-    EXPECT_EQ(client->join_multicast(id, group6, 0, 0, net.now), 0);
+    EXPECT_EQ(client->join_multicast(id, group6, 0, 0, net.now), EINVAL);  // its source is an IPv4 GID
+    IdNumber id6 = create(client, PortSpace::udp);
+    ASSERT_EQ(client->bind(id6, any6(), false), 0);
+    EXPECT_EQ(client->join_multicast(id6, group6, 0, 0, net.now), 0);
     EXPECT_EQ(client.take().ud_route.destination_gid, group6.address);
     IdNumber rc = create(client);
     ASSERT_EQ(client->bind(rc, any4(), false), 0);

@@ -79,10 +79,11 @@ struct Manager::State final : ConnectionUser, SidrUser {
     int notify(Id& id, int event);
     int check_depths(const Id& id, ConnectParameters& parameters, const ConnectParameters* offered);
     void connection_changed(const Connection& connection, const ConnectionEvent& event) override;
+    void note_near_misses(const Id& id, Event& event) const;
     void service_resolved(IdNumber owner, const ConnectionEvent& event) override;
 
     // manager.cpp
-    bool has_listener(std::uint64_t service_id) const;
+    bool has_id(std::uint64_t service_id, IdState state) const;
     bool backlog_full(std::uint64_t service_id) const;
     void receive(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                  std::span<const std::uint8_t, 256> mad, Time now);

@@ -106,6 +106,8 @@ struct Event {
     ConnectParameters
         connection;  // connect_request, connect_response, established, rejected; UD: qp_number, qkey
     Route ud_route;  // UD established, connect_request, multicast_join: the address vector
+    std::array<char, 160>
+        note{};  // what else is known of a failure's cause, to go behind its reason; a C string
 };
 
 enum class IdState : std::uint8_t {

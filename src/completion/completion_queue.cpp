@@ -10,19 +10,25 @@
 
 namespace verbena::completion {
 
-CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener)
+CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener, bool ignore_overrun)
     : ring_(std::max<std::uint32_t>(capacity, 1)),
       capacity_(std::max<std::uint32_t>(capacity, 1)),
-      listener_(listener) {}
+      listener_(listener),
+      ignore_overrun_(ignore_overrun) {}
 
-void CompletionQueue::push(const Completion& completion, bool solicited) {
+std::uint64_t CompletionQueue::push(const Completion& completion, bool solicited) {
     std::lock_guard guard(lock_);
-    if (in_error()) return;
-    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+    if (in_error()) return 0;
+    std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+    if (waiting == capacity() && ignore_overrun_) {
+        if (++head_ == capacity()) head_ = 0;
+        waiting--;
+        remove(1);
+    }
     if (waiting == capacity()) {
         in_error_.store(true, std::memory_order_relaxed);
         if (listener_) listener_->overrun(*this);
-        return;
+        return 0;
     }
     std::uint32_t tail = head_ + waiting;
     if (tail >= capacity()) tail -= capacity();
@@ -32,9 +38,15 @@ void CompletionQueue::push(const Completion& completion, bool solicited) {
     // IBA 11.4.2.2: armed for solicited completions only, an unsuccessful one counts as solicited.
     const bool wanted = armed_ == Armed::any ||
                         (armed_ == Armed::solicited && (solicited || completion.status != Status::success));
-    if (!wanted) return;
-    armed_ = Armed::no;
-    if (listener_) listener_->completion_event(*this);
+    if (wanted) {
+        armed_ = Armed::no;
+        if (listener_) listener_->completion_event(*this);
+    }
+    return gone_.load(std::memory_order_relaxed) + waiting + 1;
+}
+
+void CompletionQueue::remove(std::uint64_t count) {
+    gone_.store(gone_.load(std::memory_order_relaxed) + count, std::memory_order_release);
 }
 
 std::size_t CompletionQueue::poll(std::span<Completion> out) {
@@ -47,7 +59,21 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) {
         if (++head_ == capacity()) head_ = 0;
     }
     waiting_.store(waiting - static_cast<std::uint32_t>(taken), std::memory_order_release);
+    remove(taken);
     return taken;
+}
+
+void CompletionQueue::forget(std::uint32_t qp_number) {
+    if (waiting_.load(std::memory_order_acquire) == 0) return;
+    std::lock_guard guard(lock_);
+    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < waiting; i++) {
+        const Completion& completion = ring_[(head_ + i) % capacity()];
+        if (completion.qp_number != qp_number) ring_[(head_ + kept++) % capacity()] = completion;
+    }
+    waiting_.store(kept, std::memory_order_release);
+    remove(waiting - kept);
 }
 
 void CompletionQueue::arm(bool solicited_only) {

@@ -99,6 +99,57 @@ TEST(CompletionQueue, Resize) {
     EXPECT_FALSE(queue.in_error());
 }
 
+TEST(CompletionQueue, ForgetsWhatIsOfOneQueuePair) {
+    CompletionQueue queue(4, nullptr);
+    Completion out[4];
+    queue.push(with_id(0), false);
+    queue.push(with_id(0), false);
+    queue.push(with_id(0), false);
+    ASSERT_EQ(queue.poll({out, 3}), 3u);  // so that the ring wraps
+    for (std::uint64_t i = 1; i <= 4; i++) {
+        Completion completion = with_id(i);
+        completion.qp_number = i % 2 ? 0x11 : 0x12;
+        queue.push(completion, false);
+    }
+    queue.forget(0x13);
+    EXPECT_EQ(queue.waiting(), 4u);
+    queue.forget(0x11);
+    ASSERT_EQ(queue.poll(out), 2u);
+    EXPECT_EQ(out[0].wr_id, 2u);
+    EXPECT_EQ(out[1].wr_id, 4u);
+    queue.forget(0x12);
+    EXPECT_EQ(queue.waiting(), 0u);
+}
+
+TEST(CompletionQueue, SaysWhatIsGone) {
+    CompletionQueue queue(3, nullptr);
+    EXPECT_TRUE(queue.gone(0));
+    EXPECT_EQ(queue.push(with_id(1), false), 1u);
+    EXPECT_EQ(queue.push(with_id(2), false), 2u);
+    EXPECT_EQ(queue.push(with_id(3), false), 3u);
+    EXPECT_FALSE(queue.gone(1));
+    Completion out[2];
+    ASSERT_EQ(queue.poll(out), 2u);
+    EXPECT_TRUE(queue.gone(1) && queue.gone(2));
+    EXPECT_FALSE(queue.gone(3));
+    EXPECT_EQ(queue.push(with_id(4), false), 4u);
+    queue.forget(0);
+    EXPECT_TRUE(queue.gone(4));
+    EXPECT_EQ(queue.push(with_id(5), false), 5u);
+    EXPECT_FALSE(queue.gone(5));
+}
+
+TEST(CompletionQueue, AfterAnOverrunNothingHasAPlace) {
+    CompletionQueue queue(1, nullptr);
+    EXPECT_EQ(queue.push(with_id(1), false), 1u);
+    EXPECT_EQ(queue.push(with_id(2), false), 0u);
+    CompletionQueue careless(1, nullptr, true);
+    EXPECT_EQ(careless.push(with_id(1), false), 1u);
+    EXPECT_EQ(careless.push(with_id(2), false), 2u);
+    EXPECT_TRUE(careless.gone(1));
+    EXPECT_FALSE(careless.gone(2));
+}
+
 TEST(CompletionQueue, ProducersAndConsumersOfSeveralThreads) {
     CompletionQueue queue(1 << 16, nullptr);
     constexpr int kEach = 20000;

@@ -81,8 +81,8 @@ int Daemon::open_queues() {
     }
     if (int error = queues_.open(setup)) return error;
     if (!wire_) {
-        log(LogLevel::warn, "%s; using UDP port %u for programs of this host", wire_note_.c_str(),
-            queues_.port());
+        log(is_default() ? LogLevel::warn : LogLevel::info, "%s; using UDP port %u for programs of this host",
+            wire_note_.c_str(), queues_.port());
         return 0;
     }
     yield_.open(loop_, wire::kUdpPort, [this] { return asked_to_yield(); });
@@ -140,6 +140,7 @@ void Daemon::refresh_devices() {
     }
     for (std::uint32_t gone : devices_->update(interfaces, addresses, sessions_.count() == 0))
         manager_->device_removed(gone, now());
+    if (devices_->changed()) sessions_.tell_news();
 }
 
 YieldListener::Answer Daemon::asked_to_yield() {
@@ -238,13 +239,11 @@ int Daemon::hello(Session& session, const Request& request, std::span<std::uint8
     host::HelloReply out;
     out.daemon_pid = static_cast<std::uint32_t>(getpid());
     copy_text(out.build, VERBENA_VERSION);
-    copy_text(out.fabric, options_.fabric);
-    out.wire_available = wire_;
-    copy_text(out.wire_note, wire_note_);
+    out.fabric = fabric();
     to_send.push_back(table_.descriptor());
     if (!session.lifeline) {
         int ends[2];
-        if (pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "pipe: %s", std::strerror(errno));
+        if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return fail(errno, "pipe: %s", std::strerror(errno));
         lifeline_.reset(ends[0]);
         session.lifeline.reset(ends[1]);
         to_send.push_back(ends[0]);
@@ -305,7 +304,18 @@ void Daemon::status(std::span<std::uint8_t> reply) const {
     out.connections = static_cast<std::uint32_t>(counts.connections);
     out.timewait = static_cast<std::uint32_t>(counts.timewait);
     out.uptime_seconds = static_cast<std::uint32_t>((now() - started_) / kSecond);
+    out.udp_port = queues_.port();
+    out.fabric = fabric();
     answer(reply, out);
+}
+
+host::FabricInfo Daemon::fabric() const {
+    host::FabricInfo info;
+    copy_text(info.name, options_.fabric);
+    info.wire_available = wire_;
+    info.chosen = !is_default();
+    copy_text(info.note, wire_note_);
+    return info;
 }
 
 }  // namespace verbena::daemon

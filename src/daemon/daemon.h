@@ -55,6 +55,7 @@ class Daemon final : private Sessions::Handler {
                    std::vector<int>& to_send);
     int close_queue(Session& session, std::uint32_t queue);
     void status(std::span<std::uint8_t> reply) const;
+    host::FabricInfo fabric() const;
 
     const Options options_;
     const Time started_;

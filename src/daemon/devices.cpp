@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <string>
+
+#include "host/port.h"
 
 namespace verbena::daemon {
 namespace {
@@ -29,15 +32,6 @@ std::uint8_t largest_payload(std::size_t bytes) {
     std::uint8_t mtu = 1;
     while (mtu < 5 && std::size_t{256} << mtu <= bytes) mtu++;
     return mtu;
-}
-
-// EUI-64 of a MAC address, in network byte order (the universal/local bit inverted, ff:fe in the middle).
-std::uint64_t eui64(const std::array<std::uint8_t, 6>& mac) {
-    const std::uint8_t bytes[8] = {
-        static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
-    std::uint64_t guid;
-    std::memcpy(&guid, bytes, sizeof guid);
-    return guid;
 }
 
 void copy_name(std::span<char> out, const std::string& name) {
@@ -84,7 +78,7 @@ void Devices::describe(host::Device& device, const Interface& interface) const {
     device.active_mtu = mtu;
     device.speed = interface.speed;
     device.active = interface.up && interface.running && device.gid_count > 0;
-    device.node_guid = interface.has_mac ? eui64(interface.mac) : random_ + interface.index;
+    device.node_guid = interface.has_mac ? host::eui64(interface.mac) : random_ + interface.index;
 }
 
 void Devices::assign_gids(host::Device& device, std::span<const Address> sorted, bool may_reorder) const {
@@ -125,6 +119,7 @@ std::vector<std::uint32_t> Devices::update(std::span<const Interface> interfaces
     std::stable_sort(addresses_.begin(), addresses_.end(),
                      [](const Address& a, const Address& b) { return rank(a) < rank(b); });
 
+    const auto before = devices_;
     std::vector<std::uint32_t> gone;
     for (host::Device& device : devices_)
         if (device.present && !interface(device.interface_index)) {
@@ -151,7 +146,8 @@ std::vector<std::uint32_t> Devices::update(std::span<const Interface> interfaces
             describe(*device, each);
         }
     }
-    publish();
+    changed_ = devices_ != before;
+    if (changed_) publish();
     return gone;
 }
 

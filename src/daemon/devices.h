@@ -29,9 +29,11 @@ class Devices {
     // to 1024.
     Devices(host::DeviceTable& table, std::uint64_t random, std::size_t receive_buffer);
 
-    // Returns the indices of devices that are gone.
+    // Returns the indices of devices that are gone. changed(): whether the table is another one since.
     std::vector<std::uint32_t> update(std::span<const Interface> interfaces,
                                       std::span<const Address> addresses, bool may_reorder);
+
+    bool changed() const { return changed_; }
 
     struct Place {
         const host::Device* device = nullptr;
@@ -59,6 +61,7 @@ class Devices {
     const std::size_t receive_buffer_;
     std::uint32_t next_index_ = 0;
     std::array<host::Device, host::kMaxDevices> devices_{};  // what the table holds
+    bool changed_ = false;
     std::vector<Interface> interfaces_;
     std::vector<Address> addresses_;
 };

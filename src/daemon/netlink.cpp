@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_socket.h"
 #include "base/reason.h"
 
 namespace verbena::daemon {
@@ -112,7 +113,7 @@ class Answer {
 };
 
 std::uint32_t link_speed(const std::string& name) {
-    Descriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    Descriptor fd(own_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC));
     ethtool_cmd command{};
     command.cmd = ETHTOOL_GSET;
     ifreq request{};

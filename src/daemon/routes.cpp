@@ -71,6 +71,8 @@ int Routes::find_route(const cm::Endpoint& source, const cm::Endpoint& remote, c
     if (remote.is_any() || remote.is_loopback()) return to_loopback(source, remote, route, source_address);
     if (devices_.is_own(remote.address, scope_of(remote)))
         return to_own(source, remote, route, source_address);
+    if (remote.address.is_multicast() && !source.is_any())
+        return to_group(source, remote, route, source_address);
     return to_network(source, remote, route, source_address);
 }
 
@@ -99,6 +101,15 @@ int Routes::to_own(const cm::Endpoint& source, const cm::Endpoint& remote, cm::R
     if (int error = find_local(local, route)) return error;
     route.destination_gid = far.source_gid;
     source_address = local.address;
+    return 0;
+}
+
+// The device that has the source address: what a group reaches is a matter of the interface, not of routes.
+int Routes::to_group(const cm::Endpoint& source, const cm::Endpoint& group, cm::Route& route,
+                     Gid& source_address) const {
+    if (int error = find_local(source, route)) return error;
+    route.destination_gid = group.address;
+    source_address = source.address;
     return 0;
 }
 

@@ -24,6 +24,8 @@ class Routes {
                     Gid& source_address) const;
     int to_own(const cm::Endpoint& source, const cm::Endpoint& remote, cm::Route& route,
                Gid& source_address) const;
+    int to_group(const cm::Endpoint& source, const cm::Endpoint& group, cm::Route& route,
+                 Gid& source_address) const;
     int to_network(const cm::Endpoint& source, const cm::Endpoint& remote, cm::Route& route,
                    Gid& source_address) const;
 

@@ -65,6 +65,16 @@ TEST_F(RoutesTest, Local) {
     EXPECT_EQ(routes.find_local(to("10.0.0.3"), route), EADDRNOTAVAIL);
 }
 
+TEST_F(RoutesTest, AGroupIsReachedByTheSourcesDevice) {
+    ASSERT_EQ(find(to("fd00::2"), to("ff0e::7")), 0) << last_reason();
+    EXPECT_EQ(route.device, device_on(2));
+    EXPECT_EQ(route.destination_gid, gid("ff0e::7"));
+    EXPECT_EQ(from, gid("fd00::2"));
+    ASSERT_EQ(find(to("127.0.0.1"), to("239.1.1.1")), 0) << last_reason();
+    EXPECT_EQ(route.device, device_on(1));
+    EXPECT_EQ(find(any, to("239.1.1.1")), ENETUNREACH) << "nobody says by which interface";
+}
+
 TEST_F(RoutesTest, LocalLoopback) {
     for (const char* text : {"127.0.0.1", "127.1.2.3"}) {
         ASSERT_EQ(routes.find_local(to(text), route), 0);

@@ -54,6 +54,14 @@ bool Sessions::accept_waiting() {
     return any;
 }
 
+void Sessions::tell_news() {
+    // A pipe that is full has news enough.
+    for (auto& [number, session] : sessions_) {
+        if (!session.lifeline) continue;
+        [[maybe_unused]] auto written = write(session.lifeline.get(), "", 1);
+    }
+}
+
 // True if somebody was waiting, let in or not.
 bool Sessions::accept_one() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));

@@ -27,7 +27,8 @@ struct Session {
     bool low_ports = false;
     Descriptor socket;
     Descriptor process;   // pidfd
-    Descriptor lifeline;  // the write end that the process never sees; it ends when the session does
+    Descriptor lifeline;  // the write end that the process never sees; it ends when the session does, and a
+                          // byte in it says that the device table has changed
     struct Queue {
         std::uint32_t number;
         Descriptor segment;  // the process's tables, for those that reach into its memory
@@ -57,6 +58,9 @@ class Sessions {
     void stop_listening();
     // Lets those in that have connected already. Returns whether there were any.
     bool accept_waiting();
+
+    // To every program: the device table has changed.
+    void tell_news();
 
     std::size_t count() const { return sessions_.size(); }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_socket.h"
 #include "base/reason.h"
 #include "daemon/clock.h"
 #include "daemon/proc.h"
@@ -21,14 +22,14 @@ namespace {
 constexpr Duration kPatience = 2 * kSecond;
 constexpr Duration kPatienceWithOthers =
     300 * kMillisecond;  // their programs are unlikely to be in our way for a moment
-constexpr unsigned kKernelLooks = 10;
+constexpr Duration kPatienceWithKernel = 500 * kMillisecond;
 constexpr Duration kPause = 10 * kMillisecond;
 constexpr int kAnswerTimeoutMs = 300;
 constexpr std::size_t kMaxAnswer = 100;
 
 // Binds it without sharing, so a group of our own user is seen, too. 0, or EADDRINUSE and the like.
 int probe(std::uint16_t port) {
-    Descriptor fd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    Descriptor fd(own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC));
     if (!fd) return errno;
     sockaddr_in6 address{};
     address.sin6_family = AF_INET6;
@@ -78,7 +79,7 @@ std::string describe(std::uint16_t port, const PortHolder& holder) {
 
 bool wait_for_port(std::uint16_t port, std::string& note) {
     const Time begin = now();
-    unsigned kernel_seen = 0;
+    Time kernel_since = kNever;
     for (;;) {
         const int error = probe(port);
         if (error == 0) return true;
@@ -88,16 +89,20 @@ bool wait_for_port(std::uint16_t port, std::string& note) {
         if (answer == Holder::busy) return false;
         const std::vector<PortHolder> holders = holders_of_udp_port(port);
         if (!holders.empty()) note = describe(port, holders.front());
-        // Kernel sockets stay; but those of a process that just died look like them for a moment. Other
-        // programs may be those of a dead daemon; they let go when they notice.
+        // Kernel sockets stay; but those of a process that is about to end look like them until the last is
+        // closed, which takes as long as the machine lets it wait. Other programs may be those of a dead
+        // daemon; they let go when they notice.
         const bool kernel =
             std::any_of(holders.begin(), holders.end(), [](const PortHolder& h) { return h.kernel; });
-        kernel_seen = kernel ? kernel_seen + 1 : 0;
+        if (!kernel)
+            kernel_since = kNever;
+        else if (kernel_since == kNever)
+            kernel_since = now();
         const bool ours = std::any_of(holders.begin(), holders.end(),
                                       [](const PortHolder& h) { return h.pid != 0 || h.user == geteuid(); });
         const bool leaving = answer == Holder::leaving;
-        const Duration patience = (ours && !kernel) || leaving ? kPatience : kPatienceWithOthers;
-        if (kernel_seen >= kKernelLooks || now() > begin + patience) return false;
+        const Duration patience = ours || leaving || kernel ? kPatience : kPatienceWithOthers;
+        if (now() - kernel_since > kPatienceWithKernel || now() > begin + patience) return false;
         timespec pause{0, kPause};
         nanosleep(&pause, nullptr);
     }

@@ -94,14 +94,14 @@ int ensure_connection(State& s, Command command) {
     return 0;
 }
 
-// The one line for a program that opens a device that has no wire. One write, so that lines
-// of several processes do not mix.
+// The one line for a program that opens a device that has no wire, without having asked for that. One write,
+// so that lines of several processes do not mix.
 void announce_fabric(State& s) {
-    const HelloReply& hello = s.connection.hello;
-    if (s.announced || hello.wire_available) return;
+    const FabricInfo& fabric = s.connection.hello.fabric;
+    if (s.announced || fabric.wire_available || fabric.chosen) return;
     s.announced = true;
     char line[220];
-    int n = std::snprintf(line, sizeof line, "verbena: %s\n", hello.wire_note.data());
+    int n = std::snprintf(line, sizeof line, "verbena: %s\n", fabric.note.data());
     if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
 }
 
@@ -121,12 +121,10 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
     exchange.send_fd = send_fd;
     int error = host::exchange(s.connection, exchange);
     if (error < 0) {
-        bool explained = errno == EPROTO || errno == ETIMEDOUT;
+        const int why = errno;
         lose(s);
-        if (explained) {
-            errno = EIO;
-            return EIO;
-        }
+        if (why == EMFILE) return errno = EMFILE;
+        if (why == EPROTO || why == ETIMEDOUT) return errno = EIO;
         return fail(EIO, "verbenad (pid %d) is gone: it died or closed the connection", s.connection.daemon);
     }
     if (exchange.received_fds[1] >= 0) close(exchange.received_fds[1]);
@@ -168,6 +166,15 @@ int lifeline_fd() {
     State& s = state();
     std::lock_guard lock(s.mutex);
     return s.connected || s.lost ? s.connection.lifeline : -1;
+}
+
+bool take_news(int lifeline) {
+    char news[64];
+    for (;;) {
+        const ssize_t size = read(lifeline, news, sizeof news);
+        if (size == 0) return false;
+        if (size < 0 && errno != EINTR) return errno == EAGAIN;
+    }
 }
 
 }  // namespace verbena::host

@@ -43,7 +43,11 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 // Counts the daemons that this process has talked to; an object made under another generation is dead.
 [[gnu::visibility("default")]] std::uint32_t generation();
 
-// Readable (EOF) when the daemon is gone; for the engine's epoll set. -1 before the first call.
+// Readable when the device table has changed, and at its end when the daemon is gone; for the engine. -1
+// before the first call.
 [[gnu::visibility("default")]] int lifeline_fd();
+
+// Reads what the lifeline has. False: the daemon is gone.
+[[gnu::visibility("default")]] bool take_news(int lifeline);
 
 }  // namespace verbena::host

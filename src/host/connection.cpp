@@ -98,10 +98,10 @@ int greet(Connection& connection) {
     if (error != 0) {
         if (hello.received_fds[0] >= 0) close(hello.received_fds[0]);
         // A daemon that left between our connect() and its answer looks like this, too.
-        if (error < 0) return errno == EPROTO || errno == ETIMEDOUT ? errno : ESHUTDOWN;
+        if (error < 0) return errno == EPROTO || errno == ETIMEDOUT || errno == EMFILE ? errno : ESHUTDOWN;
         return error == ESHUTDOWN ? error : fail(error, "%s", hello.header.reason.data());
     }
-    connection.hello.fabric.back() = connection.hello.wire_note.back() = '\0';
+    connection.hello.fabric.name.back() = connection.hello.fabric.note.back() = '\0';
     return map_table(hello.received_fds[0], connection.table);
 }
 
@@ -148,7 +148,7 @@ int open_connection(Connection& out) {
     for (;;) {
         int error = try_daemons(fabric, out);
         if (error != ECONNREFUSED && error != ESHUTDOWN) {
-            if (error && error != EPROTO && error != EACCES)
+            if (error && error != EPROTO && error != EACCES && error != EMFILE)
                 return fail(error, "connecting to verbenad: %s", std::strerror(error));
             return error;
         }
@@ -178,7 +178,7 @@ int open_connection(Connection& out) {
 
 bool is_alive(const Connection& connection) {
     if (connection.socket < 0 || inode_of(connection.socket) != connection.socket_inode) return false;
-    pollfd entry{connection.lifeline, POLLIN, 0};
+    pollfd entry{connection.lifeline, 0, 0};  // news may wait in it; only its end counts
     return poll(&entry, 1, 0) == 0;
 }
 
@@ -230,6 +230,9 @@ int exchange(Connection& connection, Exchange& exchange) {
             received.close_all();
             if (received.size == 0)
                 errno = ECONNRESET;
+            else if (received.files_missing)
+                fail(EMFILE, "this process may not open the files that verbenad (pid %d) sent it (ulimit -n)",
+                     connection.daemon);
             else
                 fail(EPROTO, "verbenad (pid %d) gave an answer of %zu bytes that is none", connection.daemon,
                      received.size);

@@ -36,6 +36,8 @@ struct Device {
     std::array<Gid, kMaxGids> gids{};
     std::array<std::uint8_t, kMaxGids> gid_valid{};
     std::uint64_t gid_generation = 0;  // changes with every change of gids
+
+    bool operator==(const Device&) const = default;
 };
 
 struct DeviceTable {

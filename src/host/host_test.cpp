@@ -1,6 +1,7 @@
 // Names, and unix sockets with descriptors. What needs a daemon is tested beside the daemon.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -64,6 +65,27 @@ class Pair {
    private:
     int ends_[2];
 };
+
+// What a process hears that may open no more: an answer without its files, which is not a malformed one.
+TEST(UnixSocket, FilesThatCannotBeOpenedAreMissing) {
+    Pair pair;
+    char text[] = "one";
+    const iovec part{text, 3};
+    const int sent = pair.a();
+    ASSERT_EQ(send_datagram(pair.a(), std::span(&part, 1), std::span(&sent, 1)), 0);
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    Received received;
+    const int error = receive_datagram(pair.b(), std::span(&part, 1), received);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(error, 0);
+    EXPECT_EQ(received.size, 3u);
+    EXPECT_TRUE(received.files_missing);
+    EXPECT_EQ(received.descriptor_count, 0u);
+}
 
 TEST(UnixSocket, DatagramsKeepTheirBounds) {
     Pair pair;

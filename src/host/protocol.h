@@ -16,11 +16,12 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    1;  // changes whenever a structure here or in cm/types.h does
+    3;  // changes whenever a structure here or in cm/types.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
-                 // of the lifeline, a pipe of which only the daemon has the other end
+                 // of the lifeline, a pipe of which only the daemon has the other end, and which gets a byte
+                 // when the table has changed
     open_queue,  // OpenQueueRequest (with the process's segment memfd) -> OpenQueueReply, with the receive
                  // socket
     close_queue,         // QueueNumber; the process gives a block back
@@ -81,14 +82,19 @@ struct HelloRequest {
     std::array<char, 256>
         capture{};  // VERBENA_CAPTURE as an absolute path: the daemon's packets go to a file, too
 };
+// Who a daemon's programs can reach.
+struct FabricInfo {
+    std::array<char, 32> name{};
+    // 0: a fabric of its own, or UDP 4791 belongs to somebody else; its programs reach each other only.
+    std::uint8_t wire_available = 0;
+    std::uint8_t chosen = 0;  // by VERBENA_FABRIC: the program knows
+    std::uint8_t reserved[2] = {};
+    std::array<char, 188> note{};  // why there is no wire, in words
+};
 struct HelloReply {
     std::uint32_t daemon_pid = 0;
     std::array<char, 64> build{};
-    std::array<char, 32> fabric{};
-    std::uint8_t wire_available =
-        0;  // 0: UDP 4791 belongs to somebody else; programs of this fabric reach each other only
-    std::uint8_t reserved[3] = {};
-    std::array<char, 188> wire_note{};  // why, in words
+    FabricInfo fabric;
 };
 
 struct OpenQueueRequest {
@@ -212,7 +218,8 @@ struct StatusReply {
     std::uint32_t daemon_pid = 0, clients = 0, queues = 0, files = 0;
     std::uint32_t ids = 0, listeners = 0, connections = 0, timewait = 0;
     std::uint32_t uptime_seconds = 0;
-    std::uint32_t reserved = 0;
+    std::uint32_t udp_port = 0;
+    FabricInfo fabric;
 };
 
 }  // namespace verbena::host

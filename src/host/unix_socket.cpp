@@ -139,6 +139,7 @@ int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int fl
         if (errno != EINTR) return errno;
     out.size = static_cast<std::size_t>(n);
     out.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+    out.files_missing = (message.msg_flags & MSG_CTRUNC) != 0;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
         std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);

@@ -31,6 +31,7 @@ inline constexpr std::size_t kMaxDescriptors = 4;
 struct Received {
     std::size_t size = 0;  // bytes of the datagram that were stored; 0 with error 0: end of file
     bool truncated = false;
+    bool files_missing = false;  // most often: this process may open no more
     int descriptors[kMaxDescriptors] = {-1, -1, -1, -1};
     unsigned descriptor_count = 0;
 

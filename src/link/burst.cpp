@@ -50,6 +50,11 @@ std::size_t length_of(const wire::OutPacket& packet) {
     return length;
 }
 
+bool is_acknowledgement(const wire::OutPacket& packet) {
+    const auto opcode = static_cast<wire::Opcode>(packet.header[0]);
+    return opcode == wire::Opcode::rc_ack || opcode == wire::Opcode::xrc_ack;
+}
+
 bool same_flow(const wire::Path& a, const wire::Path& b) {
     return a.source == b.source && a.destination == b.destination && a.interface_index == b.interface_index &&
            a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
@@ -57,8 +62,9 @@ bool same_flow(const wire::Path& a, const wire::Path& b) {
 
 }  // namespace
 
-BurstBuilder::BurstBuilder(SourcePorts& sources, BurstPolicy& policy, std::uint16_t destination_port)
-    : sources_(sources), policy_(policy), destination_port_(destination_port) {}
+BurstBuilder::BurstBuilder(SourcePorts& sources, BurstPolicy& policy, WholeBursts& whole,
+                           std::uint16_t destination_port)
+    : sources_(sources), policy_(policy), whole_(whole), destination_port_(destination_port) {}
 
 bool BurstBuilder::has_room(const wire::OutPacket& packet, std::size_t length) const {
     return message_count_ < kMaxMessages && packet_count_ < kMaxPackets && bytes_ + length <= kMaxBytes &&
@@ -107,23 +113,38 @@ void BurstBuilder::append(Message& message, const void* data, std::size_t size) 
 }
 
 void BurstBuilder::send(const wire::OutPacket& packet) {
-    if (park(packet)) return;
+    if (greet(packet) || park(packet)) return;
     add(packet);
 }
 
+// Whether the peer takes a burst in one piece, and looks at an acknowledgement at its end first
+// (udp_receive.cpp): a process of this host, or one that has said so.
+bool BurstBuilder::taken_whole(const wire::Path& path) const {
+    return features().gro && (path.source == path.destination || whole_.known(path.destination));
+}
+
+bool BurstBuilder::greet(const wire::OutPacket& packet) {
+    if (!is_acknowledgement(packet)) return false;
+    wire::OutPacket greeting = packet;
+    const wire::Path& path = *packet.path;
+    if (path.source == path.destination || !features().gro || !WholeBursts::make_greeting(greeting) ||
+        !policy_.allowed(path.destination) || !whole_.to_greet(path.destination))
+        return false;
+    release_parked();
+    add(packet);
+    add(greeting);
+    return true;
+}
+
 // Whether an acknowledgement waits for the packets behind it, so that one burst takes all. Only one does, and
-// only for packets to its queue pair. On the wire it would be late there: a peer that takes packets one by
-// one would complete the receive of our answer before the request that was answered, and programs count on
-// the opposite order. A process of this host takes the burst whole and looks at its end first
-// (udp_receive.cpp).
+// only for packets to its queue pair.
 bool BurstBuilder::park(const wire::OutPacket& packet) {
-    const auto opcode = static_cast<wire::Opcode>(packet.header[0]);
-    const bool acknowledgement = opcode == wire::Opcode::rc_ack || opcode == wire::Opcode::xrc_ack;
+    const bool acknowledgement = is_acknowledgement(packet);
     if (is_parked_ && (acknowledgement || packet.path->destination != parked_.path->destination ||
                        destination_qp_of(packet.header.data()) != destination_qp_of(parked_.header.data())))
         release_parked();
-    if (!acknowledgement || packet.path->source != packet.path->destination || !features().gro ||
-        joins(packet, length_of(packet)) || !policy_.allowed(packet.path->destination))
+    if (!acknowledgement || !taken_whole(*packet.path) || joins(packet, length_of(packet)) ||
+        !policy_.allowed(packet.path->destination))
         return false;
     parked_ = packet;
     is_parked_ = true;

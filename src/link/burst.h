@@ -23,6 +23,7 @@
 
 #include "link/burst_policy.h"
 #include "link/source_ports.h"
+#include "link/whole_bursts.h"
 #include "wire/packet_sink.h"
 
 namespace verbena::link {
@@ -37,7 +38,8 @@ struct SendCounters {
 
 class BurstBuilder final : public wire::PacketSink {
    public:
-    BurstBuilder(SourcePorts& sources, BurstPolicy& policy, std::uint16_t destination_port);
+    BurstBuilder(SourcePorts& sources, BurstPolicy& policy, WholeBursts& whole,
+                 std::uint16_t destination_port);
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
@@ -68,6 +70,8 @@ class BurstBuilder final : public wire::PacketSink {
 
     void add(const wire::OutPacket& packet);
     bool park(const wire::OutPacket& packet);
+    bool taken_whole(const wire::Path& path) const;
+    bool greet(const wire::OutPacket& packet);
     void release_parked();
     bool has_room(const wire::OutPacket& packet, std::size_t length) const;
     bool joins(const wire::OutPacket& packet, std::size_t length) const;
@@ -94,6 +98,7 @@ class BurstBuilder final : public wire::PacketSink {
 
     SourcePorts& sources_;
     BurstPolicy& policy_;
+    WholeBursts& whole_;
     const std::uint16_t destination_port_;
     SendCounters counters_;
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 
 #include "base/gid.h"
 
@@ -22,7 +21,7 @@ class BurstPolicy {
     // Asked once for each message that is begun.
     bool allowed(const Gid& destination) {
         if (!enabled_.load(std::memory_order_relaxed)) return false;
-        const std::uint64_t key = key_of(destination);
+        const std::uint64_t key = hash(destination);
         Peer& peer = peers_[key % kPeers];
         if (peer.key.load(std::memory_order_relaxed) != key) return true;
         const std::uint32_t left = peer.left.load(std::memory_order_relaxed);
@@ -32,7 +31,7 @@ class BurstPolicy {
 
     // Another peer may take the place, which costs a repetition of the discovery.
     void avoid(const Gid& destination) {
-        const std::uint64_t key = key_of(destination);
+        const std::uint64_t key = hash(destination);
         Peer& peer = peers_[key % kPeers];
         const bool again = peer.key.load(std::memory_order_relaxed) == key;
         const std::uint32_t before =
@@ -54,13 +53,6 @@ class BurstPolicy {
         std::atomic<std::uint64_t> key{0};
         std::atomic<std::uint32_t> left{0}, sentence{0};
     };
-
-    // Never 0, which marks a free place.
-    static std::uint64_t key_of(const Gid& gid) {
-        std::uint64_t halves[2];
-        std::memcpy(halves, gid.bytes.data(), sizeof halves);
-        return (halves[0] ^ (halves[1] * 0x9e3779b97f4a7c15)) | 1;
-    }
 
     std::atomic<bool> enabled_;
     std::array<Peer, kPeers> peers_;

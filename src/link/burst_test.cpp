@@ -33,7 +33,8 @@ TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
     const std::uint16_t port = bound_port(queue);
     SourcePorts sources;
     BurstPolicy policy(true);
-    BurstBuilder builder(sources, policy, port);
+    WholeBursts whole;
+    BurstBuilder builder(sources, policy, whole, port);
     wire::Path path;
     path.source = path.destination = Gid::from_ipv4(0x7f000001);
     // Without UDP checksums the kernel does not segment.
@@ -58,7 +59,7 @@ TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
     EXPECT_EQ(builder.counters().lost, 0u);
     EXPECT_FALSE(policy.allowed(path.destination));
 
-    UdpReader reader(port);
+    UdpReader reader(port, whole);
     Verifier verifier;
     while (reader.read(queue, verifier, 100) > 0) {
     }
@@ -70,7 +71,8 @@ TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
 TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {
     SourcePorts sources;
     BurstPolicy policy(true);
-    BurstBuilder builder(sources, policy, 4791);
+    WholeBursts whole;
+    BurstBuilder builder(sources, policy, whole, 4791);
     wire::Path path;
     path.source = Gid::from_ipv4(0xc6336401);  // 198.51.100.1: nobody's, so not ours to send from
     path.destination = Gid::from_ipv4(0x7f000001);

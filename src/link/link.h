@@ -17,6 +17,8 @@ struct Datagram {
     const wire::Path* path = nullptr;     // as the sender saw it: source is the sender
     std::uint16_t destination_port = wire::kUdpPort;
     bool forwarded = false;  // another process got it first; it is not passed on again
+    bool by_memory =
+        false;  // from this host, not over a wire: its ICRC is neither filled in nor to be checked
 };
 
 class Receiver {
@@ -42,12 +44,26 @@ class Link : public wire::PacketSink {
     virtual wire::PacketSink& borrow_sink() { return *this; }
     virtual void return_sink(wire::PacketSink&) {}
 
+    // Around a sleep on wait_fd(), for links whose packets make no descriptor readable unless somebody
+    // sleeps. What waits already ends the sleep. Any thread, several at once.
+    virtual void enter_sleep() {}
+    virtual void leave_sleep() {}
+
+    // The next receive() looks at everything that packets may come by, however busy one of them is. Any
+    // thread.
+    virtual void look_everywhere() {}
+
     // A datagram that belongs to the process that owns the QPN's block (a kernel or an adapter merged packets
     // of several queues): passed on, or lost. May be called while receive() runs.
     virtual void stray(const Datagram&, std::uint32_t /*destination_qp*/) {}
 
     // Segmentation bursts to this peer seem not to arrive; send it single packets from now on. Any thread.
     virtual void avoid_bursts(const Gid& /*destination*/) {}
+
+    // Packets for the group arrive, by that interface, from now on, or do not any more. Not while receive()
+    // runs. 0 or errno with a reason.
+    virtual int join_multicast(const Gid& /*group*/, std::uint32_t /*interface_index*/) { return 0; }
+    virtual int leave_multicast(const Gid& /*group*/, std::uint32_t /*interface_index*/) { return 0; }
 };
 
 }  // namespace verbena::link

@@ -11,6 +11,7 @@
 
 #include "base/reason.h"
 #include "wire/byte_order.h"
+#include "wire/ip_header.h"
 
 namespace verbena::link {
 namespace {
@@ -57,74 +58,29 @@ class Block {
     std::vector<std::uint8_t>& bytes_;
 };
 
-// The Internet checksum (RFC 1071), as a running sum of 16-bit words.
-class InternetSum {
-   public:
-    void add(const void* data, std::size_t size) {
-        const auto* bytes = static_cast<const std::uint8_t*>(data);
-        for (std::size_t i = 0; i < size; i++, odd_ = !odd_)
-            sum_ += odd_ ? bytes[i] : std::uint32_t{bytes[i]} << 8;
-    }
-    std::uint16_t result() const {
-        std::uint64_t folded = sum_;
-        while (folded >> 16) folded = (folded & 0xffff) + (folded >> 16);
-        return static_cast<std::uint16_t>(~folded);
-    }
-
-   private:
-    std::uint64_t sum_ = 0;
-    bool odd_ = false;
-};
-
-constexpr std::uint8_t kUdp = 17;
-constexpr std::size_t kUdpHeader = 8;
-constexpr std::size_t kMaxHeaders = 40 + kUdpHeader;
+constexpr std::size_t kMaxHeaders = wire::kIpv6HeaderLength + wire::kUdpHeaderLength;
 
 // IP and UDP header of the event's packet; returns their length.
 std::size_t build_headers(const PacketEvent& event, std::size_t payload, std::uint8_t* out) {
     const wire::Path& path = *event.path;
     std::memset(out, 0, kMaxHeaders);
-    const auto udp_length = static_cast<std::uint16_t>(kUdpHeader + payload);
-    InternetSum udp_sum;
-    std::size_t ip;
-    if (path.is_ipv4()) {
-        ip = 20;
-        out[0] = 0x45;
-        out[1] = path.traffic_class;
-        wire::store_be16(out + 2, static_cast<std::uint16_t>(ip + udp_length));
-        wire::store_be16(out + 4, event.ip_id);
-        wire::store_be16(out + 6, 0x4000);  // DF
-        out[8] = path.hop_limit;
-        out[9] = kUdp;
-        std::memcpy(out + 12, path.source.bytes.data() + 12, 4);
-        std::memcpy(out + 16, path.destination.bytes.data() + 12, 4);
-        InternetSum header;
-        header.add(out, ip);
-        wire::store_be16(out + 10, header.result());
-        udp_sum.add(out + 12, 8);
-    } else {
-        ip = 40;
-        out[0] = static_cast<std::uint8_t>(0x60 | path.traffic_class >> 4);
-        out[1] = static_cast<std::uint8_t>(path.traffic_class << 4);
-        wire::store_be16(out + 4, udp_length);
-        out[6] = kUdp;
-        out[7] = path.hop_limit;
-        std::memcpy(out + 8, path.source.bytes.data(), 16);
-        std::memcpy(out + 24, path.destination.bytes.data(), 16);
-        udp_sum.add(out + 8, 32);
-    }
+    const auto udp_length = static_cast<std::uint16_t>(wire::kUdpHeaderLength + payload);
+    const std::size_t ip = wire::write_ip_header(path, udp_length, event.ip_id, out);
+    wire::InternetSum udp_sum;
+    const std::size_t addresses = path.is_ipv4() ? 12 : 8;  // both, up to the header's end
+    udp_sum.add(out + addresses, ip - addresses);
     std::uint8_t* udp = out + ip;
     wire::store_be16(udp, path.udp_source_port);
     wire::store_be16(udp + 2, event.destination_port);
     wire::store_be16(udp + 4, udp_length);
-    const std::uint8_t pseudo[4] = {0, kUdp, static_cast<std::uint8_t>(udp_length >> 8),
+    const std::uint8_t pseudo[4] = {0, wire::kProtocolUdp, static_cast<std::uint8_t>(udp_length >> 8),
                                     static_cast<std::uint8_t>(udp_length)};
     udp_sum.add(pseudo, sizeof pseudo);
-    udp_sum.add(udp, kUdpHeader);
+    udp_sum.add(udp, wire::kUdpHeaderLength);
     for (const iovec& piece : event.pieces) udp_sum.add(piece.iov_base, piece.iov_len);
     const std::uint16_t checksum = udp_sum.result();
     wire::store_be16(udp + 6, checksum == 0 ? 0xffff : checksum);  // 0 would say that there is none (RFC 768)
-    return ip + kUdpHeader;
+    return ip + wire::kUdpHeaderLength;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_socket.h"
 #include "base/reason.h"
 #include "link/socket_options.h"
 #include "wire/path.h"
@@ -67,7 +68,7 @@ SourcePorts::Source SourcePorts::open(Family& family, int domain, std::uint16_t 
     if (const Family::Entry* entry = look_up(family, wanted)) return {entry->fd, entry->port};
 
     const unsigned count = family.count.load(std::memory_order_relaxed);
-    int fd = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = own_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC);
     std::uint16_t port = 0;
     if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, domain, wanted);
     if (port == 0) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_socket.h"
 #include "base/reason.h"
 #include "link/socket_options.h"
 
@@ -25,7 +26,7 @@ int close_and_fail(int fd, int error) {
 }  // namespace
 
 int open_group_socket(std::uint16_t port, bool gro) {
-    int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return fail_minus_one(errno, "socket(AF_INET6, UDP): %s", std::strerror(errno));
     const int on = 1;
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)

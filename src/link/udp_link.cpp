@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_socket.h"
 #include "base/reason.h"
 #include "link/socket_options.h"
 #include "link/steering.h"
@@ -19,7 +20,7 @@ namespace verbena::link {
 namespace {
 
 bool probe_segmentation() {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = own_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
     if (fd < 0) return false;
     const bool known = kernel_has_segmentation(fd);
     close(fd);
@@ -42,7 +43,11 @@ std::unique_ptr<UdpLink> UdpLink::create(const Setup& setup) {
 }
 
 UdpLink::UdpLink(const Setup& setup, int wait_fd)
-    : setup_(setup), wait_fd_(wait_fd), policy_(setup.gso && probe_segmentation()), reader_(setup.port) {
+    : setup_(setup),
+      wait_fd_(wait_fd),
+      policy_(setup.gso && probe_segmentation()),
+      reader_(setup.port, whole_),
+      groups_(setup.port) {
     if (!setup_.fabric.empty()) stray_sender_ = std::make_unique<StraySender>(setup_.fabric);
 }
 
@@ -76,11 +81,12 @@ int UdpLink::add_queue(int fd, std::uint32_t block) {
 
 // A thread may be reading from the sockets: the descriptors stay, but lead to a socket that receives nothing.
 void UdpLink::close_queues() {
-    const int nothing = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int nothing = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
     for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++) {
         epoll_ctl(wait_fd_, EPOLL_CTL_DEL, queues_[i].fd, nullptr);
         if (nothing >= 0) dup3(nothing, queues_[i].fd, O_CLOEXEC);
     }
+    if (nothing >= 0) groups_.silence(nothing);
     if (nothing >= 0) close(nothing);
 }
 
@@ -98,6 +104,7 @@ unsigned UdpLink::receive(Receiver& receiver, unsigned max) {
         if (strays > 0) calls_with_strays_ = kInboxLook;
         received += strays;
     }
+    if (received < max) received += groups_.receive(reader_, receiver, max - received);
     return received;
 }
 
@@ -109,7 +116,7 @@ std::size_t UdpLink::receive_capacity() const {
 }
 
 void UdpLink::send(const wire::OutPacket& packet) {
-    if (!own_sink_) own_sink_ = std::make_unique<BurstBuilder>(sources_, policy_, setup_.port);
+    if (!own_sink_) own_sink_ = std::make_unique<BurstBuilder>(sources_, policy_, whole_, setup_.port);
     own_sink_->send(packet);
 }
 
@@ -124,7 +131,7 @@ wire::PacketSink& UdpLink::borrow_sink() {
             !sink.busy.exchange(true, std::memory_order_acquire)) {
             BurstBuilder* builder = sink.builder.load(std::memory_order_relaxed);
             if (!builder) {
-                builder = new BurstBuilder(sources_, policy_, setup_.port);
+                builder = new BurstBuilder(sources_, policy_, whole_, setup_.port);
                 sink.builder.store(builder, std::memory_order_release);
             }
             return *builder;
@@ -148,35 +155,15 @@ void UdpLink::stray(const Datagram& datagram, std::uint32_t destination_qp) {
 
 void UdpLink::avoid_bursts(const Gid& destination) { policy_.avoid(destination); }
 
-int UdpLink::change_membership(bool join, const Gid& group, std::uint32_t interface_index) {
-    if (queue_count_.load(std::memory_order_acquire) == 0)
-        return fail(EINVAL, "no receive queue to join a group with");
-    const int fd = queues_[0].fd;
-    int result;
-    if (group.is_ipv4()) {
-        ip_mreqn request{};
-        request.imr_multiaddr.s_addr = htonl(group.ipv4());
-        request.imr_ifindex = static_cast<int>(interface_index);
-        result = setsockopt(fd, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request,
-                            sizeof request);
-    } else {
-        ipv6_mreq request{};
-        std::memcpy(&request.ipv6mr_multiaddr, group.bytes.data(), 16);
-        request.ipv6mr_interface = interface_index;
-        result =
-            setsockopt(fd, IPPROTO_IPV6, join ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
-    }
-    if (result == 0) return 0;
-    return fail(errno, "%s group %s: %s", join ? "joining" : "leaving", to_string(group).c_str(),
-                std::strerror(errno));
-}
-
 int UdpLink::join_multicast(const Gid& group, std::uint32_t interface_index) {
-    return change_membership(true, group, interface_index);
+    const bool first = groups_.wait_fd() < 0;
+    if (int error = groups_.join(group, interface_index)) return error;
+    if (first && !watch(groups_.wait_fd())) return fail(errno, "epoll_ctl: %s", std::strerror(errno));
+    return 0;
 }
 
 int UdpLink::leave_multicast(const Gid& group, std::uint32_t interface_index) {
-    return change_membership(false, group, interface_index);
+    return groups_.leave(group, interface_index);
 }
 
 UdpCounters UdpLink::counters() const {

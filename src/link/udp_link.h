@@ -1,9 +1,9 @@
 // The link over UDP sockets: RoCE v2 on the wire. Receives from the process's queues (sockets of the group on
 // port 4791 that the daemon has made and handed over), sends from sockets of its own.
 //
-// Thread safety: receive() one thread at a time; add_queue() and the multicast calls under the caller's lock;
-// every other call from any thread. send() and flush() on the link itself are for single-threaded owners (the
-// daemon); threads that may be several borrow a sink.
+// Thread safety: receive() one thread at a time; add_queue() under the caller's lock; the multicast calls not
+// while receive() runs; every other call from any thread. send() and flush() on the link itself are for
+// single-threaded owners (the daemon); threads that may be several borrow a sink.
 #pragma once
 
 #include <array>
@@ -14,6 +14,7 @@
 
 #include "link/burst.h"
 #include "link/burst_policy.h"
+#include "link/group_sockets.h"
 #include "link/link.h"
 #include "link/source_ports.h"
 #include "link/stray_inbox.h"
@@ -45,10 +46,6 @@ class UdpLink final : public Link {
     // Any thread.
     void close_queues();
 
-    // Membership of the first queue's socket. IPv4 allows 20 groups (net.ipv4.igmp_max_memberships): ENOBUFS.
-    int join_multicast(const Gid& group, std::uint32_t interface_index);
-    int leave_multicast(const Gid& group, std::uint32_t interface_index);
-
     UdpCounters counters() const;
 
     void send(const wire::OutPacket& packet) override;
@@ -60,6 +57,8 @@ class UdpLink final : public Link {
     void return_sink(wire::PacketSink& sink) override;
     void stray(const Datagram& datagram, std::uint32_t destination_qp) override;
     void avoid_bursts(const Gid& destination) override;
+    int join_multicast(const Gid& group, std::uint32_t interface_index) override;
+    int leave_multicast(const Gid& group, std::uint32_t interface_index) override;
 
    private:
     static constexpr unsigned kMaxQueues = 64;
@@ -77,16 +76,17 @@ class UdpLink final : public Link {
     };
 
     UdpLink(const Setup& setup, int wait_fd);
-    int change_membership(bool join, const Gid& group, std::uint32_t interface_index);
     bool watch(int fd);
 
     const Setup setup_;
     const int wait_fd_;
     SourcePorts sources_;
     BurstPolicy policy_;
+    WholeBursts whole_;
     std::unique_ptr<BurstBuilder> own_sink_;
     std::array<Sink, kSinks> sinks_;
     UdpReader reader_;
+    GroupSockets groups_;
     std::array<Queue, kMaxQueues> queues_{};
     std::atomic<unsigned> queue_count_{0};
     unsigned receive_calls_ = 0;

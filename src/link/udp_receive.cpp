@@ -62,8 +62,8 @@ bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segme
 }  // namespace
 
 // Not value-initialized: pages that no packet fills are never touched.
-UdpReader::UdpReader(std::uint16_t destination_port)
-    : destination_port_(destination_port), buffers_(new std::uint8_t[kMessages * kBuffer]) {
+UdpReader::UdpReader(std::uint16_t destination_port, WholeBursts& whole)
+    : destination_port_(destination_port), whole_(whole), buffers_(new std::uint8_t[kMessages * kBuffer]) {
     for (unsigned i = 0; i < kMessages; i++) {
         iovecs_[i] = {buffers_.get() + i * kBuffer, kBuffer};
         msghdr& header = headers_[i].msg_hdr;
@@ -93,14 +93,14 @@ unsigned UdpReader::read(int fd, Receiver& receiver, unsigned max) {
             break;
         }
         const auto count = static_cast<unsigned>(result);
-        for (unsigned i = 0; i < count; i++) delivered += deliver(i, headers_[i].msg_len, receiver);
+        for (unsigned i = 0; i < count; i++) delivered += deliver(fd, i, headers_[i].msg_len, receiver);
         batch_ = count < asked ? 1 : std::min(2 * asked, kMessages);
         if (count < asked || asked == 1) break;
     }
     return delivered;
 }
 
-unsigned UdpReader::deliver(unsigned index, std::size_t size, Receiver& receiver) {
+unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& receiver) {
     msghdr& header = headers_[index].msg_hdr;
     if (header.msg_flags & MSG_TRUNC) {
         truncated_.fetch_add(1, std::memory_order_relaxed);
@@ -117,6 +117,7 @@ unsigned UdpReader::deliver(unsigned index, std::size_t size, Receiver& receiver
     datagram.destination_port = destination_port_;
     const std::uint8_t* bytes = buffers_.get() + index * kBuffer;
     unsigned count = 0;
+    whole_.received(path.source, fd, {bytes, size}, segment);
     if (acknowledgement_ends({bytes, size}, segment)) {
         const std::size_t last = (size - 1) / segment * segment;
         datagram.bytes = {bytes + last, size - last};

@@ -15,12 +15,13 @@
 #include <memory>
 
 #include "link/link.h"
+#include "link/whole_bursts.h"
 
 namespace verbena::link {
 
 class UdpReader {
    public:
-    explicit UdpReader(std::uint16_t destination_port);
+    UdpReader(std::uint16_t destination_port, WholeBursts& whole);
 
     // Until the socket is empty or about `max` packets were delivered. Returns how many.
     unsigned read(int fd, Receiver& receiver, unsigned max);
@@ -31,9 +32,10 @@ class UdpReader {
     static constexpr unsigned kMessages = 8;
     static constexpr std::size_t kBuffer = 64 << 10;
 
-    unsigned deliver(unsigned index, std::size_t size, Receiver& receiver);
+    unsigned deliver(int fd, unsigned index, std::size_t size, Receiver& receiver);
 
     const std::uint16_t destination_port_;
+    WholeBursts& whole_;
     std::atomic<std::uint64_t> truncated_{0};
     // Messages asked for in the next call: one while they come singly, which spares the kernel a second look
     // at an empty queue in every ping-pong; more while calls come back full.

@@ -1,6 +1,6 @@
 // Keys and their records. A record's life: free (kDead or never used) -> alive (tag published last) -> dying
 // (kDead, then a grace period) -> free. Readers look at the tag first, inside a Section, so they see either a
-// whole record or none.
+// whole record or none. Windows: windows.cpp.
 #include "memory/regions.h"
 
 #include <cerrno>
@@ -21,8 +21,11 @@ Keys keys_of(std::uint32_t index, std::uint32_t tag) {
     return {lkey, lkey | kRemoteBit};
 }
 
-// Never 0, so that an untouched record matches no key.
-std::uint32_t next_tag(std::uint32_t tag) { return tag >= kTagMask ? 2 : tag + 2; }
+// Never 0, so that an untouched record matches no key. An index that was a window's may have an odd one.
+std::uint32_t next_tag(std::uint32_t tag) { return (tag & kTagMask) >= kTagMask ? 2 : (tag & kTagMask) + 2; }
+
+// In a record's access only: a region without memory.
+constexpr Access kNull = 1u << 31;
 
 // IBA 10.6.3.1: remote write and remote atomic need local write.
 int check_access(Access access) {
@@ -59,6 +62,10 @@ const char* to_string(LookupError error) {
             return "outside the region";
         case LookupError::no_access:
             return "the region was registered without this access right";
+        case LookupError::not_mapped:
+            return "the on-demand region's memory is not mapped, or not writable";
+        case LookupError::wrong_qp:
+            return "the window was bound by another queue pair";
     }
     return "?";
 }
@@ -66,14 +73,12 @@ const char* to_string(LookupError error) {
 RegionTable::RegionTable(std::span<RegionRecord> records, Sections& sections)
     : records_(records), sections_(sections), last_tag_(1, 0) {}
 
-int RegionTable::add(PdNumber pd, void* address, std::uint64_t length, std::uint64_t iova, Access access,
-                     Keys& keys) {
-    if (int error = check_access(access)) return error;
-    if (int error = check_range(address_bits(address), length, "address")) return error;
-    if (int error = check_range(iova, length, "iova")) return error;
+void RegionTable::wait_for_users() const {
+    sections_.wait_for_grace();
+    if (outsiders_) outsiders_->wait_for_them();
+}
 
-    std::lock_guard guard(lock_);
-    std::uint32_t index;
+int RegionTable::take_index(std::uint32_t& index) {
     if (!free_.empty()) {
         index = free_.back();
         free_.pop_back();
@@ -81,8 +86,21 @@ int RegionTable::add(PdNumber pd, void* address, std::uint64_t length, std::uint
         index = static_cast<std::uint32_t>(last_tag_.size());
         last_tag_.push_back(0);
     } else {
-        return fail(ENOMEM, "all %zu memory regions are in use", records_.size() - 1);
+        return fail(ENOMEM, "all %zu memory regions and windows are in use", records_.size() - 1);
     }
+    return 0;
+}
+
+int RegionTable::add(PdNumber pd, void* address, std::uint64_t length, std::uint64_t iova, Access access,
+                     Keys& keys) {
+    if (!(access & kNull)) {
+        if (int error = check_access(access)) return error;
+        if (int error = check_range(address_bits(address), length, "address")) return error;
+        if (int error = check_range(iova, length, "iova")) return error;
+    }
+    std::lock_guard guard(lock_);
+    std::uint32_t index;
+    if (int error = take_index(index)) return error;
     RegionRecord& record = records_[index];
     record.access = access;
     record.pd = pd;
@@ -90,95 +108,129 @@ int RegionTable::add(PdNumber pd, void* address, std::uint64_t length, std::uint
     record.iova = iova;
     record.length = length;
     record.address = address_bits(address);
-    record.remote_invalid.store(0, std::memory_order_relaxed);
+    record.remote_invalid = 0;
+    record.kind = access & kNull ? RecordKind::null_region : RecordKind::region;
+    record.qp = record.region = record.windows = 0;
     last_tag_[index] = next_tag(last_tag_[index]);
     record.tag.store(last_tag_[index], std::memory_order_release);
     keys = keys_of(index, last_tag_[index]);
     return 0;
 }
 
-int RegionTable::remove(std::uint32_t lkey) {
+int RegionTable::add_null(PdNumber pd, Keys& keys) {
+    return add(pd, nullptr, ~std::uint64_t{0}, 0, kNull | kLocalWrite, keys);
+}
+
+RegionRecord* RegionTable::alive(std::uint32_t lkey) {
     const std::uint32_t index = index_of(lkey);
+    if (index == 0 || index >= last_tag_.size() || (lkey & kRemoteBit) ||
+        records_[index].tag.load(std::memory_order_relaxed) != (lkey & kTagMask))
+        return nullptr;
+    return &records_[index];
+}
+
+int RegionTable::remove(std::uint32_t lkey) {
     {
         std::lock_guard guard(lock_);
-        if (index == 0 || index >= last_tag_.size() || (lkey & kRemoteBit) ||
-            records_[index].tag.load(std::memory_order_relaxed) != (lkey & kTagMask))
-            return fail(EINVAL, "lkey 0x%x names no region", lkey);
-        records_[index].tag.store(kDead, std::memory_order_seq_cst);
+        RegionRecord* record = alive(lkey);
+        if (!record) return fail(EINVAL, "lkey 0x%x names no region", lkey);
+        if (record->windows > 0) return fail(EBUSY, "%u memory windows are bound to it", record->windows);
+        record->tag.store(kDead, std::memory_order_seq_cst);
     }
-    sections_.wait_for_grace();
+    wait_for_users();
     std::lock_guard guard(lock_);
-    free_.push_back(index);
+    free_.push_back(index_of(lkey));
     return 0;
 }
 
 int RegionTable::change(std::uint32_t lkey, const PdNumber* pd, void* const* address,
                         const std::uint64_t* length, const Access* access, Keys& keys) {
-    const std::uint32_t index = index_of(lkey);
+    RegionRecord* record;
+    std::uint64_t new_length;
+    {
+        std::lock_guard guard(lock_);
+        record = alive(lkey);
+        if (!record) return fail(EINVAL, "lkey 0x%x names no region", lkey);
+        if (record->windows > 0) return fail(EBUSY, "%u memory windows are bound to it", record->windows);
+        new_length = length ? *length : record->length.load();
+        if (access)
+            if (int error = check_access(*access)) return error;
+        if (int error =
+                check_range(address ? address_bits(*address) : record->address.load(), new_length, "address"))
+            return error;
+        record->tag.store(kDead, std::memory_order_seq_cst);
+    }
+    // Without the lock, which users inside a section may want (bind). The record is nobody's meanwhile.
+    wait_for_users();
     std::lock_guard guard(lock_);
-    if (index == 0 || index >= last_tag_.size() || (lkey & kRemoteBit) ||
-        records_[index].tag.load(std::memory_order_relaxed) != (lkey & kTagMask))
-        return fail(EINVAL, "lkey 0x%x names no region", lkey);
-    RegionRecord& record = records_[index];
-    const std::uint64_t new_length = length ? *length : record.length;
-    if (access)
-        if (int error = check_access(*access)) return error;
-    if (int error = check_range(address ? address_bits(*address) : record.address, new_length, "address"))
-        return error;
-
-    record.tag.store(kDead, std::memory_order_seq_cst);
-    sections_.wait_for_grace();
-    if (pd) record.pd = *pd;
-    if (address) record.address = record.iova = address_bits(*address);
-    record.length = new_length;
-    if (access) record.access = *access;
-    record.remote_invalid.store(0, std::memory_order_relaxed);
-    last_tag_[index] = next_tag(last_tag_[index]);
-    record.tag.store(last_tag_[index], std::memory_order_release);
+    const std::uint32_t index = index_of(lkey);
+    if (pd) record->pd = *pd;
+    if (access) record->access = *access;
+    if (address) {
+        record->address = address_bits(*address);
+        record->iova = record->access & kZeroBased ? 0 : address_bits(*address);
+    }
+    record->length = new_length;
+    record->remote_invalid = 0;
+    if (address || length) last_tag_[index] = next_tag(last_tag_[index]);
+    record->tag.store(last_tag_[index], std::memory_order_release);
     keys = keys_of(index, last_tag_[index]);
     return 0;
 }
 
-Lookup RegionTable::find(std::uint32_t key, PdNumber pd, std::uint64_t iova, std::uint64_t length,
+// The record's key was good. The loads are acquire for find_window(), which looks at the tag again.
+Lookup RegionTable::find(RegionRecord& record, PdNumber pd, std::uint64_t iova, std::uint64_t length,
                          Access need) const {
-    const std::uint32_t index = index_of(key);
-    if (index == 0 || index >= records_.size() || (key & kTagMask) == 0)
-        return {nullptr, LookupError::bad_key};
-    const RegionRecord& record = records_[index];
-    // Sequentially consistent: see Section's entry.
-    if (record.tag.load(std::memory_order_seq_cst) != (key & kTagMask))
-        return {nullptr, LookupError::bad_key};
-    if (length == 0) return {reinterpret_cast<std::uint8_t*>(record.address), LookupError::none};
-    if (record.pd != pd) return {nullptr, LookupError::wrong_pd};
-    const std::uint64_t offset = iova - record.iova;
+    const auto load = [](const auto& field) { return field.load(std::memory_order_acquire); };
+    const std::uintptr_t base = load(record.address);
+    if (length == 0) return {reinterpret_cast<std::uint8_t*>(base), LookupError::none};
+    if (load(record.pd) != pd) return {nullptr, LookupError::wrong_pd};
+    const std::uint64_t start = load(record.iova), extent = load(record.length);
+    const std::uint64_t offset = iova - start;
     const std::uint64_t checked = mutated(Mutation::rkey_bounds_ignored) ? 1 : length;
-    if (iova < record.iova || offset >= record.length || checked > record.length - offset)
+    if (iova < start || offset >= extent || checked > extent - offset)
         return {nullptr, LookupError::out_of_bounds};
-    if ((record.access & need) != need) return {nullptr, LookupError::no_access};
-    return {reinterpret_cast<std::uint8_t*>(record.address + offset), LookupError::none};
+    const Access access = load(record.access);
+    if ((access & need) != need) return {nullptr, LookupError::no_access};
+    // Summed as a number: the null region and the one of all memory begin at no object, at address 0.
+    auto* const place = reinterpret_cast<std::uint8_t*>(base + offset);
+    if (access & (kOnDemand | kNull)) [[unlikely]]
+        return unusual(record, place, length, need);
+    return {place, LookupError::none};
+}
+
+Lookup RegionTable::unusual(const RegionRecord& record, std::uint8_t* address, std::uint64_t length,
+                            Access need) const {
+    constexpr Access kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic;
+    if (record.access & kNull) return {need & kWrites ? discarded_.data() : zeros_.data(), LookupError::none};
+    if (probe_ && !probe_(address, length, need & kWrites)) return {nullptr, LookupError::not_mapped};
+    return {address, LookupError::none};
 }
 
 Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
                           Access need) const {
-    if (lkey & kRemoteBit) return {nullptr, LookupError::bad_key};
-    return find(lkey, pd, iova, length, need);
+    const std::uint32_t index = index_of(lkey);
+    if (index == 0 || index >= records_.size() || (lkey & kRemoteBit) || (lkey & kTagMask) == 0)
+        return {nullptr, LookupError::bad_key};
+    RegionRecord& record = records_[index];
+    // Sequentially consistent: see Section's entry.
+    if (record.tag.load(std::memory_order_seq_cst) != (lkey & kTagMask))
+        return {nullptr, LookupError::bad_key};
+    return find(record, pd, iova, length, need);
 }
 
 Lookup RegionTable::remote(std::uint32_t rkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
-                           Access need) const {
-    if (!(rkey & kRemoteBit)) return {nullptr, LookupError::bad_key};
-    const Lookup found = find(rkey, pd, iova, length, need);
-    if (found && records_[index_of(rkey)].remote_invalid.load(std::memory_order_acquire))
-        return {nullptr, LookupError::bad_key};
-    return found;
-}
-
-int RegionTable::invalidate_remote(std::uint32_t rkey, PdNumber pd) {
+                           Access need, std::uint32_t qp) const {
     const std::uint32_t index = index_of(rkey);
-    if (!(rkey & kRemoteBit) || !find(rkey, pd, 0, 0, 0)) return EINVAL;
+    if (index == 0 || index >= records_.size()) return {nullptr, LookupError::bad_key};
     RegionRecord& record = records_[index];
-    if (record.pd != pd || record.remote_invalid.exchange(1, std::memory_order_acq_rel)) return EINVAL;
-    return 0;
+    const std::uint32_t tag = record.tag.load(std::memory_order_seq_cst);
+    if (tag & kWindowTag) return find_window(record, tag, rkey, pd, qp, iova, length, need);
+    if (!(rkey & kRemoteBit) || tag == 0 || tag != (rkey & kTagMask) ||
+        record.remote_invalid.load(std::memory_order_acquire) ||
+        record.kind.load(std::memory_order_relaxed) != RecordKind::region)
+        return {nullptr, LookupError::bad_key};
+    return find(record, pd, iova, length, need);
 }
 
 }  // namespace verbena::memory

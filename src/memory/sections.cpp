@@ -26,4 +26,14 @@ void Sections::wait_for_grace() const {
             if (spins > 64) sched_yield();
 }
 
+bool GraceWatch::over(const Sections& sections) {
+    static_assert(Sections::kStripes == 64);
+    if (open_ == 0) return true;
+    const unsigned own = stripe_of_this_thread();
+    for (unsigned i = 0; i < Sections::kStripes; i++)
+        if (sections.stripes[i].inside.load(std::memory_order_seq_cst) <= (i == own ? 1u : 0u))
+            open_ &= ~(std::uint64_t{1} << i);
+    return open_ == 0;
+}
+
 }  // namespace verbena::memory

@@ -11,8 +11,8 @@
 
 namespace verbena::memory {
 
-// Lives in the process's shared segment, so that a peer process which reads or writes our memory directly
-// holds a section here like our own threads do. All zero is a valid start.
+// All zero is a valid start. Peer processes that read or write our memory directly have marks of their own
+// (outsiders.h): a section that its holder's death leaves open would never end.
 struct Sections {
     static constexpr unsigned kStripes = 64;
     struct alignas(64) Stripe {
@@ -22,6 +22,18 @@ struct Sections {
 
     // Returns when each section that was open at the time of the call has ended.
     void wait_for_grace() const;
+};
+
+// A grace period that is looked at instead of waited for, by a thread that is inside a section itself.
+class GraceWatch {
+   public:
+    void start() { open_ = ~std::uint64_t{0}; }
+    // Each section that was open at start() has ended, but for one that this thread is in. May say so late,
+    // since it looks at stripes and not at sections.
+    bool over(const Sections& sections);
+
+   private:
+    std::uint64_t open_ = 0;  // one bit for each stripe that was never seen quiet since
 };
 
 class Section {

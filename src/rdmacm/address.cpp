@@ -15,7 +15,6 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr int kFamilyIb = 27;            // AF_IB
 constexpr std::uint16_t kPkey = 0xffff;  // the default partition; RoCE has no other
 constexpr std::uint8_t kExactly = 2;     // selector of a path record's MTU, rate and lifetime (IBA 15.2.5.16)
 constexpr std::uint8_t kPort = 1;
@@ -91,12 +90,6 @@ socklen_t length_of(const sockaddr* address) {
     if (address->sa_family == AF_INET) return sizeof(sockaddr_in);
     if (address->sa_family == AF_INET6) return sizeof(sockaddr_in6);
     return 0;
-}
-
-bool same_host(const sockaddr* a, const sockaddr* b) {
-    cm::Endpoint first, second;
-    return length_of(a) && length_of(b) && a->sa_family == b->sa_family && to_endpoint(a, first) == 0 &&
-           to_endpoint(b, second) == 0 && first.address == second.address;
 }
 
 ibv_gid to_gid(const Gid& gid) {

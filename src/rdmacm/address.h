@@ -7,6 +7,8 @@
 
 namespace verbena::rdmacm {
 
+inline constexpr int kFamilyIb = 27;  // AF_IB
+
 struct Id;
 
 // 0, or -1 with errno and a reason: EINVAL (no address, or of no IP family), EOPNOTSUPP (AF_IB).
@@ -17,9 +19,6 @@ void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address);
 
 // The size of the structure, by family; 0: not an IP address.
 socklen_t length_of(const sockaddr* address);
-
-// Same family and address; the port does not count.
-bool same_host(const sockaddr* a, const sockaddr* b);
 
 ibv_gid to_gid(const Gid& gid);
 

@@ -7,18 +7,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "base/reason.h"
 #include "host/client.h"
+#include "rdmacm/id.h"
 
 namespace verbena::rdmacm {
 namespace {
-
-struct FreeInfo {
-    void operator()(rdma_addrinfo* info) const { rdma_freeaddrinfo(info); }
-};
-using Info = std::unique_ptr<rdma_addrinfo, FreeInfo>;
 
 bool is_stream(int qp_type) {
     return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC || qp_type == IBV_QPT_XRC_SEND ||
@@ -87,7 +82,7 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
     if (!node && !service && !hints)
         return fail_minus_one(EINVAL, "neither a node, a service nor hints are given");
     if (!host::devices()) return -1;
-    Info answer(static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo))));
+    Addrinfo answer(static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo))));
     if (!answer) return fail_minus_one(ENOMEM, "no memory for an rdma_addrinfo");
 
     const rdma_addrinfo none{};

@@ -49,6 +49,22 @@ const char* meaning_of_rejection(int reason) {
     }
 }
 
+// IBA 12.11.2.2: a datagram service that is refused is unreachable, not rejected.
+const char* meaning_of_sidr(int status) {
+    switch (status) {
+        case 1:
+            return "nothing listens there on that port in this port space";
+        case 2:
+            return "the peer's program refused (rdma_reject)";
+        case 3:
+            return "the peer has no queue pair for it";
+        default:
+            return "the status's number is that of IBA 12.11.2";
+    }
+}
+
+}  // namespace
+
 std::string sentence(const EventRecord& event, const std::string& peer) {
     const std::string cause = event.status < 0 ? std::strerror(-event.status) : "";
     switch (event.event) {
@@ -57,10 +73,13 @@ std::string sentence(const EventRecord& event, const std::string& peer) {
         case RDMA_CM_EVENT_ROUTE_ERROR:
             return "no path to " + peer + ": " + cause;
         case RDMA_CM_EVENT_UNREACHABLE:
+            if (event.status > 0)
+                return peer + " answered with SIDR status " + std::to_string(event.status) + ": " +
+                       meaning_of_sidr(event.status);
             return peer + " does not answer: no RoCE v2 peer there, or UDP port 4791 is blocked on the way";
         case RDMA_CM_EVENT_REJECTED:
             return peer + " rejected with reason " + std::to_string(event.status) + ": " +
-                   meaning_of_rejection(event.status);
+                   meaning_of_rejection(event.status) + event.note.data();
         case RDMA_CM_EVENT_CONNECT_ERROR:
             return "connecting to " + peer + " failed here" + (cause.empty() ? "" : ": " + cause);
         case RDMA_CM_EVENT_MULTICAST_ERROR:
@@ -69,8 +88,6 @@ std::string sentence(const EventRecord& event, const std::string& peer) {
             return {};
     }
 }
-
-}  // namespace
 
 void explain_failure(const EventRecord& event) {
     if (!log_enabled(LogLevel::warn) || !event.id) return;

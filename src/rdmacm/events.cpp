@@ -211,8 +211,10 @@ Fate translate(EventRecord& record, const cm::Event& event) {
         case cm::EventType::multicast_join:
         case cm::EventType::multicast_error:
             return join_result(record, event);
+        case cm::EventType::internal:  // our own note that an event of the library's is due
+            set_type(record, static_cast<unsigned>(event.argument));
+            return Fate::report;
         case cm::EventType::user:
-        case cm::EventType::internal:
             set_argument(record, event.argument);
             return Fate::report;
         default:
@@ -246,6 +248,7 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
             return -1;
         }
         if (translate(*record, arrived) == Fate::report) {
+            record->note = arrived.note;
             explain_failure(*record);
             if (record->group) {
                 std::lock_guard lock(record->owner->mutex);

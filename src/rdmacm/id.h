@@ -27,7 +27,7 @@ struct Device;
 // One multicast join of an id.
 struct Group {
     std::uint64_t handle = 0;
-    sockaddr_storage address{};
+    Gid address;  // as the program gave it
     void* context = nullptr;
     bool attach = true;  // send-only members do not receive
     bool attached = false;
@@ -36,6 +36,11 @@ struct Group {
     std::uint64_t taken = 0;  // events handed to the program, and acknowledged; under the id's mutex
     std::uint64_t acknowledged = 0;
 };
+
+struct FreeAddrinfo {
+    void operator()(rdma_addrinfo* info) const { rdma_freeaddrinfo(info); }
+};
+using Addrinfo = std::unique_ptr<rdma_addrinfo, FreeAddrinfo>;
 
 struct Id : rdma_cm_id {
     Id() : rdma_cm_id{} {}
@@ -62,6 +67,10 @@ struct Id : rdma_cm_id {
     std::unique_ptr<ibv_qp_init_attr> child_qp;  // rdma_create_ep: for rdma_get_request
     std::vector<std::uint8_t> connect_data;      // rdma_create_ep: goes before the private data
 
+    // rdma_resolve_addrinfo: from the call until the answer is fetched.
+    Addrinfo addrinfo;
+    bool resolves_addrinfo = false;
+
     std::mutex mutex;
     std::condition_variable all_acknowledged;
     std::uint64_t taken = 0;  // events handed to the program
@@ -81,6 +90,7 @@ struct EventRecord : rdma_cm_event {
     std::shared_ptr<Id> owner;  // the id that it counts for
     std::shared_ptr<Group> group;
     std::array<std::uint8_t, cm::kMaxPrivateData> private_data{};
+    decltype(cm::Event::note) note{};
 };
 
 // What the daemon sends back with an id's events: its address.

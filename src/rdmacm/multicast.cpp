@@ -2,6 +2,8 @@
 // an event; the queue pair is attached here, when the program reads that event.
 #include "rdmacm/multicast.h"
 
+#include <infiniband/ib.h>
+#include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 
 #include <atomic>
@@ -22,12 +24,22 @@ std::uint64_t next_handle() {
     return ++counter;
 }
 
+// A group's address; in AF_IB it is an MGID as it is, which RoCE v2 takes for an IP address.
+int to_group(const sockaddr* address, cm::Endpoint& group) {
+    if (!address || address->sa_family != kFamilyIb) return to_endpoint(address, group);
+    sockaddr_ib ib;
+    std::memcpy(&ib, address, sizeof ib);
+    group = {};
+    std::memcpy(group.address.bytes.data(), &ib.sib_addr, group.address.bytes.size());
+    group.family = group.address.is_ipv4() ? AF_INET : AF_INET6;
+    return 0;
+}
+
 // Takes the join from the id's list.
-std::shared_ptr<Group> remove_group(Id& id, const sockaddr* address) {
+std::shared_ptr<Group> remove_group(Id& id, const Gid& address) {
     std::lock_guard lock(id.mutex);
     for (auto entry = id.groups.begin(); entry != id.groups.end(); ++entry) {
-        sockaddr_storage& joined = (*entry)->address;
-        if (!same_host(static_cast<const sockaddr*>(static_cast<void*>(&joined)), address)) continue;
+        if ((*entry)->address != address) continue;
         auto group = *entry;
         id.groups.erase(entry);
         return group;
@@ -40,12 +52,12 @@ int join(Id& id, const sockaddr* address, unsigned flags, void* context) {
     request.id = id.number;
     request.join_flags = static_cast<std::uint16_t>(flags);
     request.handle = next_handle();
-    if (to_endpoint(address, request.group) != 0) return -1;
+    if (to_group(address, request.group) != 0) return -1;
     auto group = std::make_shared<Group>();
     group->handle = request.handle;
     group->context = context;
     group->attach = flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
-    std::memcpy(&group->address, address, length_of(address));
+    group->address = request.group.address;
     {
         std::lock_guard lock(id.mutex);
         id.groups.push_back(group);
@@ -111,8 +123,8 @@ int rdma_leave_multicast(rdma_cm_id* public_id, sockaddr* addr) {
     if (!id) return -1;
     host::MulticastRequest request;
     request.id = id->number;
-    if (to_endpoint(addr, request.group) != 0) return -1;
-    auto group = remove_group(*id, addr);
+    if (to_group(addr, request.group) != 0) return -1;
+    auto group = remove_group(*id, request.group.address);
     if (!group) return fail_minus_one(EADDRNOTAVAIL, "the id is not in that group");
     request.handle = group->handle;
     {

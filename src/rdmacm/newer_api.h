@@ -7,6 +7,10 @@
 
 namespace verbena::rdmacm {
 
+// rdma_addrinfo::ai_flags, v60.
+inline constexpr int kAddrinfoSa = 0x10;
+inline constexpr int kAddrinfoDns = 0x20;
+
 // enum rdma_cm_event_type, v60.
 inline constexpr unsigned kEventAddrinfoResolved = 16;
 inline constexpr unsigned kEventAddrinfoError = 17;

@@ -48,13 +48,12 @@ const char* rdma_event_str(rdma_cm_event_type event) {
 int rdma_write_cm_event(rdma_cm_id* public_id, rdma_cm_event_type event, int status, uint64_t arg) {
     IdCall id("rdma_write_cm_event", public_id);
     if (!id) return -1;
-    unsigned type = raw(event);
-    if (type != kEventUser && type != kEventInternal)
-        return fail_minus_one(EINVAL, "event %u is neither RDMA_CM_EVENT_USER nor _INTERNAL", type);
+    if (raw(event) != kEventUser)
+        return fail_minus_one(EINVAL, "event %u; programs may write RDMA_CM_EVENT_USER only", raw(event));
     host::WriteEventRequest request;
     request.id = id->number;
     request.status = status;
-    request.type = static_cast<cm::EventType>(type);
+    request.type = cm::EventType::user;
     request.argument = arg;
     return ask(host::Command::write_event, request);
 }

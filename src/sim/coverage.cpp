@@ -17,7 +17,7 @@ using completion::Status;
 using transport::QpState;
 using wire::Opcode;
 
-// Not here: FLUSH and ATOMIC WRITE, UC and XRC, which the adapter does not speak; UD serves the CM.
+// Not here: FLUSH and ATOMIC WRITE over XRC, which are executed as over RC.
 constexpr Opcode kOpcodes[] = {Opcode::rc_send_first,
                                Opcode::rc_send_middle,
                                Opcode::rc_send_last,
@@ -41,7 +41,45 @@ constexpr Opcode kOpcodes[] = {Opcode::rc_send_first,
                                Opcode::rc_fetch_add,
                                Opcode::rc_send_last_invalidate,
                                Opcode::rc_send_only_invalidate,
-                               Opcode::ud_send_only};
+                               Opcode::rc_flush,
+                               Opcode::rc_atomic_write,
+                               Opcode::uc_send_first,
+                               Opcode::uc_send_middle,
+                               Opcode::uc_send_last,
+                               Opcode::uc_send_last_immediate,
+                               Opcode::uc_send_only,
+                               Opcode::uc_send_only_immediate,
+                               Opcode::uc_write_first,
+                               Opcode::uc_write_middle,
+                               Opcode::uc_write_last,
+                               Opcode::uc_write_last_immediate,
+                               Opcode::uc_write_only,
+                               Opcode::uc_write_only_immediate,
+                               Opcode::ud_send_only,
+                               Opcode::ud_send_only_immediate,
+                               Opcode::xrc_send_first,
+                               Opcode::xrc_send_middle,
+                               Opcode::xrc_send_last,
+                               Opcode::xrc_send_last_immediate,
+                               Opcode::xrc_send_only,
+                               Opcode::xrc_send_only_immediate,
+                               Opcode::xrc_write_first,
+                               Opcode::xrc_write_middle,
+                               Opcode::xrc_write_last,
+                               Opcode::xrc_write_last_immediate,
+                               Opcode::xrc_write_only,
+                               Opcode::xrc_write_only_immediate,
+                               Opcode::xrc_read_request,
+                               Opcode::xrc_read_response_first,
+                               Opcode::xrc_read_response_middle,
+                               Opcode::xrc_read_response_last,
+                               Opcode::xrc_read_response_only,
+                               Opcode::xrc_ack,
+                               Opcode::xrc_atomic_ack,
+                               Opcode::xrc_compare_swap,
+                               Opcode::xrc_fetch_add,
+                               Opcode::xrc_send_last_invalidate,
+                               Opcode::xrc_send_only_invalidate};
 
 // Not here: invalid RD, which has no RD to say it of.
 constexpr const char* kNaks[] = {"PSN sequence error", "invalid request", "remote access",
@@ -80,8 +118,11 @@ struct EventLine {
     unsigned number;
     const char* name;
 };
-constexpr EventLine kEvents[] = {
-    {2, "request error"}, {3, "access error"}, {4, "communication established"}, {5, "send queue drained"}};
+constexpr EventLine kEvents[] = {{2, "request error"},
+                                 {3, "access error"},
+                                 {4, "communication established"},
+                                 {5, "send queue drained"},
+                                 {16, "last WQE reached"}};
 
 // Not here: LAP and APR, since RoCE has no alternate paths and nobody sends them.
 constexpr wire::CmAttribute kMads[] = {
@@ -191,6 +232,7 @@ void Coverage::add(const Coverage& other) {
     add_all(mads_received, other.mads_received);
     add_all(cm, other.cm);
     add_all(cm_events, other.cm_events);
+    limit_events += other.limit_events;
     runs += other.runs;
     packets += other.packets;
     events += other.events;
@@ -220,6 +262,7 @@ std::string Coverage::table(std::vector<std::string>& zero) const {
         t.line(s.name, receive_statuses[static_cast<std::size_t>(s.status)]);
     t.heading("Asynchronous events");
     for (const EventLine& e : kEvents) t.line(e.name, qp_events[e.number]);
+    t.line("limit of a shared receive queue reached", limit_events);
     t.heading("CM messages (sent, received)");
     for (wire::CmAttribute attribute : kMads) {
         const auto i = static_cast<std::size_t>(attribute);

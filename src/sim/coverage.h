@@ -24,6 +24,7 @@ struct Coverage {
     std::array<std::uint64_t, timer_count> timers{};
     std::array<std::uint64_t, 32> send_statuses{}, receive_statuses{};
     std::array<std::uint64_t, 32> qp_events{};
+    std::uint64_t limit_events = 0;  // SRQ_LIMIT_REACHED
     std::array<std::uint64_t, 16> losses{};
     std::array<std::uint64_t, kCmMessages> mads_sent{}, mads_received{};
     std::array<std::array<std::uint64_t, kCmStates>, kCmMessages>

@@ -155,7 +155,7 @@ void Endpoint::check_pairing() {
         if (plan_.ops[i].operation != Operation::send_with_invalidate) continue;
         memory::Section section(peer_->process_.sections());
         if (peer_->process_.adapter().regions().remote(peer_->victims_[i].rkey, 1, peer_->iova_, 1,
-                                                       memory::kRemoteRead))
+                                                       memory::kRemoteRead, 0))
             violation("request %u invalidated an rkey that is still valid", i);
     }
     if (peer_->receive_successes_ < consumed)

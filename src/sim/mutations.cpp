@@ -31,6 +31,21 @@ constexpr Name kNames[] = {
     {Mutation::duplicate_req_unnoticed, "duplicate_req_unnoticed"},
     {Mutation::dreq_of_stranger_ignored, "dreq_of_stranger_ignored"},
     {Mutation::mra_ignored, "mra_ignored"},
+    {Mutation::uc_gap_continued, "uc_gap_continued"},
+    {Mutation::uc_receive_leaked, "uc_receive_leaked"},
+    {Mutation::ud_qkey_ignored, "ud_qkey_ignored"},
+    {Mutation::ud_grh_omitted, "ud_grh_omitted"},
+    {Mutation::srq_request_taken_twice, "srq_request_taken_twice"},
+    {Mutation::srq_limit_not_disarmed, "srq_limit_not_disarmed"},
+    {Mutation::last_wqe_not_reported, "last_wqe_not_reported"},
+    {Mutation::xrc_domain_ignored, "xrc_domain_ignored"},
+    {Mutation::window_survives_invalidate, "window_survives_invalidate"},
+    {Mutation::window_of_other_qp_accepted, "window_of_other_qp_accepted"},
+    {Mutation::window_bounds_ignored, "window_bounds_ignored"},
+    {Mutation::group_left_still_delivers, "group_left_still_delivers"},
+    {Mutation::own_multicast_not_blocked, "own_multicast_not_blocked"},
+    {Mutation::flow_turn_out_of_order, "flow_turn_out_of_order"},
+    {Mutation::flow_waiter_forgotten, "flow_waiter_forgotten"},
 };
 
 }  // namespace

@@ -61,6 +61,7 @@ void Network::attach(unsigned host, std::uint32_t first_qp, std::uint32_t qp_cou
 
 void Network::detach(Inbox& inbox) {
     std::erase_if(slots_, [&](const Slot& slot) { return slot.inbox == &inbox; });
+    std::erase_if(members_, [&](const auto& member) { return member.second == &inbox; });
 }
 
 void Network::partition(unsigned a, unsigned b, Time begin, Time end) {
@@ -79,7 +80,25 @@ void Network::send(Frame frame) {
     frame.destination_qp = destination_qp(frame.bytes);
     counts_.sent++;
     watcher_.sent(frame);
-    const unsigned from = host_of(frame.path.source), to = host_of(frame.path.destination);
+    const unsigned from = host_of(frame.path.source);
+    if (!frame.path.destination.is_multicast()) {
+        const unsigned to = host_of(frame.path.destination);
+        return travel(from, to, std::move(frame));
+    }
+    // A copy for each host; its members share what becomes of that.
+    for (unsigned to = 0; to < hosts_; to++)
+        if (std::ranges::any_of(slots_, [&](const Slot& slot) {
+                return slot.host == to && is_member(*slot.inbox, frame.path.destination);
+            }))
+            travel(from, to, frame);
+}
+
+bool Network::is_member(const Inbox& inbox, const Gid& group) const {
+    return std::ranges::any_of(
+        members_, [&](const auto& member) { return member.first == group && member.second == &inbox; });
+}
+
+void Network::travel(unsigned from, unsigned to, Frame frame) {
     if (to >= hosts_) return watcher_.lost(frame, Loss::nobody);
     Way& way = ways_[{from, to}];
     const Faults& faults = way.faults;
@@ -88,17 +107,17 @@ void Network::send(Frame frame) {
     if (script) {
         const Fate fate = script(frame);
         if (fate.copies == 0) watcher_.lost(frame, Loss::dropped);
-        for (unsigned i = 0; i < fate.copies; i++) carry(from, to, way, frame, 0);
-        if (fate.late) carry(from, to, way, frame, fate.late);
+        for (unsigned i = 0; i < fate.copies; i++) carry(to, way, frame, 0);
+        if (fate.late) carry(to, way, frame, fate.late);
         return;
     }
     if (random_.chance(faults.drop)) return watcher_.lost(frame, Loss::dropped);
     auto extra = [&] { return random_.between(0, std::max<Duration>(faults.reorder_delay, 1)); };
-    if (random_.chance(faults.duplicate)) carry(from, to, way, frame, extra());
+    if (random_.chance(faults.duplicate)) carry(to, way, frame, extra());
     const Duration held_back = random_.chance(faults.reorder) ? extra() : 0;
     if (held_back > kLate) watcher_.lost(frame, Loss::late);
     if (random_.chance(faults.corrupt) && !corrupt(frame)) return;
-    carry(from, to, way, std::move(frame), held_back);
+    carry(to, way, std::move(frame), held_back);
 }
 
 // False: no receiver could tell, and the datagram is lost instead.
@@ -133,7 +152,7 @@ bool Network::corrupt(Frame& frame) {
     return false;
 }
 
-void Network::carry(unsigned from, unsigned to, Way& way, Frame frame, Duration extra) {
+void Network::carry(unsigned to, Way& way, Frame frame, Duration extra) {
     const Faults& faults = way.faults;
     Time departure = scheduler_.now();
     if (faults.bytes_per_second != 0) {
@@ -149,22 +168,27 @@ void Network::carry(unsigned from, unsigned to, Way& way, Frame frame, Duration 
     }
     arrival += extra;
     auto held = std::make_shared<Frame>(std::move(frame));
-    scheduler_.at(arrival, [this, from, to, held] { arrive(from, to, std::move(*held)); });
+    scheduler_.at(arrival, [this, to, held] { arrive(to, std::move(*held)); });
 }
 
-void Network::arrive(unsigned, unsigned to, Frame frame) {
-    const std::uint32_t qp = destination_qp(frame.bytes);
-    for (const Slot& slot : slots_) {
-        if (slot.host != to || qp - slot.first_qp >= slot.qp_count) continue;
-        Inbox& inbox = *slot.inbox;
-        const std::size_t cost = Inbox::cost(frame.bytes.size());
-        if (inbox.used + cost > inbox.capacity) return watcher_.lost(frame, Loss::overflow);
-        inbox.used += cost;
-        inbox.frames.push_back(std::move(frame));
-        inbox.arrived();
+void Network::arrive(unsigned to, Frame frame) {
+    if (frame.path.destination.is_multicast()) {
+        for (const Slot& slot : slots_)
+            if (slot.host == to && is_member(*slot.inbox, frame.path.destination)) put(*slot.inbox, frame);
         return;
     }
+    const std::uint32_t qp = destination_qp(frame.bytes);
+    for (const Slot& slot : slots_)
+        if (slot.host == to && qp - slot.first_qp < slot.qp_count) return put(*slot.inbox, std::move(frame));
     watcher_.lost(frame, Loss::nobody);
+}
+
+void Network::put(Inbox& inbox, Frame frame) {
+    const std::size_t cost = Inbox::cost(frame.bytes.size());
+    if (inbox.used + cost > inbox.capacity) return watcher_.lost(frame, Loss::overflow);
+    inbox.used += cost;
+    inbox.frames.push_back(std::move(frame));
+    inbox.arrived();
 }
 
 bool Network::take(Inbox& inbox, Frame& frame) {

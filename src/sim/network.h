@@ -89,6 +89,9 @@ class Network {
 
     void attach(unsigned host, std::uint32_t first_qp, std::uint32_t qp_count, Inbox& inbox);
     void detach(Inbox& inbox);
+    // Multicast: what is sent to the group reaches this inbox as well, or does so no longer.
+    void join(Inbox& inbox, const Gid& group) { members_.emplace_back(group, &inbox); }
+    void leave(Inbox& inbox, const Gid& group) { std::erase(members_, std::pair{group, &inbox}); }
 
     Faults& faults(unsigned from, unsigned to) { return ways_[{from, to}].faults; }
     // Nothing passes between the two from `begin` to `end`, in either direction.
@@ -123,9 +126,12 @@ class Network {
         std::uint32_t first_qp, qp_count;
         Inbox* inbox;
     };
+    bool is_member(const Inbox& inbox, const Gid& group) const;
+    void travel(unsigned from, unsigned to, Frame frame);
     bool corrupt(Frame& frame);
-    void arrive(unsigned from, unsigned to, Frame frame);
-    void carry(unsigned from, unsigned to, Way& way, Frame frame, Duration extra);
+    void arrive(unsigned to, Frame frame);
+    void put(Inbox& inbox, Frame frame);
+    void carry(unsigned to, Way& way, Frame frame, Duration extra);
 
     Scheduler& scheduler_;
     Random random_;
@@ -133,6 +139,7 @@ class Network {
     unsigned hosts_ = 0;
     std::map<std::pair<unsigned, unsigned>, Way> ways_;
     std::vector<Slot> slots_;
+    std::vector<std::pair<Gid, Inbox*>> members_;
     Counts counts_;
 };
 

@@ -100,6 +100,7 @@ struct ProcessPlan {
     bool events = false;  // waits for CQ events instead of polling
     bool solicited_only = false;
     std::uint32_t poll_at_once = 16;
+    std::uint32_t most_queue_pairs = 16;
 };
 
 struct Interval {

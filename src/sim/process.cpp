@@ -14,8 +14,8 @@ Process::Process(World& world, const ProcessPlan& plan, std::uint32_t first_qp, 
     : world_(world),
       plan_(plan),
       random_(seed),
-      segment_(
-          adapter::Segment::create_on_heap({.regions = 512, .queue_pairs = 16, .completion_queues = 16})),
+      segment_(adapter::Segment::create_on_heap(
+          {.regions = 512, .queue_pairs = plan.most_queue_pairs, .completion_queues = 16})),
       link_(world.network, *this, plan.bursts) {
     capacity = plan.buffer;
     adapter::Adapter::Setup setup;

@@ -6,16 +6,19 @@
 #include <thread>
 
 #include "sim/cm_run.h"
+#include "sim/services_run.h"
 
 namespace verbena::sim {
 namespace {
 
-constexpr std::uint64_t kOneInManagers = 4;  // seeds of the connection manager
+// Of four seeds, one is the connection manager's and one all services'.
+constexpr std::uint64_t kKinds = 4, kManagers = 0, kServices = 2;
 
 }  // namespace
 
 Outcome run_seed(std::uint64_t seed) {
-    return seed % kOneInManagers == 0 ? run_connection_managers(seed) : run_queue_pairs(seed);
+    if (seed % kKinds == kManagers) return run_connection_managers(seed);
+    return seed % kKinds == kServices ? run_services(seed) : run_queue_pairs(seed);
 }
 
 void run_batch(const Batch& batch, BatchResult& result) {

@@ -21,6 +21,14 @@ class SimLink final : public link::Link {
     void flush() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
     int wait_fd() const override { return -1; }
+    int join_multicast(const Gid& group, std::uint32_t) override {
+        network_.join(inbox_, group);
+        return 0;
+    }
+    int leave_multicast(const Gid& group, std::uint32_t) override {
+        network_.leave(inbox_, group);
+        return 0;
+    }
     std::size_t receive_capacity() const override { return inbox_.capacity; }
 
     std::uint64_t packets_sent() const { return packets_sent_; }

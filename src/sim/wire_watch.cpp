@@ -65,6 +65,7 @@ void WireWatch::sent(const Frame& frame) {
         return verdict_.violation(scheduler_.now(), "a packet was sent whose ICRC is wrong");
     const wire::Opcode opcode = packet.headers.bth.opcode;
     coverage_.sent[static_cast<std::uint8_t>(opcode)]++;
+    if (observer) observer(packet);
     count_mad(coverage_.mads_sent, packet);
     count_nak(coverage_.naks_sent, packet);
     if (timer_turn && opcode == wire::Opcode::rc_ack &&

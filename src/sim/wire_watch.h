@@ -4,6 +4,7 @@
 // Thread safety: none; one per run.
 #pragma once
 
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +36,9 @@ class WireWatch final : public Watcher {
 
     // Prints every packet (stderr).
     static inline bool trace = false;
+
+    // Sees every packet that leaves, if set.
+    std::function<void(const wire::Packet&)> observer;
 
     // The turn in progress was caused by a timer.
     bool timer_turn = false;

@@ -375,34 +375,4 @@ Plan draw_plan(std::uint64_t seed) {
     return plan;
 }
 
-const char* to_string(Mistake mistake) {
-    switch (mistake) {
-        case Mistake::none:
-            return "none";
-        case Mistake::bad_rkey:
-            return "bad rkey";
-        case Mistake::wrong_pd:
-            return "rkey of another domain";
-        case Mistake::out_of_bounds:
-            return "out of bounds";
-        case Mistake::no_access:
-            return "no access";
-        case Mistake::qp_no_access:
-            return "no access by the QP";
-        case Mistake::bad_lkey:
-            return "bad lkey";
-        case Mistake::short_receive:
-            return "short receive";
-        case Mistake::bad_receive_lkey:
-            return "bad lkey of the receive";
-        case Mistake::missing_receive:
-            return "missing receive";
-        case Mistake::misaligned:
-            return "misaligned atomic";
-        case Mistake::stale_invalidate:
-            return "invalidation of an unknown rkey";
-    }
-    return "?";
-}
-
 }  // namespace verbena::sim

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "wire/byte_order.h"
+#include "wire/icrc.h"
 
 namespace verbena::tool {
 namespace {
@@ -55,13 +56,16 @@ Interface read_interface(Bytes body) {
     return interface;
 }
 
+// Named fabrics have ports of their own; there a good ICRC tells RoCE from other traffic.
 bool read_udp(Bytes udp, CapturedPacket& packet) {
-    if (udp.size() < kUdpHeader || wire::load_be16(udp.data() + 2) != wire::kUdpPort) return false;
+    if (udp.size() < kUdpHeader) return false;
+    const std::uint16_t port = wire::load_be16(udp.data() + 2);
     std::size_t length = wire::load_be16(udp.data() + 4);
     if (length < kUdpHeader || length > udp.size()) return false;
     packet.path.udp_source_port = wire::load_be16(udp.data());
     packet.bytes.assign(udp.begin() + kUdpHeader, udp.begin() + static_cast<std::ptrdiff_t>(length));
-    return true;
+    return port == wire::kUdpPort ||
+           wire::icrc_verify(packet.path, port, packet.bytes) == wire::IcrcCheck::good;
 }
 
 bool read_ip(Bytes ip, CapturedPacket& packet) {

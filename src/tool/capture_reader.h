@@ -18,7 +18,7 @@ struct CapturedPacket {
     std::vector<std::uint8_t> bytes;  // UDP payload: BTH to ICRC
 };
 
-// Packets to UDP 4791 of all files, in order of time. A packet that was captured both where it left and where
+// RoCE v2 packets of all files, in order of time. A packet that was captured both where it left and where
 // it arrived is there once. False with a message in `error` if a file cannot be read or is not pcapng.
 bool read_captures(const std::vector<std::string>& files, std::vector<CapturedPacket>& packets,
                    std::string& error);

@@ -21,6 +21,14 @@ Installation find_installation() {
         fs::path candidate = (here / place).lexically_normal();
         if (found.daemon.empty() && fs::exists(candidate, error)) found.daemon = candidate.string();
     }
+    if (fs::path candidate = fs::path(found.libraries) / "rsocket/librspreload.so";
+        fs::exists(candidate, error))
+        found.sockets = candidate.string();
+    if (fs::path candidate = fs::path(found.libraries) / "libverbena-view.so"; fs::exists(candidate, error))
+        found.view = candidate.string();
+    if (fs::path candidate = (here / "../libexec/verbena/bin").lexically_normal();
+        fs::exists(candidate / "rdma", error))
+        found.commands = candidate.string();
     return found;
 }
 

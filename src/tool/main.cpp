@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tool/handshake.h"
+#include "tool/rdma_command.h"
 #include "tool/run.h"
 #include "tool/status.h"
 
@@ -20,18 +21,21 @@ void add_run_options(CLI::App& command, RunOptions& options) {
                        "A fabric of its own: only programs of the same fabric meet");
     command.add_option("--log", options.log, "level[,file=PATH]: none, error, warn, info, debug");
     command.add_option("--capture", options.capture, "Write the program's packets to FILE.PID (pcapng)");
+    command.add_flag("--sockets", options.sockets,
+                     "The program's TCP connections go over RDMA (both ends need it)");
     command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
 }
 
 // Where the program's own words begin behind `verbena run [OPTION VALUE | OPTION=VALUE]... [--]`; every
-// option of run takes a value, so this needs no list of them. The number of words if there is no program.
+// option of run but --sockets takes a value, so this needs no list of them. The number of words if there is
+// no program.
 int program_begins(int argc, char** argv) {
     int at = 2;
     while (at < argc && argv[at][0] == '-') {
         std::string_view word = argv[at];
         if (word == "--") return at + 1;
         if (word == "-h" || word == "--help") return argc;
-        at += word.find('=') == std::string_view::npos ? 2 : 1;
+        at += word.find('=') == std::string_view::npos && word != "--sockets" ? 2 : 1;
     }
     return std::min(at, argc);
 }
@@ -50,6 +54,7 @@ int complain(const CLI::App& app, std::string_view first, const char* what) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    if (called_as_rdma(argc > 0 ? argv[0] : "")) return rdma_command(argc, argv);
     CLI::App app{"RDMA in user space: runs RDMA programs without an adapter, a kernel module or root",
                  "verbena"};
     app.set_version_flag("--version", VERBENA_VERSION);

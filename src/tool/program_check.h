@@ -5,8 +5,11 @@
 
 namespace verbena::tool {
 
-// The file that execvp() would run for `name`; empty if there is none.
-std::string find_program(const std::string& name);
+inline constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // without PATH
+
+// The file that execvp() would run for `name`; empty if there is none. Files that are `other_than` are passed
+// over.
+std::string find_program(const std::string& name, const std::string& other_than = {});
 
 // Why the program would use other RDMA libraries than ours: static linking, a set-user-ID bit, an RPATH.
 // Empty if nothing speaks against it, or if the file is a script.

@@ -56,13 +56,53 @@ std::string wrong_setting() {
     if (const char* text = std::getenv("VERBENA_DISABLE"); text) parse_features(text, &unknown);
     if (!unknown.empty())
         return "VERBENA_DISABLE names " + std::string(unknown) +
-               ", which is none of gso, gro, steering, memfd, local, inline, all";
+               ", which is none of gso, gro, steering, memfd, local, view, inline, all";
     if (const char* text = std::getenv("VERBENA_FABRIC"); text && *text && !host::is_fabric_name(text))
         return "VERBENA_FABRIC=" + std::string(text) +
                ": a fabric's name has 1 to 31 letters, digits, dots, dashes or underscores";
     if (const char* text = std::getenv("VERBENA_CAPTURE"); text && *text && !can_write(text))
         return "the capture file " + std::string(text) + ": " + std::strerror(errno);
     return {};
+}
+
+// The program's sockets become rsockets. False, and told, if the library is missing.
+bool add_sockets(const Installation& installation, Variables& variables) {
+    if (installation.sockets.empty()) {
+        std::fprintf(stderr, "verbena: librspreload.so not found beside the libraries\n");
+        return false;
+    }
+    std::string library = installation.sockets;
+    if (library.find_first_of(" :") != std::string::npos) {  // as for the view below
+        const std::size_t slash = library.rfind('/');
+        setenv("LD_LIBRARY_PATH", in_front(library.substr(0, slash), "LD_LIBRARY_PATH").c_str(), 1);
+        library = library.substr(slash + 1);
+    }
+    const std::string preload = in_front(library, "LD_PRELOAD");
+    setenv("LD_PRELOAD", preload.c_str(), 1);  // the view goes in front of it
+    variables.emplace_back("LD_PRELOAD", preload);
+    return true;
+}
+
+// What shows our devices in sysfs, /dev and the `rdma` command to programs that look there.
+void add_view(const Installation& installation, Variables& variables) {
+    if (!installation.view.empty()) {
+        // LD_PRELOAD knows no quoting; the bare name is found through LD_LIBRARY_PATH.
+        const bool splits = installation.view.find_first_of(" :") != std::string::npos;
+        variables.emplace_back(
+            "LD_PRELOAD",
+            in_front(splits ? installation.view.substr(installation.view.rfind('/') + 1) : installation.view,
+                     "LD_PRELOAD"));
+        // AddressSanitizer wants to be the first library of a program and refuses to start otherwise.
+        const char* options = std::getenv("ASAN_OPTIONS");
+        if (!options || !std::strstr(options, "verify_asan_link_order"))
+            variables.emplace_back("ASAN_OPTIONS", (options && *options ? std::string(options) + ":" : "") +
+                                                       "verify_asan_link_order=0");
+    }
+    if (!installation.commands.empty()) {
+        const char* path = std::getenv("PATH");
+        variables.emplace_back("PATH", path && *path ? in_front(installation.commands, "PATH")
+                                                     : installation.commands + ":" + kDefaultPath);
+    }
 }
 
 // Sets the environment of the program and lists it; 0, or an exit status when the reason was told.
@@ -74,12 +114,15 @@ int environment(const RunOptions& options, Variables& variables) {
                      installation.libraries.empty() ? "libibverbs.so.1 and librdmacm.so.1" : "verbenad");
         return 1;
     }
+    Variables preloads;
+    if (options.sockets && !add_sockets(installation, preloads)) return 1;
     variables = {
         {"LD_LIBRARY_PATH", in_front(installation.libraries, "LD_LIBRARY_PATH")},
         {"LIBRARY_PATH",
          in_front(installation.libraries, "LIBRARY_PATH")},  // for compilers: -lrdmacm -libverbs
         {"VERBENA_DAEMON", installation.daemon},
     };
+    variables.insert(variables.end(), preloads.begin(), preloads.end());
     auto add = [&](const char* name, const std::string& value) {
         if (!value.empty()) variables.emplace_back(name, value);
     };
@@ -87,6 +130,8 @@ int environment(const RunOptions& options, Variables& variables) {
     add("VERBENA_LOG", options.log);
     add("VERBENA_CAPTURE", options.capture);
     add("VERBENA_DISABLE", options.disable);
+    const char* disabled = options.disable.empty() ? std::getenv("VERBENA_DISABLE") : options.disable.c_str();
+    if (parse_features(disabled ? disabled : "").view) add_view(installation, variables);
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     if (std::string wrong = wrong_setting(); !wrong.empty()) {
         std::fprintf(stderr, "verbena: %s\n", wrong.c_str());

@@ -8,9 +8,10 @@ namespace verbena::tool {
 
 struct RunOptions {
     std::string fabric;
-    std::string log;      // VERBENA_LOG
-    std::string capture;  // VERBENA_CAPTURE
-    std::string disable;  // VERBENA_DISABLE
+    std::string log;       // VERBENA_LOG
+    std::string capture;   // VERBENA_CAPTURE
+    std::string disable;   // VERBENA_DISABLE
+    bool sockets = false;  // librspreload.so: the program's TCP connections go over RDMA
 };
 
 // Replaces this process by the program; returns the exit status only if that fails (127: not found, 126: not

@@ -58,6 +58,10 @@ int show_status(bool json) {
                               {"daemon",
                                {{"pid", status.daemon_pid},
                                 {"uptime", status.uptime_seconds},
+                                {"fabric", status.fabric.name.data()},
+                                {"udp_port", status.udp_port},
+                                {"wire", status.fabric.wire_available != 0},
+                                {"note", status.fabric.note.data()},
                                 {"clients", status.clients},
                                 {"queues", status.queues},
                                 {"ids", status.ids},
@@ -71,6 +75,11 @@ int show_status(bool json) {
         "verbenad: pid %u, up %u s; programs %u, ids %u, listeners %u, connections %u, in timewait %u\n",
         status.daemon_pid, status.uptime_seconds, status.clients, status.ids, status.listeners,
         status.connections, status.timewait);
+    if (status.fabric.note[0])
+        std::printf("UDP port %u: %s\n", status.udp_port, status.fabric.note.data());
+    else
+        std::printf("UDP port %u: fabric \"%s\" reaches the network\n", status.udp_port,
+                    status.fabric.name.data());
     return 0;
 }
 

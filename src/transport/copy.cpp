@@ -63,6 +63,8 @@ LookupError gather(const memory::RegionTable& regions, memory::PdNumber pd, std:
     count = 0;
     return for_range(sges, offset, length, [&](const Sge& sge, std::uint64_t at, std::uint64_t bytes) {
         const auto found = regions.local(sge.lkey, pd, sge.address + at, bytes, 0);
+        if (found && bytes > memory::kNullRegionRoom && regions.is_room(found.address))
+            return LookupError::out_of_bounds;
         if (found) out[count++] = {found.address, bytes};
         return found.error;
     });

@@ -18,7 +18,8 @@ memory::LookupError check(const memory::RegionTable& regions, memory::PdNumber p
                           memory::Access need);
 
 // Describes bytes [offset, offset + length) of the list by iovecs; `out` has room for sges.size(). `count` is
-// how many were written.
+// how many were written. A null region serves as much as a packet carries (memory::kNullRegionRoom); more is
+// refused.
 memory::LookupError gather(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,
                            std::uint64_t offset, std::uint32_t length, iovec* out, unsigned& count);
 

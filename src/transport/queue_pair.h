@@ -13,6 +13,8 @@
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
 #include "transport/attributes.h"
+#include "transport/direct_access.h"
+#include "transport/flow.h"
 #include "transport/receive_queue.h"
 #include "transport/requests.h"
 #include "wire/packet.h"
@@ -38,6 +40,13 @@ class QpListener {
     virtual void qp_event(QueuePair& qp, QpEvent event) = 0;
 };
 
+// Where an XRC target finds the queue that a request names.
+class XrcQueues {
+   public:
+    virtual ~XrcQueues() = default;
+    virtual std::shared_ptr<ReceiveQueue> find(std::uint32_t number) = 0;
+};
+
 struct QpSetup {
     Service service = Service::rc;
     std::uint32_t number = 0;
@@ -48,8 +57,14 @@ struct QpSetup {
     completion::CompletionQueue* receive_cq = nullptr;
     std::shared_ptr<ReceiveQueue> receive_queue;  // its own or a shared one
     bool shared_receive_queue = false;
+    bool block_own_multicast = false;  // UD: what it sends to a group does not come back to itself
+    std::uint32_t port_mtu = 4096;     // bytes: the longest datagram that the port sends
+    XrcQueues* xrc_queues = nullptr;   // XRC targets
+    std::uint32_t xrc_domain = 0;
     memory::RegionTable* regions = nullptr;
+    FlowTable* flows = nullptr;  // of the process; nullptr: a window of the queue pair's own
     QpListener* listener = nullptr;
+    DirectAccess* direct = nullptr;  // nullptr: everything leaves as packets
 };
 
 // What counters and tools show.
@@ -72,6 +87,9 @@ class QueuePair {
     // Queues one request. ENOMEM: the send queue is full. EINVAL, EOPNOTSUPP: with a reason. Nothing is sent
     // yet. In the error state the request completes as flushed.
     virtual int post_send(const SendRequest& request, Time now) = 0;
+    // What post_send would answer to one of these, if they were posted one after the other now: 0 means that
+    // all go in. For requests that must be posted together or not at all.
+    virtual int check_send(std::span<const SendRequest> requests) const = 0;
     // Must be called after requests were posted to the receive queue while in the error state, so that they
     // flush.
     virtual void receives_posted() = 0;
@@ -86,6 +104,11 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
+    // The window that its requests share with others (flow.h) if any of these waits there; and its own turn,
+    // in which transmit() is called next.
+    virtual std::shared_ptr<Flow> crowded_flow() const { return nullptr; }
+    virtual void your_turn() {}
+
     virtual Time next_deadline() const = 0;
     virtual void advance(Time now) = 0;
 
@@ -99,6 +122,12 @@ class QueuePair {
 
    protected:
     explicit QueuePair(const QpSetup& setup) : setup_(setup) {}
+
+    // One of its completion queues has overrun.
+    bool completion_lost() const {
+        return (setup_.send_cq && setup_.send_cq->in_error()) ||
+               (setup_.receive_cq && setup_.receive_cq->in_error());
+    }
 
     QpSetup setup_;
     QpState state_ = QpState::reset;

@@ -29,6 +29,14 @@ completion::Opcode completion_opcode(Operation operation) {
             return completion::Opcode::compare_swap;
         case Operation::fetch_add:
             return completion::Opcode::fetch_add;
+        case Operation::bind_window:
+            return completion::Opcode::bind_window;
+        case Operation::local_invalidate:
+            return completion::Opcode::local_invalidate;
+        case Operation::flush:
+            return completion::Opcode::flush;
+        case Operation::atomic_write:
+            return completion::Opcode::atomic_write;
         default:
             return completion::Opcode::send;
     }
@@ -65,7 +73,7 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
             acknowledged(una_, now), finish_progress(now);
         return;
     }
-    switch (bth.opcode) {
+    switch (wire::with_service(bth.opcode, wire::Service::rc)) {
         case wire::Opcode::rc_ack: {
             const std::uint8_t syndrome = packet.headers.aeth.syndrome;
             const std::uint8_t value = wire::syndrome_value(syndrome);
@@ -145,9 +153,11 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
     if (entry == nullptr) return;
     const std::uint32_t index = una_offset();
     const std::uint64_t offset = std::uint64_t{index} * shared_.mtu();
-    const std::uint64_t expected = std::min<std::uint64_t>(shared_.mtu(), entry->length - offset);
+    // Annex A19.4.3: FLUSH and ATOMIC WRITE are answered by a READ response without data.
+    const std::uint64_t expected =
+        entry->is_read() ? std::min<std::uint64_t>(shared_.mtu(), entry->length - offset) : 0;
     const bool ends = step(*entry, index) == 1;
-    if (!entry->is_read() || wire::info(bth.opcode).ends_message() != ends)
+    if (entry->is_atomic() || wire::info(bth.opcode).ends_message() != ends)
         return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
     if (packet.payload.size() != expected)
         return fail_head(Status::bad_response, VendorError::response_wrong_length, now);
@@ -182,7 +192,7 @@ SendEntry* RcRequester::awaiting(std::uint32_t psn, Time now) {
     }
     if (failed_ || queue_.empty()) return nullptr;
     SendEntry& head = queue_.at(0);
-    if (head.awaits_data()) return &head;
+    if (head.awaits_response()) return &head;
     fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
     return nullptr;
 }
@@ -192,7 +202,7 @@ SendEntry* RcRequester::awaiting(std::uint32_t psn, Time now) {
 bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
     while (una_ != end && !failed_ && !queue_.empty()) {
         SendEntry& head = queue_.at(0);
-        if (head.awaits_data() && !mutated(Mutation::implied_nak_ignored)) return false;
+        if (head.awaits_response() && !mutated(Mutation::implied_nak_ignored)) return false;
         const std::uint32_t rest = head.packets - una_offset();
         const auto distance = static_cast<std::uint32_t>(wire::psn_diff(end, una_));
         advance_una(head, std::min(rest, distance), now);
@@ -204,27 +214,27 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
 void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) {
     const std::uint32_t from = una_offset();
     const std::uint32_t done = cost(head, from, from + packets);
-    const bool chunk_done = head.awaits_data() && step(head, from) == packets;
+    const bool chunk_done = head.awaits_response() && step(head, from) == packets;
     una_ = wire::psn_add(una_, packets);
     progressed_ = true;
-    congestion_.acknowledged(done, flight_);
-    flight_ -= std::min(flight_, done);
+    flow_.acknowledged(done);
     if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
     if (from + packets == head.packets) complete_head(now);
 }
 
 void RcRequester::complete_head(Time now) {
-    push(queue_.at(0), Status::success, VendorError::none, now);
-    queue_.pop();
-    if (current_ > 0) {
-        current_--;
-    } else {
-        current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
-    }
+    do {  // and the local requests behind it that are done
+        push(queue_.at(0), Status::success, VendorError::none, now);
+        queue_.pop();
+        if (current_ > 0) {
+            current_--;
+        } else {
+            current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
+        }
+    } while (!queue_.empty() && queue_.at(0).done);
     if (queue_.empty()) return;
-    const SendEntry& head = queue_.at(0);
-    if (head.local_error != VendorError::none)
-        fail_head(Status::local_protection_error, head.local_error, now);
+    const VendorError error = queue_.at(0).local_error;
+    if (error != VendorError::none) fail_head(local_status(error), error, now);
 }
 
 // Data did not come, but a later response did.
@@ -242,7 +252,8 @@ void RcRequester::finish_progress(Time now) {
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing
         cursor_to_una();
-        flight_ = outstanding_reads_ = 0;
+        flow_.withdraw();
+        outstanding_reads_ = 0;
     }
     if (sampling_ && wire::psn_less(sample_psn_, una_)) {
         sampling_ = false;
@@ -259,14 +270,22 @@ void RcRequester::finish_progress(Time now) {
     }
 }
 
-// " (lkey 0x1, address 0x2, 3 bytes)" of the first element that is refused.
+// " (lkey 0x1, address 0x2, 3 bytes)" of the first element that is refused, or of what a bind wanted.
 std::array<char, 80> RcRequester::refused_element(const SendEntry& entry) const {
     std::array<char, 80> text{};
+    if (entry.is_local()) {
+        std::snprintf(text.data(), text.size(), " (rkey 0x%x, lkey 0x%x, address 0x%llx, %llu bytes)",
+                      entry.rkey, entry.immediate_or_key,
+                      static_cast<unsigned long long>(entry.remote_address),
+                      static_cast<unsigned long long>(entry.range));
+        return text;
+    }
     const memory::Access need = entry.awaits_data() ? memory::kLocalWrite : 0;
     for (const Sge& sge : queue_.sges(entry)) {
         if (check(shared_.regions(), shared_.setup.pd, {&sge, 1}, need) == memory::LookupError::none)
             continue;
-        std::snprintf(text.data(), text.size(), " (lkey 0x%x, address 0x%llx, %u bytes)", sge.lkey,
+        std::snprintf(text.data(), text.size(), " (lkey 0x%x%s, address 0x%llx, %u bytes)", sge.lkey,
+                      memory::looks_like_lkey(sge.lkey) ? "" : ", which is an rkey",
                       static_cast<unsigned long long>(sge.address), sge.length);
         break;
     }
@@ -279,7 +298,7 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
     if (error != VendorError::acknowledge_timeout)  // give_up() has said more
         log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s%s", shared_.setup.number,
             static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error),
-            status == Status::local_protection_error ? refused_element(queue_.at(0)).data() : "");
+            status == local_status(error) ? refused_element(queue_.at(0)).data() : "");
     push(queue_.at(0), status, error, now);
     queue_.pop();
 }
@@ -295,7 +314,7 @@ void RcRequester::push(const SendEntry& entry, Status status, VendorError error,
     c.byte_length = status == Status::success && entry.awaits_data() ? entry.length : 0;
     c.qp_number = shared_.setup.number;
     c.timestamp = static_cast<std::uint64_t>(now);
-    shared_.setup.send_cq->push(c, false);
+    queue_.completed(shared_.setup.send_cq->push(c, false));
 }
 
 }  // namespace verbena::transport

@@ -335,8 +335,12 @@ const Forged kForged[] = {
      VendorError::write_length_mismatch},
     {"unaligned_atomic", wire::Opcode::rc_fetch_add, 0, 0, 4, 0x61, VendorError::atomic_unaligned},
     {"too_long_read", wire::Opcode::rc_read_request, 0, 0x80000001, 0, 0x61, VendorError::message_too_long},
-    {"flush", wire::Opcode::rc_flush, 0, 0, 0, 0x61, VendorError::opcode_unsupported},
-    {"atomic_write", wire::Opcode::rc_atomic_write, 8, 8, 0, 0x61, VendorError::opcode_unsupported},
+    {"flush_of_no_type", wire::Opcode::rc_flush, 0, 0, 0, 0x61, VendorError::flush_malformed},
+    {"short_atomic_write", wire::Opcode::rc_atomic_write, 4, 8, 0, 0x61, VendorError::write_length_mismatch},
+    {"long_atomic_write", wire::Opcode::rc_atomic_write, 16, 16, 0, 0x61, VendorError::write_length_mismatch},
+    {"unaligned_atomic_write", wire::Opcode::rc_atomic_write, 8, 8, 4, 0x61, VendorError::atomic_unaligned},
+    {"atomic_write_outside", wire::Opcode::rc_atomic_write, 8, 8, 1 << 20, 0x62,
+     VendorError::remote_range_out_of_bounds},
 };
 INSTANTIATE_TEST_SUITE_P(All, ForgedRequests, ::testing::ValuesIn(kForged),
                          [](const auto& test) { return test.param.name; });
@@ -355,6 +359,42 @@ TEST(ReceiverChecks, SecondFirstInsideAMessage) {
     ASSERT_EQ(received.size(), 1u);
     EXPECT_EQ(received[0].status, Status::work_request_flushed);
     EXPECT_EQ(h.side[1].qp->state(), QpState::error);
+}
+
+// IBA 9.7.4.1.7: a READ or atomic more than the responder has resources for, while the first is unanswered.
+TEST(ReceiverChecks, MoreReadsAndAtomicsThanTheResponderKeeps) {
+    for (const Operation operation : {Operation::rdma_read, Operation::fetch_add}) {
+        Harness h;
+        h.attributes[1].max_destination_rd_atomic = 2;
+        h.start();
+        SendRequest request;
+        request.operation = operation;
+        request.flags = kSignaled;
+        request.remote_address = h.side[1].address();
+        request.rkey = h.side[1].keys.rkey;
+        request.compare_add = 1;
+        for (request.wr_id = 1; request.wr_id <= 4; request.wr_id++)
+            ASSERT_EQ(h.post(0, request, {h.side[0].sge(0, 8)}), 0);
+        h.run();
+
+        const auto answers = h.packets(1);
+        ASSERT_EQ(answers.size(), 3u);
+        EXPECT_EQ(answers[2].headers.bth.opcode, wire::Opcode::rc_ack);
+        EXPECT_EQ(answers[2].headers.aeth.syndrome, 0x61);
+        EXPECT_EQ(answers[2].headers.bth.psn, h.start_psn[0] + 2);
+        EXPECT_EQ(answers[2].headers.aeth.msn, 2u);
+        const auto sent = h.sends(0);
+        ASSERT_EQ(sent.size(), 4u);
+        EXPECT_EQ(sent[0].status, Status::success);
+        EXPECT_EQ(sent[1].status, Status::success);
+        EXPECT_EQ(sent[2].status, Status::remote_invalid_request);
+        EXPECT_EQ(sent[3].status, Status::work_request_flushed);
+        EXPECT_EQ(h.side[1].qp->state(), QpState::error);
+        EXPECT_EQ(h.side[1].events, std::vector<QpEvent>{QpEvent::request_error});
+        std::uint64_t value;
+        std::memcpy(&value, h.side[1].memory.data(), sizeof value);
+        EXPECT_EQ(value, operation == Operation::fetch_add ? 2u : 0u);
+    }
 }
 
 TEST(ReceiverChecks, WrongPeerPkeyOrServiceIsDropped) {
@@ -451,7 +491,7 @@ TEST(RequesterChecks, PostRefusals) {
     EXPECT_EQ(h.post(0, r, {s}), EINVAL);  // max_rd_atomic 0
     r.operation = Operation::fetch_add;
     EXPECT_EQ(h.post(0, r, {s}), EINVAL);
-    r.operation = Operation::bind_window;
+    r.operation = Operation::tso;
     EXPECT_EQ(h.post(0, r, {}), EOPNOTSUPP);
     r.operation = static_cast<Operation>(77);
     EXPECT_EQ(h.post(0, r, {}), EINVAL);

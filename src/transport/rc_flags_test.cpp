@@ -116,7 +116,7 @@ TEST(Flags, InvalidateKillsTheRkeyOnly) {
     EXPECT_EQ(received[0].immediate, h.side[1].keys.rkey);
     memory::Section section(h.side[1].sections);
     EXPECT_FALSE(
-        h.side[1].regions.remote(h.side[1].keys.rkey, 1, h.side[1].address(), 1, memory::kRemoteWrite));
+        h.side[1].regions.remote(h.side[1].keys.rkey, 1, h.side[1].address(), 1, memory::kRemoteWrite, 0));
     EXPECT_TRUE(h.side[1].regions.local(h.side[1].keys.lkey, 1, h.side[1].address(), 1, memory::kLocalWrite));
 }
 
@@ -274,9 +274,10 @@ TEST(States, ResetForgetsEverythingAndConnectsAgain) {
     h.run(100 * kMicrosecond);  // the packet is gone: ghosts are the timewait's business
     for (int i = 0; i < 2; i++) {
         ASSERT_EQ(h.modify(i, QpState::error), 0);
+        EXPECT_EQ(h.side[i].send_cq.waiting() + h.side[i].receive_cq.waiting(), i == 0 ? 2u : 0u);
         ASSERT_EQ(h.modify(i, QpState::reset), 0);
     }
-    EXPECT_EQ(h.sends(0).size() + h.receives(0).size(), 2u);  // of the error state
+    EXPECT_EQ(h.sends(0).size() + h.receives(0).size(), 0u);
     Attributes a;
     h.side[0].qp->query(a);
     EXPECT_EQ(a.destination_qp, 0u);
@@ -382,7 +383,7 @@ TEST(States, QueryReturnsWhatModifySet) {
 
 TEST(States, OtherServicesAreNotThereYet) {
     QpSetup setup;
-    setup.service = Service::ud;
+    setup.service = Service::raw_packet;
     EXPECT_EQ(QueuePair::create(setup), nullptr);
     EXPECT_EQ(errno, EOPNOTSUPP);
 }

@@ -1,10 +1,11 @@
-// For tests: two RC queue pairs joined by a scripted wire under a virtual clock. Packets travel as bytes; a
-// filter sees each one and may drop, repeat or delay it.
+// For tests: two queue pairs of a connected service joined by a scripted wire under a virtual clock. Packets
+// travel as bytes; a filter sees each one and may drop, repeat or delay it.
 #pragma once
 
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -31,6 +32,17 @@ struct Sent {
 using Fate = std::vector<Duration>;
 inline const Fate kDeliver{0};
 inline const Fate kDrop{};
+
+// XRC: side 0 initiates, side 1 is the target; its receive queue has this number and domain.
+inline constexpr std::uint32_t kXrcQueue = 0x77, kXrcDomain = 7;
+
+struct FakeXrcQueues : XrcQueues {
+    std::shared_ptr<ReceiveQueue> find(std::uint32_t number) override {
+        const auto found = queues.find(number);
+        return found == queues.end() ? nullptr : found->second;
+    }
+    std::map<std::uint32_t, std::shared_ptr<ReceiveQueue>> queues;
+};
 
 class Harness : private QpListener {
    public:
@@ -86,6 +98,8 @@ class Harness : private QpListener {
         memory::kLocalWrite | memory::kRemoteRead | memory::kRemoteWrite | memory::kRemoteAtomic;
     bool signal_all = false;
     bool shared_receive_queue = false;
+    Service service = Service::rc;  // xrc_send: see kXrcQueue
+    FakeXrcQueues xrc_queues;
 
     Side side[2];
     Time now = 1 * kSecond;
@@ -109,16 +123,30 @@ class Harness : private QpListener {
         s.index = i;
         s.memory.assign(memory_size + kGuard, 0);  // the guard lies behind the region
         if (s.regions.add(1, s.memory.data(), memory_size, s.address(), access, s.keys)) std::abort();
+        const bool xrc = service == Service::xrc_send;
+        SharedQueueSetup shared{.pd = 1};
+        if (xrc) shared = {.pd = 1, .cq = &s.receive_cq, .xrc_domain = kXrcDomain};
         s.receives =
-            std::make_shared<ReceiveQueue>(capabilities.max_receive_wr, capabilities.max_receive_sge);
+            shared_receive_queue || xrc
+                ? std::make_shared<ReceiveQueue>(capabilities.max_receive_wr, capabilities.max_receive_sge,
+                                                 shared)
+                : std::make_shared<ReceiveQueue>(capabilities.max_receive_wr, capabilities.max_receive_sge);
         QpSetup setup;
+        setup.service = service_of(i);
         setup.number = 0x1000u + static_cast<unsigned>(i);
         setup.pd = 1;
         setup.capabilities = capabilities;
         setup.signal_all = signal_all;
         setup.send_cq = &s.send_cq;
-        setup.receive_cq = &s.receive_cq;
-        setup.receive_queue = s.receives;
+        if (xrc) {
+            xrc_queues.queues[kXrcQueue] = s.receives;  // side 1's stays
+            setup.xrc_queues = &xrc_queues;
+            setup.xrc_domain = kXrcDomain;
+            setup.pd = i == 0 ? 1 : 0;
+        } else {
+            setup.receive_cq = &s.receive_cq;
+            setup.receive_queue = s.receives;
+        }
         setup.shared_receive_queue = shared_receive_queue;
         setup.regions = &s.regions;
         setup.listener = this;
@@ -127,6 +155,9 @@ class Harness : private QpListener {
         s.path.destination = Gid::from_ipv4(0x0a000001u + static_cast<unsigned>(1 - i));
     }
 
+    Service service_of(int i) const {
+        return service == Service::xrc_send && i == 1 ? Service::xrc_receive : service;
+    }
     void to_init(int i) {
         Attributes a = attributes[i];
         a.state = QpState::init;
@@ -138,16 +169,20 @@ class Harness : private QpListener {
         a.destination_qp = 0x1000u + static_cast<unsigned>(1 - i);
         a.rq_psn = start_psn[1 - i];
         a.state = QpState::rtr;
-        must(i, a,
-             kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn | kAttrMaxDestRdAtomic |
-                 kAttrMinRnrTimer);
+        std::uint32_t mask = kAttrState | kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn;
+        if (service_of(i) == Service::rc || service_of(i) == Service::xrc_receive)
+            mask |= kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
+        must(i, a, mask);
     }
     void to_rts(int i) {
         Attributes a = attributes[i];
         a.sq_psn = start_psn[i];
         a.state = QpState::rts;
-        must(i, a,
-             kAttrState | kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic);
+        std::uint32_t mask = kAttrState | kAttrSqPsn;
+        if (service_of(i) == Service::xrc_receive) mask |= kAttrTimeout;
+        if (service_of(i) == Service::rc || service_of(i) == Service::xrc_send)
+            mask |= kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrMaxQpRdAtomic;
+        must(i, a, mask);
     }
     void connect(int i) {
         to_init(i);

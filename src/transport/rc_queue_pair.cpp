@@ -5,17 +5,12 @@
 #include <utility>
 
 #include "base/reason.h"
+#include "transport/common.h"
 #include "transport/mutation.h"
 #include "transport/post_checks.h"
 #include "transport/qp_state_table.h"
 
 namespace verbena::transport {
-namespace {
-
-// IBA 9.6.1.1.3, 10.9.3: equal but for the membership bit, and not both limited members; ours is full.
-bool pkey_matches(std::uint16_t theirs) { return (theirs & 0x7fff) == (kDefaultPkey & 0x7fff); }
-
-}  // namespace
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
     attributes_.capabilities = setup.capabilities;
@@ -25,33 +20,10 @@ RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
 int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time now) {
     last_now_ = now;
     QpState to;
-    if (int error = check_modify(Service::rc, state_, attributes, mask, to)) return error;
-    apply(attributes, mask);
+    if (int error = check_modify(setup_.service, state_, attributes, mask, to)) return error;
+    take_attributes(attributes_, attributes, mask);
     enter(to, now);
     return 0;
-}
-
-void RcQueuePair::apply(const Attributes& from, std::uint32_t mask) {
-    const auto take = [&](std::uint32_t bit, auto Attributes::*field) {
-        if (mask & bit) attributes_.*field = from.*field;
-    };
-    take(kAttrAccessFlags, &Attributes::access);
-    take(kAttrPkeyIndex, &Attributes::pkey_index);
-    take(kAttrPort, &Attributes::port);
-    take(kAttrAv, &Attributes::path);
-    take(kAttrPathMtu, &Attributes::path_mtu);
-    take(kAttrTimeout, &Attributes::timeout);
-    take(kAttrRetryCount, &Attributes::retry_count);
-    take(kAttrRnrRetry, &Attributes::rnr_retry);
-    take(kAttrRqPsn, &Attributes::rq_psn);
-    take(kAttrSqPsn, &Attributes::sq_psn);
-    take(kAttrMaxQpRdAtomic, &Attributes::max_rd_atomic);
-    take(kAttrMaxDestRdAtomic, &Attributes::max_destination_rd_atomic);
-    take(kAttrMinRnrTimer, &Attributes::min_rnr_timer);
-    take(kAttrDestQpn, &Attributes::destination_qp);
-    take(kAttrSqdAsyncNotify, &Attributes::sqd_async_notify);
-    attributes_.rq_psn &= wire::kPsnMask;
-    attributes_.sq_psn &= wire::kPsnMask;
 }
 
 void RcQueuePair::enter(QpState to, Time now) {
@@ -61,7 +33,10 @@ void RcQueuePair::enter(QpState to, Time now) {
         return;
     }
     state_ = to;
-    if (to == QpState::reset) return reset();
+    if (to == QpState::reset) {
+        reset();
+        return forget_completions(setup_);
+    }
     if (to == QpState::rtr && from == QpState::init) responder_->start(attributes_.rq_psn);
     if (to == QpState::rts && from == QpState::rtr) requester_->start(attributes_.sq_psn);
     if (to == QpState::sqd) {
@@ -89,24 +64,10 @@ void RcQueuePair::enter_error(bool keep_answers, Time now) {
     state_ = QpState::error;
     responder_->close(keep_answers, now);
     requester_->flush(now);
-    flush_receives(now);
+    flush_receives(setup_, now);
     // IBA 10.2.9.4: the QP takes no more from the shared queue.
-    if (setup_.shared_receive_queue && setup_.listener)
+    if (setup_.shared_receive_queue && setup_.listener && !mutated(Mutation::last_wqe_not_reported))
         setup_.listener->qp_event(*this, QpEvent::last_wqe_reached);
-}
-
-void RcQueuePair::flush_receives(Time now) {
-    if (setup_.shared_receive_queue || !setup_.receive_queue) return;
-    completion::Completion c;
-    c.status = completion::Status::work_request_flushed;
-    c.opcode = completion::Opcode::receive;
-    c.vendor_error = static_cast<std::uint32_t>(VendorError::flushed);
-    c.qp_number = setup_.number;
-    c.timestamp = static_cast<std::uint64_t>(now);
-    bool skip = mutated(Mutation::flush_skips_one);
-    while (setup_.receive_queue->take_id(c.wr_id)) {
-        if (!std::exchange(skip, false)) setup_.receive_cq->push(c, false);
-    }
 }
 
 void RcQueuePair::query(Attributes& attributes) const {
@@ -118,26 +79,31 @@ void RcQueuePair::query(Attributes& attributes) const {
 int RcQueuePair::post_send(const SendRequest& request, Time now) {
     last_now_ = now;
     std::uint32_t length = 0;
-    if (int error = check_rc_send(setup_, attributes_, state_, request, length)) return error;
-    if (requester_->full())
-        return fail(ENOMEM, "the send queue is full (%u requests that have not completed)",
-                    setup_.capabilities.max_send_wr);
+    if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
+    if (int error = requester_->check_room()) return error;
     requester_->post(request, length);
-    if (state_ == QpState::error) requester_->flush(now);
+    if (state_ == QpState::error || state_ == QpState::sqe) requester_->flush(now);
     return 0;
+}
+
+int RcQueuePair::check_send(std::span<const SendRequest> requests) const {
+    return check_sends(setup_, attributes_, state_, requests, requester_->room());
 }
 
 void RcQueuePair::receives_posted() {
     if (state_ == QpState::error)
-        flush_receives(last_now_);
+        flush_receives(setup_, last_now_);
     else
         responder_->look_again();
 }
 
 // IBA 9.6.1, 9.7.3: header checks whose failure drops the packet silently.
 bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) const {
-    if (state_ != QpState::rtr && !requester_runs()) return false;
-    if (wire::info(bth.opcode).service != wire::Service::rc || !pkey_matches(bth.pkey)) return false;
+    if (state_ != QpState::rtr && state_ != QpState::sqe && !requester_runs()) return false;
+    const wire::OpcodeInfo& info = wire::info(bth.opcode);
+    if (info.service != wire_service(setup_.service) || !pkey_matches(bth.pkey)) return false;
+    // Annex A14: an initiator takes no requests, a target no responses.
+    if (setup_.service == (info.response ? Service::xrc_receive : Service::xrc_send)) return false;
     return sender_view.source == attributes_.path.destination &&
            sender_view.destination == attributes_.path.source;
 }
@@ -150,6 +116,7 @@ void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         return;
     }
     counters_.packets_received++;
+    if (!reliable() && requester_runs()) requester_->complete_sent(now);
     if (wire::info(bth.opcode).response) {
         if (requester_runs()) requester_->receive(packet, now);
     } else {
@@ -176,10 +143,12 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     const bool push = push_acknowledgements || requests || state_ == QpState::error;
     unsigned budget = max_packets;
     budget -= responder_->transmit(sink, now, requests ? (budget + 1) / 2 : budget, push);
+    unsigned sent = 0;
     if (requests) {
-        budget -= requester_->transmit(sink, now, budget);
-        responder_->transmit(sink, now, budget, push);
+        sent = requester_->transmit(sink, now, budget);
+        responder_->transmit(sink, now, budget - sent, push);
     }
+    if (requester_runs()) requester_->line_up(sent > 0);
     after(now);
     return !ready(now, push_acknowledgements);
 }
@@ -197,6 +166,16 @@ void RcQueuePair::advance(Time now) {
 
 // What requester and responder want of the state machine.
 void RcQueuePair::after(Time now) {
+    // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
+    if (state_ != QpState::error && completion_lost()) {
+        if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
+        enter_error(true, now);
+    }
+    if (!reliable() && requester_->failed() && !responder_->failed()) {
+        state_ = QpState::sqe;
+        requester_->flush(now);
+        return;
+    }
     if (state_ != QpState::error && (requester_->failed() || responder_->failed()))
         enter_error(responder_->failed(), now);
     if (state_ != QpState::sqd || !requester_->drained() || std::exchange(drain_reported_, true)) return;

@@ -1,4 +1,12 @@
-// A queue pair of the RC service: the state machine (IBA 10.3.1) around a requester and a responder.
+// A queue pair of a connected service, RC, XRC or UC: the state machine (IBA 10.3.1) around a requester and a
+// responder.
+//
+// XRC (annex A14) is RC whose initiator only requests and whose target only responds; each request names the
+// receive queue that it is for.
+//
+// UC (IBA 9.8.2) is RC whose packets count as acknowledged as soon as they have left, and whose responder
+// answers nothing. A send request of UC that fails takes the queue pair to the send queue error state:
+// requests flush, receiving goes on (IBA 10.3.1.6).
 //
 // Thread safety: the queue pair's lock (queue_pair.h).
 #pragma once
@@ -17,23 +25,27 @@ class RcQueuePair final : public QueuePair {
     int modify(const Attributes& attributes, std::uint32_t mask, Time now) override;
     void query(Attributes& attributes) const override;
     int post_send(const SendRequest& request, Time now) override;
+    int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
+    std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
+    void your_turn() override { requester_->your_turn(); }
     Time next_deadline() const override;
     void advance(Time now) override;
-    bool awaits_acknowledgement() const override { return requester_runs() && requester_->outstanding(); }
+    bool awaits_acknowledgement() const override {
+        return requester_runs() && reliable() && requester_->outstanding();
+    }
 
    private:
+    bool reliable() const { return setup_.service != Service::uc; }
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
-    void apply(const Attributes& attributes, std::uint32_t mask);
     void enter(QpState to, Time now);
     void reset();
     void enter_error(bool keep_answers, Time now);
-    void flush_receives(Time now);
     void after(Time now);
     bool ready(Time now, bool push) const;
 

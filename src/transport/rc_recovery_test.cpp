@@ -359,5 +359,16 @@ TEST(Timers, AnIdlePairHasNone) {
     EXPECT_EQ(h.side[1].qp->next_deadline(), kNever);
 }
 
+// A peer that says when to ask again is there: only silence from then on counts.
+TEST(RetransmissionCounters, AnRnrNakReloadsTheTimeouts) {
+    Retransmission r;
+    r.configure(14, 1, kRnrRetryForEver);
+    r.sent(0);
+    EXPECT_TRUE(r.take_retry());
+    EXPECT_TRUE(r.take_rnr_retry());
+    EXPECT_TRUE(r.take_retry());
+    EXPECT_FALSE(r.take_retry());
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

@@ -13,7 +13,12 @@ namespace {
 
 using wire::Opcode;
 
-constexpr std::uint32_t kAckRequestInterval = 16;        // packets
+constexpr std::uint32_t kAckRequestInterval = 16;  // packets
+// UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
+constexpr std::uint32_t kBurst = 16;  // packets
+constexpr Duration kPause = 40 * kMicrosecond;
+constexpr Duration kCompletionDelay = 20 * kMicrosecond;
+constexpr std::uint32_t kWorthWaiting = 16 * 1024;       // bytes: longer than an acknowledgement takes
 constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
 
 // IBA 9.2, table 38; a message's place is given by its first and last packet.
@@ -38,6 +43,8 @@ Opcode opcode_of(Operation operation, bool first, bool last) {
         case Operation::rdma_write_with_immediate:
             return pick({Opcode::rc_write_first, Opcode::rc_write_middle, Opcode::rc_write_last_immediate,
                          Opcode::rc_write_only_immediate});
+        case Operation::atomic_write:
+            return Opcode::rc_atomic_write;
         default:
             return pick(
                 {Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last, Opcode::rc_send_only});
@@ -47,10 +54,16 @@ Opcode opcode_of(Operation operation, bool first, bool last) {
 }  // namespace
 
 RcRequester::RcRequester(RcShared shared, const Capabilities& capabilities)
-    : shared_(shared), queue_(capabilities), iovecs_(std::max<std::uint32_t>(capabilities.max_send_sge, 1)) {}
+    : shared_(shared),
+      queue_(capabilities, shared.setup.send_cq),
+      iovecs_(std::max<std::uint32_t>(capabilities.max_send_sge, 1)) {}
 
 void RcRequester::start(std::uint32_t psn) {
     una_ = next_psn_ = max_psn_ = psn;
+    const Attributes& a = shared_.attributes;
+    flow_.join(shared_.setup.flows ? shared_.setup.flows->find(a.path.destination, a.destination_qp)
+                                   : std::make_shared<Flow>());
+    direct_hopeful_ = shared_.setup.direct && shared_.setup.direct->reaches(a.path, a.destination_qp);
     configure();
 }
 
@@ -77,28 +90,73 @@ std::uint32_t RcRequester::cost(const SendEntry& entry, std::uint32_t from, std:
     const std::uint64_t mtu = shared_.mtu();
     const std::uint64_t bytes =
         std::min<std::uint64_t>(to * mtu, entry.length) - std::min<std::uint64_t>(from * mtu, entry.length);
-    return static_cast<std::uint32_t>(bytes) + (to - from) * Congestion::kPacketOverhead;
+    return static_cast<std::uint32_t>(bytes) + (to - from) * Flow::kPacketOverhead;
 }
 
-bool RcRequester::may_send() const {
+bool RcRequester::wants_to_send() const {
     if (current_ == queue_.size() || resume_at_ != kNever || failed_) return false;
     const SendEntry& entry = queue_.at(current_);
     if (entry.local_error != VendorError::none) return false;
-    if (!entry.started) {
-        if (draining_) return false;
-        // Its window cost is known once it has started; that it may start is enough here.
-        if (!congestion_.allows(flight_, std::min(entry.length, shared_.mtu()) + Congestion::kPacketOverhead))
-            return false;
-    } else if (!congestion_.allows(
-                   flight_, cost(entry, current_packet_, current_packet_ + step(entry, current_packet_)))) {
+    if (entry.is_local()) return may_run(entry);
+    if (burst_ == kBurst || (draining_ && !entry.started)) return false;
+    // What is large waits until the link can execute it, rather than that it leaves as packets.
+    if (!entry.started && direct_hopeful_ && entry.length >= kWorthWaiting && outstanding() &&
+        may_go_directly(entry))
         return false;
-    }
     // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
     if (current_packet_ == 0 && (entry.flags & kFence) && outstanding_reads_ > 0 &&
         !mutated(Mutation::fence_ignored))
         return false;
     // IBA 9.4.4, 11.2.5.1: the initiator depth.
-    return !entry.awaits_data() || outstanding_reads_ < shared_.attributes.max_rd_atomic;
+    return !entry.awaits_response() || outstanding_reads_ < shared_.attributes.max_rd_atomic;
+}
+
+bool RcRequester::has_room() const {
+    const SendEntry& entry = queue_.at(current_);
+    if (entry.is_local()) return true;
+    // The cost of a READ is known once it has started; that it may start is enough here.
+    return flow_.allows(entry.started
+                            ? cost(entry, current_packet_, current_packet_ + step(entry, current_packet_))
+                            : std::min(entry.length, shared_.mtu()) + Flow::kPacketOverhead);
+}
+
+void RcRequester::line_up(bool sent_something) {
+    if (wants_to_send() && !has_room() && !flow_.alone()) {
+        flow_.wait(shared_.setup.number, sent_something);
+        // What is not in flight cannot be overdue.
+        if (flow_.idle()) retransmission_.stop();
+    }
+    flow_.turn(false);
+}
+
+bool RcRequester::may_run(const SendEntry& local) const {
+    if (local.done) return true;  // the cursor went back and comes by again
+    if (local.started) return grace_look_at_ == kNever;
+    if (draining_) return false;
+    if (local.operation == Operation::local_invalidate) return current_ == 0;
+    return !(local.flags & kFence) || outstanding_reads_ == 0;
+}
+
+// The local request at the cursor (local_operations.h). True: the cursor stands behind it now.
+bool RcRequester::run_local(SendEntry& entry, Time now) {
+    if (!entry.started) {
+        if (auto error = execute_local(shared_.setup, entry); error != VendorError::none) {
+            local_error(entry, error, now);
+            return false;
+        }
+        entry.started = true;
+        grace_.start();
+    }
+    if (!entry.done && !grace_.over(shared_.setup.regions->sections())) {
+        grace_look_at_ = now + kGraceStep;
+        return false;
+    }
+    entry.done = true;
+    if (current_ == 0)
+        complete_head(now);
+    else
+        current_++;
+    return true;
 }
 
 // Assigns PSNs to a request that goes out for the first time. Local keys are checked now (IBA 10.8.3.2), for
@@ -112,7 +170,7 @@ bool RcRequester::prepare(SendEntry& entry, Time now) {
     }
     entry.first_psn = next_psn_;
     entry.packets = entry.is_atomic() ? 1 : packets_of(entry.length, shared_.mtu());
-    entry.chunk = std::max(std::min(congestion_.window(), kLargestReadChunk) / 2 / shared_.mtu(), 1u);
+    entry.chunk = std::max(std::min(flow_.window(), kLargestReadChunk) / 2 / shared_.mtu(), 1u);
     entry.started = true;
     return true;
 }
@@ -120,29 +178,120 @@ bool RcRequester::prepare(SendEntry& entry, Time now) {
 // Requests complete in order (IBA 10.8.5): the error waits until all before it are acknowledged.
 void RcRequester::local_error(SendEntry& entry, VendorError error, Time now) {
     entry.local_error = error;
-    if (&entry == &queue_.at(0)) fail_head(completion::Status::local_protection_error, error, now);
+    if (&entry == &queue_.at(0)) fail_head(local_status(error), error, now);
 }
 
 unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget) {
     unsigned sent = 0;
+    if (!shared_.reliable()) {
+        complete_sent(now);
+        if (now >= pause_over_) burst_ = 0;
+    }
     if (probe_due_ && budget > 0) {
         send_probe(sink, now);
         sent++;
     }
     while (sent < budget && may_send()) {
-        if (!queue_.at(current_).started && !prepare(queue_.at(current_), now)) break;
+        SendEntry& entry = queue_.at(current_);
+        if (entry.is_local()) {
+            if (!run_local(entry, now)) break;
+            continue;
+        }
+        if (!entry.started) {
+            if (shared_.setup.direct && execute_directly(now)) {
+                if (direct_done_ > 0) break;
+                budget--;
+                continue;
+            }
+            if (!prepare(entry, now)) break;
+        }
         if (!may_send() || !send_one(sink, now)) break;
         sent++;
     }
-    if (sent > 0) retransmission_.sent(now);
+    if (sent == 0) return 0;
+    if (shared_.reliable()) {
+        retransmission_.sent(now);
+    } else {
+        complete_at_ = now + kCompletionDelay;
+        pause_over_ = now + kPause;
+    }
     return sent;
+}
+
+void RcRequester::complete_sent(Time now) {
+    complete_at_ = kNever;
+    if (!outstanding()) return;
+    acknowledge_before(next_psn_, now);
+    if (!failed_) finish_progress(now);
+}
+
+bool RcRequester::may_go_directly(const SendEntry& entry) const {
+    return shared_.setup.service == Service::rc && entry.length != 0 &&
+           (entry.is_read() || entry.operation == Operation::rdma_write);
+}
+
+// A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
+// before it that the peer has not acknowledged. Whatever speaks against it is found again when it leaves as
+// packets. A large one is done in parts, one for each call, so that nobody waits long for the queue pair's
+// lock.
+bool RcRequester::execute_directly(Time now) {
+    constexpr std::uint32_t kPart = 1 << 20;  // bytes
+    constexpr std::uint32_t kSmall = 1024;
+    SendEntry& entry = queue_.at(0);
+    const bool read = entry.is_read();
+    if (current_ != 0 || outstanding() || !may_go_directly(entry)) return false;
+    // Many small ones are faster through the ring than by a system call each.
+    if (entry.length < kSmall && queue_.size() > 1) return false;
+    const std::uint32_t offset = direct_done_;
+    // Parts end at a multiple of eight, so that no aligned word is cut.
+    const auto into_word = static_cast<std::uint32_t>((entry.remote_address + offset) & 7);
+    const std::uint32_t length = std::min(entry.length - offset, kPart - into_word);
+    direct_done_ = 0;
+    unsigned pieces = 0;
+    if (entry.flags & kInline) {
+        iovecs_[0] = {queue_.inline_data(entry), entry.length};
+        pieces = 1;
+    } else if (const auto sges = queue_.sges(entry);
+               check(shared_.regions(), shared_.setup.pd, sges, read ? memory::kLocalWrite : 0) !=
+                   memory::LookupError::none ||
+               gather(shared_.regions(), shared_.setup.pd, sges, offset, length, iovecs_.data(), pieces) !=
+                   memory::LookupError::none) {
+        return false;
+    }
+    const Attributes& a = shared_.attributes;
+    const DirectTarget target{a.path,
+                              shared_.setup.number,
+                              a.destination_qp,
+                              entry.rkey,
+                              entry.remote_address,
+                              entry.length,
+                              offset,
+                              std::min<std::uint32_t>(queue_.size(), a.max_rd_atomic),
+                              now};
+    const std::span<const iovec> list{iovecs_.data(), pieces};
+    const Direct answer =
+        read ? shared_.setup.direct->read(target, list) : shared_.setup.direct->write(target, list);
+    direct_hopeful_ = answer != Direct::declined;
+    if (answer != Direct::done) return false;
+    (read ? shared_.counters.bytes_received : shared_.counters.bytes_sent) += length;
+    if (offset + length < entry.length) {
+        direct_done_ = offset + length;
+        return true;
+    }
+    push(entry, completion::Status::success, VendorError::none, now);
+    queue_.pop();
+    return true;
 }
 
 bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packet,
                                        std::uint32_t packet_cost) {
+    if (!shared_.reliable()) {
+        burst_++;
+        return false;
+    }
     // The last packet of each message; every few packets between; and before the window closes.
     const bool ask = packet + 1 == entry.packets || ++since_ack_request_ >= kAckRequestInterval ||
-                     !congestion_.allows(flight_ + packet_cost, shared_.mtu() + Congestion::kPacketOverhead);
+                     flow_.closes(packet_cost, shared_.mtu() + Flow::kPacketOverhead);
     if (ask) since_ack_request_ = 0;
     return ask;
 }
@@ -155,11 +304,11 @@ bool RcRequester::send_one(wire::PacketSink& sink, Time now) {
     const bool ask = asks_acknowledgement(entry, packet, packet_cost);
     if (!emit(sink, entry, packet, ask, now)) return false;
 
-    flight_ += packet_cost;
-    if (entry.awaits_data()) outstanding_reads_++;
+    flow_.sent(packet_cost);
+    if (entry.awaits_response()) outstanding_reads_++;
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
-        if (!sampling_ && (ask || entry.awaits_data())) {
+        if (!sampling_ && (ask || entry.awaits_response())) {
             sampling_ = true;
             sample_psn_ = max_psn_;
             sample_time_ = now;
@@ -195,6 +344,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     const std::uint32_t psn = wire::psn_add(entry.first_psn, packet);
     if (entry.is_read()) return emit_read(sink, entry, packet, psn), true;
     if (entry.is_atomic()) return emit_atomic(sink, entry, psn), true;
+    if (entry.operation == Operation::flush) return emit_flush(sink, entry, psn), true;
 
     const std::uint32_t mtu = shared_.mtu();
     const std::uint64_t offset = std::uint64_t{packet} * mtu;
@@ -203,6 +353,9 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     if (entry.flags & kInline) {
         iovecs_[0] = {queue_.inline_data(entry) + offset, length};
         pieces = length != 0;
+    } else if (entry.operation == Operation::atomic_write && entry.sge_count == 0) {
+        iovecs_[0] = {&entry.compare_add, length};
+        pieces = 1;
     } else if (auto error = gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length,
                                    iovecs_.data(), pieces);
                error != memory::LookupError::none) {
@@ -216,6 +369,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     headers.bth.ack_request = ask;
     // IBA 9.2.3: only with the last packet of a message that consumes a receive.
     headers.bth.solicited = last && (entry.flags & kSolicited) && entry.operation != Operation::rdma_write;
+    headers.xrceth.srqn = entry.remote_srq;
     headers.reth = {entry.remote_address, entry.rkey, entry.length};
     headers.immediate = entry.immediate_or_key;
     headers.invalidate_rkey = entry.immediate_or_key;
@@ -233,6 +387,7 @@ void RcRequester::emit_read(wire::PacketSink& sink, const SendEntry& entry, std:
     wire::Headers headers;
     address(headers.bth, shared_, Opcode::rc_read_request, psn);
     headers.bth.ack_request = true;
+    headers.xrceth.srqn = entry.remote_srq;
     headers.reth = {entry.remote_address + from, entry.rkey, static_cast<std::uint32_t>(to - from)};
     send_packet(sink, shared_, headers, {}, 0);
 }
@@ -242,21 +397,35 @@ void RcRequester::emit_atomic(wire::PacketSink& sink, const SendEntry& entry, st
     const bool swap = entry.operation == Operation::compare_swap;
     address(headers.bth, shared_, swap ? Opcode::rc_compare_swap : Opcode::rc_fetch_add, psn);
     headers.bth.ack_request = true;
+    headers.xrceth.srqn = entry.remote_srq;
     // IBA 9.3.5.3: FETCH & ADD carries the addend where COMPARE & SWAP carries the swap value.
     headers.atomic_eth = {entry.remote_address, entry.rkey, swap ? entry.swap : entry.compare_add,
                           swap ? entry.compare_add : 0};
     send_packet(sink, shared_, headers, {}, 0);
 }
 
+// Annex A19.4.2.
+void RcRequester::emit_flush(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn) {
+    wire::Headers headers;
+    address(headers.bth, shared_, Opcode::rc_flush, psn);
+    headers.bth.ack_request = true;
+    headers.feth = {static_cast<std::uint8_t>(entry.range_access & 0xff),
+                    static_cast<std::uint8_t>(entry.range_access >> 8)};
+    headers.reth = {entry.remote_address, entry.rkey, static_cast<std::uint32_t>(entry.range)};
+    send_packet(sink, shared_, headers, {}, 0);
+}
+
 void RcRequester::cursor_to_una() {
     next_psn_ = una_;
     current_ = 0;
-    current_packet_ = queue_.empty() || !queue_.at(0).started ? 0 : una_offset();
+    const bool started = !queue_.empty() && queue_.at(0).started && !queue_.at(0).is_local();
+    current_packet_ = started ? una_offset() : 0;
 }
 
 void RcRequester::go_back() {
     cursor_to_una();
-    flight_ = outstanding_reads_ = since_ack_request_ = 0;
+    flow_.withdraw();
+    outstanding_reads_ = since_ack_request_ = 0;
     sampling_ = probe_due_ = probing_ = false;
 }
 
@@ -264,28 +433,46 @@ void RcRequester::lost() {
     if (recovering_) return;
     recovering_ = true;
     recovery_end_ = max_psn_;
-    congestion_.lost();
+    flow_.lost();
 }
 
 Time RcRequester::next_deadline() const {
-    return resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline();
+    if (!shared_.reliable())
+        return std::min({grace_look_at_, complete_at_,
+                         burst_ == kBurst && current_ != queue_.size() ? pause_over_ : kNever});
+    return std::min(grace_look_at_, resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline());
 }
 
 void RcRequester::advance(Time now) {
+    if (now >= grace_look_at_) grace_look_at_ = kNever;
+    if (!shared_.reliable()) {
+        if (now >= complete_at_) complete_sent(now);
+        if (now >= pause_over_) burst_ = 0;
+        return;
+    }
     if (resume_at_ != kNever) {
         if (now >= resume_at_) resume_at_ = kNever;
         return;
     }
-    switch (retransmission_.due(now)) {
+    const Retransmission::Due due = retransmission_.due(now);
+    if (due != Retransmission::Due::nothing && shared_.setup.direct &&
+        shared_.setup.direct->stands_still(shared_.attributes.path, shared_.attributes.destination_qp))
+        return;  // the timers are set anew
+    switch (due) {
         case Retransmission::Due::nothing:
             break;
         case Retransmission::Due::probe:
             probe_due_ = outstanding();
             break;
         case Retransmission::Due::timeout:
+            if (!retransmission_.take_retry()) {
+                shared_.counters.timeouts++;
+                return give_up(now);
+            }
+            [[fallthrough]];
+        case Retransmission::Due::late_timeout:
             shared_.counters.timeouts++;
-            if (!retransmission_.take_retry()) return give_up(now);
-            congestion_.collapsed();
+            flow_.collapsed();
             went_back_ = false;
             go_back();
             break;
@@ -309,8 +496,9 @@ void RcRequester::flush(Time now) {
         push(queue_.at(0), completion::Status::work_request_flushed, VendorError::flushed, now);
     go_back();
     max_psn_ = una_;
+    direct_done_ = 0;
     retransmission_.stop();
-    resume_at_ = kNever;
+    resume_at_ = grace_look_at_ = kNever;
     failed_ = false;
 }
 

@@ -19,13 +19,20 @@
 // that hardly loses: programs ask for retry_cnt 0 and run over UDP. What the NAK does not repair, the probe
 // does (retransmission.h): its answer tells what arrived, and the rest is sent again.
 //
+// UC (IBA 9.8.2). What transmit() has sent counts as acknowledged a little later, when the sink has been
+// flushed, so that the memory may change: with the next packet that comes, or transmit(), or after some
+// microseconds. Not at once, since a program that waits for the completion moves packets meanwhile, and what
+// it does next may be to look for the answer in memory, which moves none. As nothing comes back, packets
+// leave in short bursts with pauses, in which a receiver empties its socket.
+//
 // Thread safety: the queue pair's lock.
 #pragma once
 
 #include <array>
 #include <vector>
 
-#include "transport/congestion.h"
+#include "transport/flow.h"
+#include "transport/local_operations.h"
 #include "transport/rc_shared.h"
 #include "transport/retransmission.h"
 #include "transport/send_queue.h"
@@ -41,7 +48,8 @@ class RcRequester {
     void start(std::uint32_t psn);
     void configure();
 
-    bool full() const { return queue_.full(); }
+    int check_room() const { return queue_.check_room(); }
+    std::uint32_t room() const { return queue_.room(); }
     void post(const SendRequest& request, std::uint32_t length);
 
     // A response packet: ACK, NAK, READ response, atomic response.
@@ -49,10 +57,18 @@ class RcRequester {
 
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget);
     bool ready() const { return probe_due_ || may_send(); }
+
+    // Others fill the window (flow.h): lines up for a turn, if it has something to send, and takes it.
+    void line_up(bool sent_something);
+    void your_turn() { flow_.turn(true); }
+    std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
     bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
 
     Time next_deadline() const;
     void advance(Time now);
+
+    // UC: everything sent so far counts as acknowledged.
+    void complete_sent(Time now);
 
     // Send queue drain (IBA 10.3.1.5): no new request starts. `drained` when those that started have
     // completed.
@@ -63,18 +79,24 @@ class RcRequester {
     bool failed() const { return failed_; }
     void flush(Time now);
 
-    const Congestion& congestion() const { return congestion_; }
     Duration smoothed_round_trip() const { return retransmission_.smoothed_round_trip(); }
 
    private:
     // rc_requester.cpp: sending
-    bool may_send() const;
+    bool may_send() const { return wants_to_send() && has_room(); }
+    bool wants_to_send() const;
+    bool has_room() const;
     bool prepare(SendEntry& entry, Time now);
+    bool may_go_directly(const SendEntry& entry) const;
+    bool execute_directly(Time now);
     bool send_one(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
     bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now);
     void emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, std::uint32_t psn);
     void emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn);
+    void emit_flush(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn);
+    bool may_run(const SendEntry& local) const;
+    bool run_local(SendEntry& entry, Time now);
     std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
     bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packet, std::uint32_t packet_cost);
@@ -107,15 +129,20 @@ class RcRequester {
     RcShared shared_;
     SendQueue queue_;
     Retransmission retransmission_;
-    Congestion congestion_;
     std::vector<iovec> iovecs_;
 
     std::uint32_t una_ = 0, next_psn_ = 0, max_psn_ = 0;
     std::uint32_t current_ = 0;            // the cursor's request: index in the queue
     std::uint32_t current_packet_ = 0;     // ... and packet inside it
-    std::uint32_t flight_ = 0;             // cost of una_..next_psn_ (congestion.h)
+    FlowShare flow_;                       // una_..next_psn_ is in flight
     std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
     std::uint32_t since_ack_request_ = 0;  // packets
+    bool direct_hopeful_ = false;          // the link may execute what it is asked to
+    std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
+
+    std::uint32_t burst_ = 0;    // UC: packets since the last pause
+    Time complete_at_ = kNever;  // UC
+    Time pause_over_ = kNever;   // UC: when the next burst may begin
 
     bool draining_ = false;
     bool failed_ = false;
@@ -130,7 +157,9 @@ class RcRequester {
     bool sampling_ = false;
     std::uint32_t sample_psn_ = 0;
     Time sample_time_ = 0;
-    Time resume_at_ = kNever;  // RNR: nothing is sent before; kNever: not waiting
+    memory::GraceWatch grace_;     // of the local request at the cursor
+    Time grace_look_at_ = kNever;  // kNever: not waiting for it
+    Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting
 };
 
 }  // namespace verbena::transport

@@ -1,19 +1,14 @@
 // Requests: validation in the order of IBA 9.7.4.1, and execution.
 #include "transport/rc_responder.h"
 
-#include <algorithm>
 #include <atomic>
-#include <utility>
 
-#include "base/reason.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
 #include "wire/psn.h"
 
 namespace verbena::transport {
 namespace {
-
-using completion::Status;
 
 std::int32_t distance(std::uint32_t psn, std::uint32_t expected) {
     if (mutated(Mutation::psn_compare_wrong_at_wrap))
@@ -27,9 +22,7 @@ bool consumes_receive(const wire::OpcodeInfo& info) {
 
 }  // namespace
 
-RcResponder::RcResponder(RcShared shared)
-    : shared_(shared),
-      receive_sges_(shared.setup.receive_queue ? shared.setup.receive_queue->max_sge() : 0) {}
+RcResponder::RcResponder(RcShared shared) : MessageReceiver(shared) {}
 
 void RcResponder::start(std::uint32_t psn) {
     expected_psn_ = psn;
@@ -43,9 +36,9 @@ void RcResponder::configure() {
 }
 
 void RcResponder::receive(const wire::Packet& packet, Time now) {
-    if (mutated(Mutation::ack_before_placement) && late_address_)
-        *std::exchange(late_address_, nullptr) = late_value_;
+    place_late();
     const wire::OpcodeInfo& info = wire::info(packet.headers.bth.opcode);
+    if (!shared_.reliable()) return receive_unreliable(packet, info, now);
     const std::int32_t ahead = distance(packet.headers.bth.psn, expected_psn_);
     if (ahead < 0) return duplicate(packet, info, now);
     if (ahead > 0 && !mutated(Mutation::gap_accepted)) {
@@ -67,6 +60,8 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
     if (pending_ == Pending::error_nak) return;
     if (!in_sequence(info)) return fail(VendorError::opcode_out_of_sequence, now);
     if (!right_length(packet, info)) return fail(VendorError::packet_wrong_length, now);
+    if (shared_.setup.service == Service::xrc_receive && info.starts_message())
+        if (auto error = choose_queue(packet); error != VendorError::none) return fail(error, now);
     switch (info.operation) {
         case wire::Operation::send:
             return send(packet, info, now);
@@ -81,44 +76,38 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
             if (auto error = atomic(packet); error != VendorError::none) return fail(error, now);
             break;
         }
+        case wire::Operation::atomic_write: {
+            if (auto error = atomic_write(packet); error != VendorError::none) return fail(error, now);
+            break;
+        }
+        case wire::Operation::flush: {
+            if (auto error = flush(packet); error != VendorError::none) return fail(error, now);
+            break;
+        }
         default:
             return fail(VendorError::opcode_unsupported, now);
     }
 }
 
-// IBA 9.7.4.1.2: what may follow what.
-bool RcResponder::in_sequence(const wire::OpcodeInfo& info) const {
-    if (info.first || info.only) return message_ == Message::none;
-    const Message wanted = info.operation == wire::Operation::send ? Message::send : Message::write;
-    return message_ == wanted;
-}
-
-// IBA 9.7.4.1.4: first and middle packets carry the path MTU, last ones 1..MTU, only ones 0..MTU.
-bool RcResponder::right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const {
-    const std::size_t length = packet.payload.size();
-    if (!info.may_have_payload) return length == 0;
-    if (info.first || info.middle) return length == shared_.mtu();
-    if (info.last) return length >= 1 && length <= shared_.mtu();
-    return length <= shared_.mtu();
+// False: the packet is dropped, for lack of a receive or because it is refused.
+bool RcResponder::have_receive(Time now) {
+    if (take_receive()) return true;
+    receive_is_missing(now);
+    return false;
 }
 
 void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     if (info.starts_message()) {
-        if (!take_receive(now)) return;
-        message_offset_ = 0;
-        message_ = Message::send;
+        if (!have_receive(now)) return;
+        begin_send();
     }
-    const std::size_t length = packet.payload.size();
-    if (message_offset_ + length > receive_length_) return fail(VendorError::receive_too_small, now);
-    const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
-    if (auto error = scatter(shared_.regions(), shared_.setup.pd, sges, message_offset_, packet.payload);
-        error != memory::LookupError::none)
-        return fail(offset_by(VendorError::receive_lkey_unknown, error), now);
-    message_offset_ += length;
+    if (auto error = place_send(packet); error != VendorError::none) return fail(error, now);
     if (!info.ends_message()) return accepted(packet, false, now);
 
-    if (info.has_ieth &&
-        shared_.setup.regions->invalidate_remote(packet.headers.invalidate_rkey, shared_.setup.pd))
+    // No grace period is needed before the completion: a type 2 window is used by this queue pair only, whose
+    // lock is held; of a region's rkey, a READ response that is leaving already may be on its way.
+    if (info.has_ieth && shared_.setup.regions->invalidate(packet.headers.invalidate_rkey, pd_,
+                                                           shared_.setup.number) != memory::WindowError::none)
         return fail(VendorError::invalidate_failed, now);
     message_ = Message::none;
     accepted(packet, true, now);
@@ -127,27 +116,13 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
 }
 
 void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
-    if (info.starts_message()) {
-        if (auto error = check_write_start(packet.headers.reth); error != VendorError::none)
-            return fail(error, now);
-        reth_ = packet.headers.reth;
-        message_offset_ = 0;
-        message_ = Message::write;
-    }
-    const std::size_t length = packet.payload.size();
-    // IBA 9.7.4.1.4: the payloads must add up to the RETH's length.
-    const std::uint64_t end = message_offset_ + length;
-    if (end > reth_.length || info.ends_message() != (end == reth_.length))
-        return fail(VendorError::write_length_mismatch, now);
+    if (auto error = begin_write(packet, info); error != VendorError::none) return fail(error, now);
     // Before the data: a packet that is refused for lack of a receive has not been executed.
-    if (info.has_immdt && !take_receive(now)) {
+    if (info.has_immdt && !have_receive(now)) {
         if (info.only) message_ = Message::none;
         return;
     }
-    if (auto error = write_payload(reth_.virtual_address + message_offset_, reth_.rkey, packet.payload);
-        error != VendorError::none)
-        return fail(error, now);
-    message_offset_ = end;
+    if (auto error = place_write(packet); error != VendorError::none) return fail(error, now);
     if (!info.ends_message()) return accepted(packet, false, now);
 
     message_ = Message::none;
@@ -156,39 +131,12 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
         complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
 }
 
-// IBA 9.7.4.1.3 and .5: for the whole message, so that a bad one changes nothing. Length 0 needs no key.
-VendorError RcResponder::check_write_start(const wire::Reth& reth) {
-    if (!(shared_.attributes.access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
-    if (reth.length > kMaxMessage) return VendorError::message_too_long;
-    if (reth.length == 0) return VendorError::none;
-    const auto found = shared_.regions().remote(reth.rkey, shared_.setup.pd, reth.virtual_address,
-                                                reth.length, memory::kRemoteWrite);
-    return found ? VendorError::none : refused(found.error, reth);
-}
-
-VendorError RcResponder::write_payload(std::uint64_t address, std::uint32_t rkey,
-                                       std::span<const std::uint8_t> bytes) {
-    if (bytes.empty()) return VendorError::none;
-    const auto found =
-        shared_.regions().remote(rkey, shared_.setup.pd, address, bytes.size(), memory::kRemoteWrite);
-    if (!found) return refused(found.error, {address, rkey, static_cast<std::uint32_t>(bytes.size())});
-    if (mutated(Mutation::ack_before_placement)) {
-        place(found.address, bytes.data(), bytes.size() - 1);
-        late_address_ = found.address + bytes.size() - 1;
-        late_value_ = bytes.back();
-        return VendorError::none;
-    }
-    place(found.address, bytes.data(), bytes.size());
-    return VendorError::none;
-}
-
 VendorError RcResponder::read(const wire::Packet& packet) {
     const wire::Reth& reth = packet.headers.reth;
     if (!(shared_.attributes.access & memory::kRemoteRead)) return VendorError::qp_no_remote_read;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length != 0) {
-        const auto found = shared_.regions().remote(reth.rkey, shared_.setup.pd, reth.virtual_address,
-                                                    reth.length, memory::kRemoteRead);
+        const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteRead);
         if (!found) return refused(found.error, reth);
     }
     const std::uint32_t packets = packets_of(reth.length, shared_.mtu());
@@ -205,8 +153,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
 VendorError RcResponder::atomic(const wire::Packet& packet) {
     const wire::AtomicEth& eth = packet.headers.atomic_eth;
     if (!(shared_.attributes.access & memory::kRemoteAtomic)) return VendorError::qp_no_remote_atomic;
-    const auto found =
-        shared_.regions().remote(eth.rkey, shared_.setup.pd, eth.virtual_address, 8, memory::kRemoteAtomic);
+    const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
     if (!found) return refused(found.error, {eth.virtual_address, eth.rkey, 8});
     // IBA 9.4.5: naturally aligned; with an iova of its own the region may lie otherwise.
     if (eth.virtual_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(found.address) % 8 != 0)
@@ -220,10 +167,51 @@ VendorError RcResponder::atomic(const wire::Packet& packet) {
     return VendorError::none;
 }
 
+// Annex A19.4.4: eight bytes at an aligned address, in one piece.
+VendorError RcResponder::atomic_write(const wire::Packet& packet) {
+    const wire::Reth& reth = packet.headers.reth;
+    if (!(shared_.attributes.access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
+    if (reth.length != 8 || packet.payload.size() != 8) return VendorError::write_length_mismatch;
+    const auto found = look_up(reth.rkey, reth.virtual_address, 8, memory::kRemoteWrite);
+    if (!found) return refused(found.error, reth);
+    if (reth.virtual_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(found.address) % 8 != 0)
+        return VendorError::atomic_unaligned;
+    if (auto error = answer_empty(packet.headers.bth); error != VendorError::none) return error;
+    place(found.address, packet.payload.data(), 8);
+    shared_.counters.bytes_received += 8;
+    return VendorError::none;
+}
+
+// Annex A19.4.2. What was written before is in memory, where everybody sees it, so that there is nothing to
+// do but to check and to answer. Persistence is nothing that a region here can have.
+VendorError RcResponder::flush(const wire::Packet& packet) {
+    const wire::Reth& reth = packet.headers.reth;
+    const wire::Feth& feth = packet.headers.feth;
+    memory::Access need = 0;
+    if (feth.placement_type & kFlushGlobal) need |= memory::kFlushGlobal;
+    if (feth.placement_type & kFlushPersistent) need |= memory::kFlushPersistent;
+    if (need == 0 || feth.selectivity_level > kFlushRegion) return VendorError::flush_malformed;
+    if ((shared_.attributes.access & need) != need) return VendorError::qp_no_flush;
+    const bool whole_region = feth.selectivity_level == kFlushRegion;
+    if (!whole_region && reth.length == 0) return answer_empty(packet.headers.bth);
+    const auto found = whole_region
+                           ? shared_.regions().remote_whole(reth.rkey, pd_, need, shared_.setup.number)
+                           : look_up(reth.rkey, reth.virtual_address, reth.length, need);
+    if (!found) return refused(found.error, reth);
+    return answer_empty(packet.headers.bth);
+}
+
+VendorError RcResponder::answer_empty(const wire::Bth& bth) {
+    Resource* resource = new_resource(bth, 1);
+    if (resource == nullptr) return VendorError::too_many_reads;
+    activate(*resource, 0, 1);
+    return VendorError::none;
+}
+
 std::uint64_t RcResponder::execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
                                           std::uint8_t* address) {
     std::atomic_ref<std::uint64_t> target(*reinterpret_cast<std::uint64_t*>(address));
-    if (opcode == wire::Opcode::rc_fetch_add) return target.fetch_add(eth.swap_add);
+    if (wire::info(opcode).operation == wire::Operation::fetch_add) return target.fetch_add(eth.swap_add);
     std::uint64_t original = eth.compare;
     target.compare_exchange_strong(original, eth.swap_add);
     return original;
@@ -242,6 +230,7 @@ RcResponder::Resource* RcResponder::new_resource(const wire::Bth& bth, std::uint
     resource = Resource{};
     resource.first_psn = bth.psn;
     resource.packets = packets;
+    resource.pd = pd_;
     expected_psn_ = wire::psn_add(expected_psn_, packets);
     msn_ = (msn_ + 1) & wire::kPsnMask;
     resource.msn = msn_;
@@ -279,7 +268,7 @@ void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& 
         if (mutated(Mutation::duplicate_write_executed) && info.has_reth)
             write_payload(packet.headers.reth.virtual_address, packet.headers.reth.rkey, packet.payload);
         if (mutated(Mutation::duplicate_send_delivered) && info.only && consumes_receive(info) &&
-            take_receive(now))
+            have_receive(now))
             complete_receive(packet, info, completion::Opcode::receive,
                              static_cast<std::uint32_t>(packet.payload.size()), now);
         // IBA 9.7.5.1.5: acknowledged again, at once, up to the newest.
@@ -290,11 +279,15 @@ void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& 
     Resource* resource = find_resource(packet.headers.bth.psn);
     if (resource == nullptr) return;  // too old; IBA 9.4.4: dropped
     if (info.operation == wire::Operation::read_request) return duplicate_read(packet, *resource);
+    if (info.operation == wire::Operation::flush || info.operation == wire::Operation::atomic_write) {
+        if (resource->atomic || resource->length != 0 || resource->packets != 1) return;
+        if (!resource->active) resource->replay = true;
+        return activate(*resource, 0, 1);
+    }
     if (!resource->atomic || !info.has_atomic_eth) return;
     if (mutated(Mutation::duplicate_atomic_reexecuted)) {
         const wire::AtomicEth& eth = packet.headers.atomic_eth;
-        const auto found = shared_.regions().remote(eth.rkey, shared_.setup.pd, eth.virtual_address, 8,
-                                                    memory::kRemoteAtomic);
+        const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
         if (found) resource->original = execute_atomic(packet.headers.bth.opcode, eth, found.address);
     }
     if (!resource->active) resource->replay = true;
@@ -323,54 +316,8 @@ RcResponder::Resource* RcResponder::find_resource(std::uint32_t psn) {
     return nullptr;
 }
 
-// False: there is none, and the packet is to be dropped.
-bool RcResponder::take_receive(Time now) {
-    if (receive_taken_) return true;
-    ReceiveQueue* queue = shared_.setup.receive_queue.get();
-    if (queue == nullptr || !queue->take(receive_wr_id_, receive_sges_, receive_sge_count_)) {
-        receive_is_missing(now);
-        return false;
-    }
-    receive_taken_ = true;
-    receive_length_ = total_length({receive_sges_.data(), receive_sge_count_});
-    return true;
-}
-
-void RcResponder::complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info,
-                                   completion::Opcode opcode, std::uint32_t length, Time now) {
-    completion::Completion c;
-    c.wr_id = receive_wr_id_;
-    c.opcode = opcode;
-    c.byte_length = length;
-    c.qp_number = shared_.setup.number;
-    c.source_qp = shared_.attributes.destination_qp;
-    c.timestamp = static_cast<std::uint64_t>(now);
-    if (info.has_immdt) {
-        c.flags = completion::kHasImmediate;
-        c.immediate = packet.headers.immediate;
-    } else if (info.has_ieth) {
-        c.flags = completion::kHasInvalidatedKey;
-        c.immediate = packet.headers.invalidate_rkey;
-    }
-    receive_taken_ = false;
-    shared_.setup.receive_cq->push(c, packet.headers.bth.solicited);
-}
-
-void RcResponder::abort_receive(Status status, VendorError error, Time now) {
-    receive_taken_ = false;
-    completion::Completion c;
-    c.wr_id = receive_wr_id_;
-    c.status = status;
-    c.opcode = completion::Opcode::receive;
-    c.vendor_error = static_cast<std::uint32_t>(error);
-    c.qp_number = shared_.setup.number;
-    c.timestamp = static_cast<std::uint64_t>(now);
-    shared_.setup.receive_cq->push(c, false);
-}
-
 void RcResponder::close(bool keep_answers, Time now) {
-    if (receive_taken_) abort_receive(Status::work_request_flushed, VendorError::flushed, now);
-    message_ = Message::none;
+    flush_receive(now);
     failed_ = false;
     missing_since_ = look_again_at_ = kNever;
     if (keep_answers) return;

@@ -4,7 +4,8 @@
 // A request packet is one of three (IBA 9.7.4.1.1 .. 9.7.1.2): the expected one, a duplicate, or one from
 // behind a gap. Duplicates of SEND and WRITE are acknowledged again and not executed; a duplicate READ is
 // executed again from memory; a duplicate atomic is answered from the saved result. The last
-// max_dest_rd_atomic READs and atomics are remembered as Resources for that.
+// max_dest_rd_atomic READs and atomics are remembered as Resources for that, and FLUSH and ATOMIC WRITE
+// likewise, whose answer is a READ response without data (annex A19.4.3).
 //
 // Answers leave in PSN order: READ responses and atomic results (the active resources, oldest first), then an
 // acknowledgement or NAK. A later answer implies the earlier ones, so that one acknowledgement serves many
@@ -16,13 +17,14 @@
 // RNR timer that rdma_cm sets is 655 ms. For kReceiverPatience we wait for one; if it comes the RNR NAK asks
 // for the shortest time, otherwise for min_rnr_timer.
 //
+// UC (uc_responder.cpp) answers nothing; see there.
+//
 // Thread safety: the queue pair's lock.
 #pragma once
 
 #include <vector>
 
-#include "transport/rc_shared.h"
-#include "transport/vendor_error.h"
+#include "transport/message_receiver.h"
 
 namespace verbena::transport {
 
@@ -31,7 +33,7 @@ inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next 
 inline constexpr Duration kReceiverPatience = 1 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
-class RcResponder {
+class RcResponder : private MessageReceiver {
    public:
     explicit RcResponder(RcShared shared);
 
@@ -64,6 +66,7 @@ class RcResponder {
         std::uint64_t virtual_address;
         std::uint64_t original;  // an atomic's result
         std::uint32_t rkey, length;
+        memory::PdNumber pd;
         std::uint32_t first_psn, packets;
         std::uint32_t msn;
         std::uint32_t next, begin, end;  // packets: to send next; where this answer began and ends
@@ -71,34 +74,35 @@ class RcResponder {
         bool active;  // next..end are to be sent
         bool replay;  // ... once more, for a duplicate
     };
-    enum class Message : std::uint8_t { none, send, write };
     enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
 
     // rc_responder.cpp
     void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void from_behind_a_gap();
-    bool in_sequence(const wire::OpcodeInfo& info) const;
-    bool right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const;
     void send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     VendorError read(const wire::Packet& packet);
     VendorError atomic(const wire::Packet& packet);
+    VendorError atomic_write(const wire::Packet& packet);
+    VendorError flush(const wire::Packet& packet);
+    VendorError answer_empty(const wire::Bth& bth);
     static std::uint64_t execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
                                         std::uint8_t* address);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
-    VendorError check_write_start(const wire::Reth& reth);
-    VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);
-    bool take_receive(Time now);
-    void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
-                          std::uint32_t length, Time now);
-    void abort_receive(completion::Status status, VendorError error, Time now);
+    bool have_receive(Time now);
     void accepted(const wire::Packet& packet, bool ends_message, Time now);
     void after_expected();
     void fail(VendorError cause, Time now);
-    VendorError refused(memory::LookupError error, const wire::Reth& range);
     Resource* new_resource(const wire::Bth& bth, std::uint32_t packets);
     Resource* find_resource(std::uint32_t psn);
+
+    // uc_responder.cpp
+    void receive_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    void send_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    void write_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
+    void skip_message();
+    void fail_unreliable(VendorError cause, Time now);
 
     // rc_responses.cpp
     Resource* oldest_active();
@@ -111,21 +115,9 @@ class RcResponder {
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
     void response_failed(std::uint32_t psn, VendorError error, Time now);
 
-    RcShared shared_;
     std::uint32_t expected_psn_ = 0;
     std::uint32_t msn_ = 0;  // 24 bits
     bool failed_ = false;
-
-    // The message in progress.
-    Message message_ = Message::none;
-    std::uint64_t message_offset_ = 0;
-    wire::Reth reth_;
-    wire::Reth refused_;  // the range whose check failed last, for the log
-    bool receive_taken_ = false;
-    std::uint64_t receive_wr_id_ = 0;
-    std::uint32_t receive_sge_count_ = 0;
-    std::vector<Sge> receive_sges_;
-    std::uint64_t receive_length_ = 0;
 
     // Replays.
     std::vector<Resource> resources_;
@@ -144,10 +136,6 @@ class RcResponder {
     Time acknowledge_at_ = kNever;
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
     Time look_again_at_ = kNever;
-
-    // Only for Mutation::ack_before_placement.
-    std::uint8_t* late_address_ = nullptr;
-    std::uint8_t late_value_ = 0;
 };
 
 }  // namespace verbena::transport

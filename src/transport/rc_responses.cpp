@@ -85,8 +85,8 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
         piece.iov_len = std::min<std::uint64_t>(shared_.mtu(), resource.length - offset);
         if (piece.iov_len > 0) {
             const auto found =
-                shared_.regions().remote(resource.rkey, shared_.setup.pd, resource.virtual_address + offset,
-                                         piece.iov_len, memory::kRemoteRead);
+                shared_.regions().remote(resource.rkey, resource.pd, resource.virtual_address + offset,
+                                         piece.iov_len, memory::kRemoteRead, shared_.setup.number);
             if (!found)
                 return response_failed(psn,
                                        refused(found.error, {resource.virtual_address + offset, resource.rkey,
@@ -150,8 +150,7 @@ void RcResponder::receive_is_missing(Time now) {
 // IBA 9.7.5.2.8. True if the NAK left; false if a receive may still come in time.
 bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     constexpr std::uint8_t kShortest = 1;  // 10 us
-    ReceiveQueue* queue = shared_.setup.receive_queue.get();
-    const bool there = queue != nullptr && queue->waiting() > 0;
+    const bool there = receive_source_ != nullptr && receive_source_->waiting() > 0;
     if (!there && now - missing_since_ < kReceiverPatience) {
         look_again_at_ = now + kReceiverPatienceStep;
         return false;
@@ -168,17 +167,13 @@ Time RcResponder::next_deadline() const {
     return std::min(acknowledgement, look_again_at_);
 }
 
-VendorError RcResponder::refused(memory::LookupError error, const wire::Reth& range) {
-    refused_ = range;
-    return offset_by(VendorError::rkey_unknown, error);
-}
-
 void RcResponder::fail(VendorError cause, Time now) {
     const ResponderFault fault = responder_fault(cause);
     if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access)
         log(LogLevel::warn,
-            "QP 0x%06x: request of the peer refused: %s (rkey 0x%x, address 0x%llx, %u bytes)",
+            "QP 0x%06x: request of the peer refused: %s (rkey 0x%x%s, address 0x%llx, %u bytes)",
             shared_.setup.number, to_string(cause), refused_.rkey,
+            memory::looks_like_lkey(refused_.rkey) ? ", which is an lkey" : "",
             static_cast<unsigned long long>(refused_.virtual_address), refused_.length);
     else
         log(LogLevel::warn, "QP 0x%06x: request of the peer refused: %s", shared_.setup.number,

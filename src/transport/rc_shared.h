@@ -1,12 +1,11 @@
-// What the requester and the responder of one RC queue pair share.
+// What the requester and the responder of one connected queue pair (RC, XRC, UC) share.
 #pragma once
 
-#include "transport/queue_pair.h"
+#include "transport/common.h"
 
 namespace verbena::transport {
 
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;  // IBA 9.7.4.1.4 / 11.2.4: 2^31 bytes
-inline constexpr std::uint16_t kDefaultPkey = 0xffff;
 
 struct RcShared {
     const QpSetup& setup;
@@ -14,6 +13,8 @@ struct RcShared {
     QpCounters& counters;
     QueuePair& queue_pair;
 
+    // IBA 9.8.2: UC acknowledges nothing.
+    bool reliable() const { return setup.service != Service::uc; }
     std::uint32_t mtu() const { return attributes.path_mtu; }
     const memory::RegionTable& regions() const { return *setup.regions; }
     void event(QpEvent e) const {
@@ -26,10 +27,22 @@ constexpr std::uint32_t packets_of(std::uint64_t length, std::uint32_t mtu) {
     return length == 0 ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
 }
 
-// The fields that are equal in all packets of a queue pair. MigReq is 1 as adapters send it (IBA 17.2.8.1.2:
-// migrated).
+constexpr wire::Service wire_service(Service service) {
+    switch (service) {
+        case Service::uc:
+            return wire::Service::uc;
+        case Service::xrc_send:
+        case Service::xrc_receive:
+            return wire::Service::xrc;
+        default:
+            return wire::Service::rc;
+    }
+}
+
+// The fields that are equal in all packets of a queue pair; `opcode` is RC's, for every service. MigReq is 1
+// as adapters send it (IBA 17.2.8.1.2: migrated).
 inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode, std::uint32_t psn) {
-    bth.opcode = opcode;
+    bth.opcode = wire::with_service(opcode, wire_service(shared.setup.service));
     bth.migration_request = true;
     bth.pkey = kDefaultPkey;
     bth.destination_qp = shared.attributes.destination_qp;
@@ -39,16 +52,7 @@ inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode,
 inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length,
                         bool sent_before = false) {
-    wire::OutPacket out;
-    out.snapshot = sent_before;
-    out.path = &shared.attributes.path;
-    out.pad_count = wire::pad_for(payload_length);
-    headers.bth.pad_count = out.pad_count;
-    out.header_length = static_cast<std::uint8_t>(wire::emit(headers, out.header.data()));
-    out.payload = payload;
-    shared.counters.packets_sent++;
-    shared.counters.bytes_sent += payload_length;
-    sink.send(out);
+    send_packet(sink, shared.attributes.path, headers, payload, payload_length, shared.counters, sent_before);
 }
 
 }  // namespace verbena::transport

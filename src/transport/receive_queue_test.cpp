@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 
 namespace verbena::transport {
@@ -47,6 +48,100 @@ TEST(ReceiveQueue, Refusals) {
     EXPECT_EQ(queue.post({9, {}}), 0);
     EXPECT_TRUE(queue.take_id(id));
     EXPECT_EQ(id, 9u);
+}
+
+struct Limits : ReceiveQueueListener {
+    void limit_reached(ReceiveQueue&) override { count++; }
+    int count = 0;
+};
+
+struct Shared : ::testing::Test {
+    void post(std::uint64_t first, std::uint64_t count) {
+        for (std::uint64_t id = first; id < first + count; id++) {
+            const Sge sge{id, 1, 2};
+            ASSERT_EQ(queue.post({id, {&sge, 1}}), 0);
+        }
+    }
+    std::uint64_t take(std::uint32_t waiter = 0) {
+        std::uint64_t id = 0;
+        std::uint32_t count = 0;
+        return queue.take(id, sges, count, waiter) ? id : kNone;
+    }
+
+    static constexpr std::uint64_t kNone = 999;
+    Limits limits;
+    ReceiveQueue queue{4, 2, SharedQueueSetup{.pd = 5, .listener = &limits}};
+    std::vector<Sge> sges = std::vector<Sge>(2);
+    std::array<std::uint32_t, ReceiveQueue::kMaxWaiters> waiters;
+};
+
+TEST_F(Shared, TheLimitIsReportedOnceForEachArming) {
+    post(1, 4);
+    queue.arm_limit(3);
+    EXPECT_EQ(queue.limit(), 3u);
+    take();
+    EXPECT_EQ(limits.count, 0);
+    take();
+    EXPECT_EQ(limits.count, 1);
+    EXPECT_EQ(queue.limit(), 0u);
+    take();
+    EXPECT_EQ(limits.count, 1);
+    queue.arm_limit(2);
+    EXPECT_EQ(limits.count, 2);
+}
+
+TEST_F(Shared, ResizingKeepsOrderAcrossTheWrap) {
+    post(1, 4);
+    EXPECT_EQ(take(), 1u);
+    EXPECT_EQ(take(), 2u);
+    post(5, 2);
+    EXPECT_EQ(queue.resize(3), EINVAL);
+    ASSERT_EQ(queue.resize(6), 0);
+    EXPECT_EQ(queue.capacity(), 6u);
+    post(7, 2);
+    for (std::uint64_t id = 3; id <= 8; id++) {
+        EXPECT_EQ(take(), id);
+        EXPECT_EQ(sges[0].address, id);
+    }
+    EXPECT_EQ(take(), kNone);
+    ASSERT_EQ(queue.resize(1), 0);
+    post(9, 1);
+    EXPECT_EQ(queue.post({10, {}}), ENOMEM);
+}
+
+// Even if its place was taken meanwhile.
+TEST_F(Shared, WhatIsGivenBackIsTheOldest) {
+    post(1, 4);
+    EXPECT_EQ(take(), 1u);
+    post(5, 1);
+    const Sge sge{77, 1, 2};
+    queue.give_back(1, {&sge, 1});
+    EXPECT_EQ(queue.waiting(), 5u);
+    EXPECT_EQ(queue.post({6, {}}), ENOMEM);
+    EXPECT_EQ(take(), 1u);
+    EXPECT_EQ(sges[0].address, 77u);
+    for (std::uint64_t id = 2; id <= 5; id++) EXPECT_EQ(take(), id);
+}
+
+TEST_F(Shared, AsManyWaitersAreWokenAsRequestsWait) {
+    for (const std::uint32_t qp : {10u, 11u, 10u, 12u}) EXPECT_EQ(take(qp), kNone);
+    EXPECT_EQ(queue.take_waiters(waiters), 0u);
+    post(1, 2);
+    ASSERT_EQ(queue.take_waiters(waiters), 2u);
+    EXPECT_EQ(waiters[0], 10u);
+    EXPECT_EQ(waiters[1], 11u);
+    ASSERT_EQ(queue.take_waiters(waiters), 1u);
+    EXPECT_EQ(waiters[0], 12u);
+    EXPECT_EQ(queue.take_waiters(waiters), 0u);
+}
+
+TEST_F(Shared, AClosedQueueGivesAndReportsNothing) {
+    post(1, 2);
+    queue.arm_limit(1);
+    queue.close();
+    EXPECT_EQ(take(), kNone);
+    EXPECT_EQ(queue.waiting(), 0u);
+    EXPECT_EQ(limits.count, 0);
 }
 
 }  // namespace

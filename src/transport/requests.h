@@ -39,20 +39,32 @@ inline constexpr std::uint32_t kSignaled = 1u << 1;
 inline constexpr std::uint32_t kSolicited = 1u << 2;
 inline constexpr std::uint32_t kInline = 1u << 3;
 
+// How a FLUSH comes as one number: the placement type in bits 7..0 (enum ibv_placement_type), the selectivity
+// level above (enum ibv_selectivity_level).
+constexpr std::uint32_t flush_kind(std::uint32_t placement, std::uint32_t selectivity) {
+    return (placement & 0xff) | selectivity << 8;
+}
+inline constexpr std::uint32_t kFlushGlobal = 1, kFlushPersistent = 2;  // placement types
+inline constexpr std::uint32_t kFlushRange = 0, kFlushRegion = 1;       // selectivity levels
+
 struct SendRequest {
     std::uint64_t wr_id = 0;
     Operation operation = Operation::send;
     std::uint32_t flags = 0;
-    std::uint32_t immediate_or_key =
-        0;  // immediate as it goes on the wire, or the rkey to invalidate (host order)
-    std::uint64_t remote_address = 0;
-    std::uint32_t rkey = 0;
-    std::uint64_t compare_add = 0;
+    // Immediate as it goes on the wire; the rkey to invalidate (host order); or, of a bind, the lkey of the
+    // region.
+    std::uint32_t immediate_or_key = 0;
+    std::uint64_t remote_address = 0;  // or, of a bind, the first byte of the range
+    std::uint32_t rkey = 0;            // or, of a bind, the window with its new key
+    std::uint64_t compare_add = 0;     // or the eight bytes of an atomic write without elements, as in memory
     std::uint64_t swap = 0;
-    std::span<const Sge> sges;  // with kInline: addresses are read during the post, lkeys ignored
+    std::uint64_t range = 0;         // bytes that a bind or a FLUSH means
+    std::uint32_t range_access = 0;  // bind: memory::Access; FLUSH: flush_kind()
+    std::span<const Sge> sges;       // with kInline: addresses are read during the post, lkeys ignored
 
     // Datagram services.
-    const wire::Path* path = nullptr;  // copied
+    const wire::Path* path = nullptr;  // of the address handle; copied
+    std::uint32_t path_pd = 0;         // the address handle's protection domain
     std::uint32_t remote_qp = 0;
     std::uint32_t remote_qkey = 0;
     std::uint32_t remote_srq = 0;  // XRC

@@ -37,7 +37,7 @@ void Retransmission::sent(Time now) {
 void Retransmission::progress(Time now, bool outstanding) {
     backoff_ = 0;
     if (!mutated(Mutation::retry_counter_not_reset)) retries_used_ = 0;
-    rnr_retries_used_ = 0;
+    rnr_retries_used_ = late_timeouts_ = 0;
     stop();
     if (outstanding) sent(now);
 }
@@ -56,10 +56,12 @@ void Retransmission::measured(Duration round_trip) {
 
 Retransmission::Due Retransmission::due(Time now) {
     if (now >= timeout_at_) {
+        const bool late = now - timeout_at_ > acknowledge_timeout_ / 4 && late_timeouts_ < kLateTimeouts;
+        if (late) late_timeouts_++;
         timeout_at_ = now + acknowledge_timeout_;
         backoff_ = 0;
         probe_at_ = now + probe_interval();
-        return Due::timeout;
+        return late ? Due::late_timeout : Due::timeout;
     }
     if (now >= probe_at_) {
         if (backoff_ < 10) backoff_++;
@@ -76,6 +78,8 @@ bool Retransmission::take_retry() {
 }
 
 bool Retransmission::take_rnr_retry() {
+    // The peer has answered, and says when to ask again: silence is counted anew (IBA 9.7.5.2.8, 9.9.2.1.1).
+    retries_used_ = backoff_ = 0;
     if (rnr_retry_ == kRnrRetryForEver) return true;
     if (rnr_retries_used_ >= rnr_retry_) return false;
     rnr_retries_used_++;

@@ -9,7 +9,11 @@
 //  an
 //    acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement was
 //    lost; the interval doubles each time, until progress.
-// Progress (anything newly acknowledged) reloads both counters (IBA 9.9.2.1.1, 9.7.5.2.8).
+// A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
+// peer that does not get one either.
+//
+// Progress (anything newly acknowledged) reloads both counters (IBA 9.9.2.1.1, 9.7.5.2.8); an RNR NAK, which
+// is an answer too, that of timeouts.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +27,7 @@ inline constexpr Duration kProbeFloor = 2 * kMillisecond;
 inline constexpr Duration kProbeUnmeasured = 8 * kMillisecond;  // before the first round trip was measured
 inline constexpr Duration kProbeCeiling = 1 * kSecond;
 inline constexpr std::uint8_t kRnrRetryForEver = 7;
+inline constexpr std::uint8_t kLateTimeouts = 32;  // without progress
 
 // The waiting time that an RNR NAK's 5-bit timer field asks for (IBA 9.7.5.2.8, table 45).
 Duration rnr_wait(std::uint8_t timer);
@@ -37,7 +42,7 @@ class Retransmission {
     void stop() { probe_at_ = timeout_at_ = kNever; }  // nothing outstanding, or waiting after an RNR NAK
     void measured(Duration round_trip);                // of a packet that was sent once
 
-    enum class Due : std::uint8_t { nothing, probe, timeout };
+    enum class Due : std::uint8_t { nothing, probe, timeout, late_timeout };
     Due due(Time now);      // each expiry is reported once, and its timer set anew
     bool take_retry();      // false: retry_cnt is used up
     bool take_rnr_retry();  // false: rnr_retry is used up; 7 is for ever
@@ -58,6 +63,7 @@ class Retransmission {
     std::uint8_t rnr_retry_ = 0;
     std::uint8_t retries_used_ = 0;
     std::uint8_t rnr_retries_used_ = 0;
+    std::uint8_t late_timeouts_ = 0;
 };
 
 }  // namespace verbena::transport

@@ -1,6 +1,10 @@
 // The send queue: a ring of work requests with room for their scatter/gather elements and inline data,
 // allocated once. Index 0 is the oldest request that has not completed.
 //
+// A request whose completion the program has not taken yet still occupies its place, as on adapters: who
+// posts without polling gets ENOMEM, and a completion queue as large as the send queues that use it cannot
+// overrun. One that completes silently is free at once.
+//
 // Thread safety: none (the queue pair's lock).
 #pragma once
 
@@ -8,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "completion/completion_queue.h"
 #include "transport/attributes.h"
 #include "transport/requests.h"
 #include "transport/vendor_error.h"
@@ -19,26 +24,40 @@ struct SendEntry {
     std::uint64_t remote_address;
     std::uint64_t compare_add;
     std::uint64_t swap;
+    std::uint64_t range;  // of a bind or a FLUSH (requests.h)
+    std::uint32_t range_access;
     std::uint32_t rkey;
     std::uint32_t immediate_or_key;
-    std::uint32_t length;     // bytes, at most 2^31
-    std::uint32_t flags;      // kFence ...
-    std::uint32_t first_psn;  // valid once started
-    std::uint32_t packets;    // PSNs that it occupies: of the request, or of its READ responses
-    std::uint32_t chunk;      // READ: packets asked for by one READ request (rc_requester.h)
-    std::uint32_t slot;       // where its elements and inline data lie
+    std::uint32_t remote_srq;  // XRC
+    std::uint32_t length;      // bytes, at most 2^31
+    std::uint32_t flags;       // kFence ...
+    std::uint32_t first_psn;   // valid once started
+    std::uint32_t packets;     // PSNs that it occupies: of the request, or of its READ responses
+    std::uint32_t chunk;       // READ: packets asked for by one READ request (rc_requester.h)
+    std::uint32_t slot;        // where its elements and inline data lie
     std::uint32_t sge_count;
     Operation operation;
     bool signaled;
-    bool started;             // its first packet was sent, PSNs are assigned
+    bool started;             // its first packet was sent, PSNs are assigned; or, if local, it was executed
+    bool done;                // local, and nobody uses what it changed any more
     VendorError local_error;  // found when it was about to be sent; reported when it is the oldest
 
     bool is_read() const { return operation == Operation::rdma_read; }
     bool is_atomic() const {
         return operation == Operation::compare_swap || operation == Operation::fetch_add;
     }
-    // Completed by a response that carries data, not by an acknowledgement.
+    // Completed by a response of their own, not by an acknowledgement; the initiator depth limits them
+    // (annex A19.3.2 for FLUSH and ATOMIC WRITE, whose response is empty).
+    bool awaits_response() const {
+        return is_read() || is_atomic() || operation == Operation::flush ||
+               operation == Operation::atomic_write;
+    }
+    // The elements are where a result goes, not what is sent.
     bool awaits_data() const { return is_read() || is_atomic(); }
+    // Executed here, without a packet and without PSNs.
+    bool is_local() const {
+        return operation == Operation::bind_window || operation == Operation::local_invalidate;
+    }
     bool is_write() const {
         return operation == Operation::rdma_write || operation == Operation::rdma_write_with_immediate;
     }
@@ -46,12 +65,17 @@ struct SendEntry {
 
 class SendQueue {
    public:
-    explicit SendQueue(const Capabilities& capabilities);
+    // `cq`: where completions go; must outlive the queue.
+    SendQueue(const Capabilities& capabilities, const completion::CompletionQueue* cq);
 
-    bool full() const { return count_ == capacity_; }
+    bool full() const { return count_ + untaken_ >= capacity_ && room() == 0; }
+    // 0, or ENOMEM with the reason.
+    int check_room() const;
     bool empty() const { return count_ == 0; }
     std::uint32_t size() const { return count_; }
     std::uint32_t capacity() const { return capacity_; }
+    std::uint32_t room() const;
+    std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is
     // copied.
@@ -60,7 +84,13 @@ class SendQueue {
         head_ = (head_ + 1) & mask_;
         count_--;
     }
-    void clear() { count_ = 0; }
+    // The oldest, about to be popped, has completed at that place of the completion queue (0: nowhere).
+    void completed(std::uint64_t place) {
+        // Adapters round small queues up, and programs that go in step with their peer (perftest with events,
+        // depth 1) post the next request before they poll.
+        if (place && capacity_ > kInStep) places_[(first_untaken_ + untaken_++) & mask_] = place;
+    }
+    void clear() { count_ = untaken_ = 0; }
 
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }
     const SendEntry& at(std::uint32_t index) const { return entries_[(head_ + index) & mask_]; }
@@ -72,12 +102,18 @@ class SendQueue {
     }
 
    private:
+    static constexpr std::uint32_t kInStep = 2;  // places
+
     std::uint32_t capacity_, max_sge_, max_inline_;
     std::uint32_t mask_;  // the ring is a power of two
     std::uint32_t head_ = 0, count_ = 0;
     std::vector<SendEntry> entries_;
     std::vector<Sge> sges_;
     std::vector<std::uint8_t> inline_;
+    // Of the completions that the program may not have taken yet; room() looks which it has.
+    const completion::CompletionQueue* cq_;
+    std::vector<std::uint64_t> places_;
+    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;
 };
 
 }  // namespace verbena::transport

@@ -16,6 +16,30 @@ const char* to_string(VendorError error) {
             return "send: the buffer is not inside the lkey's region";
         case VendorError::send_sge_no_access:
             return "send: the result of a READ or atomic needs a region with IBV_ACCESS_LOCAL_WRITE";
+        case VendorError::send_too_long:
+            return "send: a datagram is one packet, and this one is longer than the port's active MTU";
+        case VendorError::send_not_mapped:
+            return "send: the buffer in the on-demand region is not mapped memory, or not writable";
+        case VendorError::window_unknown:
+            return "the rkey names no memory window or region of the QP's protection domain";
+        case VendorError::window_bound_already:
+            return "bind: the type 2 window is bound; it must be invalidated first";
+        case VendorError::window_same_key:
+            return "bind: the window has this rkey already";
+        case VendorError::bind_lkey_unknown:
+            return "bind: no region of the protection domain has this lkey";
+        case VendorError::bind_region_not_bindable:
+            return "bind: the region lacks IBV_ACCESS_MW_BIND";
+        case VendorError::bind_region_not_writable:
+            return "bind: remote write or atomic needs a region with IBV_ACCESS_LOCAL_WRITE";
+        case VendorError::bind_out_of_bounds:
+            return "bind: the range is not inside the region";
+        case VendorError::bind_empty:
+            return "bind: a type 2 window of no bytes";
+        case VendorError::not_invalidatable:
+            return "invalidate: only a type 2 window that this QP bound, or a region's rkey";
+        case VendorError::region_has_windows:
+            return "invalidate: memory windows are bound to the region";
         case VendorError::acknowledge_timeout:
             return "no acknowledgement within retry_cnt repetitions";
         case VendorError::rnr_retries_exceeded:
@@ -44,6 +68,8 @@ const char* to_string(VendorError error) {
             return "receive: the region lacks IBV_ACCESS_LOCAL_WRITE";
         case VendorError::receive_too_small:
             return "receive: the message is longer than the receive's buffers";
+        case VendorError::receive_not_mapped:
+            return "receive: the buffer in the on-demand region is not mapped memory, or not writable";
         case VendorError::rkey_unknown:
             return "no region has this rkey";
         case VendorError::rkey_other_pd:
@@ -53,13 +79,19 @@ const char* to_string(VendorError error) {
         case VendorError::remote_no_access:
             return "the region was registered without this remote access";
         case VendorError::invalidate_failed:
-            return "SEND with invalidate named an unknown rkey";
+            return "SEND with invalidate named an rkey that it may not invalidate";
         case VendorError::qp_no_remote_write:
             return "the QP's access flags lack IBV_ACCESS_REMOTE_WRITE";
         case VendorError::qp_no_remote_read:
             return "the QP's access flags lack IBV_ACCESS_REMOTE_READ";
         case VendorError::qp_no_remote_atomic:
             return "the QP's access flags lack IBV_ACCESS_REMOTE_ATOMIC";
+        case VendorError::qp_no_flush:
+            return "the QP's access flags lack IBV_ACCESS_FLUSH_GLOBAL or IBV_ACCESS_FLUSH_PERSISTENT";
+        case VendorError::remote_not_mapped:
+            return "the memory in the on-demand region is not mapped, or not writable";
+        case VendorError::window_of_other_qp:
+            return "the memory window was bound by another QP";
         case VendorError::opcode_out_of_sequence:
             return "a packet that does not continue its message";
         case VendorError::opcode_unsupported:
@@ -74,6 +106,12 @@ const char* to_string(VendorError error) {
             return "more READs and atomics at once than max_dest_rd_atomic";
         case VendorError::atomic_unaligned:
             return "an atomic whose address is not a multiple of 8";
+        case VendorError::flush_malformed:
+            return "a FLUSH of no placement type or an unknown selectivity level";
+        case VendorError::xrc_queue_unknown:
+            return "a request for an XRC receive queue that does not exist";
+        case VendorError::xrc_queue_other_domain:
+            return "a request for a receive queue of another XRC domain";
     }
     return "?";
 }
@@ -87,6 +125,7 @@ ResponderFault responder_fault(VendorError cause) {
         case VendorError::receive_lkey_other_pd:
         case VendorError::receive_sge_out_of_bounds:
         case VendorError::receive_sge_no_access:
+        case VendorError::receive_not_mapped:
             return {NakCode::remote_operational, Status::local_protection_error, Event::request_error};
         case VendorError::receive_too_small:
             return {NakCode::invalid_request, Status::local_length_error, Event::request_error};
@@ -100,6 +139,9 @@ ResponderFault responder_fault(VendorError cause) {
         case VendorError::qp_no_remote_write:
         case VendorError::qp_no_remote_read:
         case VendorError::qp_no_remote_atomic:
+        case VendorError::qp_no_flush:
+        case VendorError::remote_not_mapped:
+        case VendorError::window_of_other_qp:
             return {NakCode::remote_access, Status::work_request_flushed, Event::access_error};
         default:
             // IBA 9.7.4.1.1, .2, .4: the request itself is wrong.

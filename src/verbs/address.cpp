@@ -36,7 +36,7 @@ int resolve_path(Context& context, const ibv_ah_attr& attr, wire::Path& path) {
     path.hop_limit = attr.grh.hop_limit ? attr.grh.hop_limit : 64;
     path.udp_source_port =
         attr.grh.flow_label ? wire::udp_source_port(attr.grh.flow_label) : std::uint16_t{0};
-    return 0;
+    return check_route(path);
 }
 
 }  // namespace verbena::verbs

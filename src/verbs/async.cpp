@@ -9,6 +9,7 @@
 #include "verbs/objects.h"
 #include "verbs/process.h"
 #include "verbs/qp.h"
+#include "verbs/srq.h"
 
 namespace verbena::verbs {
 namespace {
@@ -50,6 +51,10 @@ void count_delivery(const ibv_async_event& event) {
             pthread_mutex_unlock(&event.element.qp->mutex);
             break;
         case Subject::srq:
+            pthread_mutex_lock(&event.element.srq->mutex);
+            Srq::of(event.element.srq)->async_events_delivered++;
+            pthread_mutex_unlock(&event.element.srq->mutex);
+            break;
         case Subject::none:
             break;
     }
@@ -59,6 +64,10 @@ void count_delivery(const ibv_async_event& event) {
 
 bool is_event_of(const ibv_async_event& event, const ibv_qp* qp) {
     return subject_of(event.event_type) == Subject::qp && event.element.qp == qp;
+}
+
+bool is_event_of(const ibv_async_event& event, const ibv_srq* srq) {
+    return subject_of(event.event_type) == Subject::srq && event.element.srq == srq;
 }
 
 }  // namespace verbena::verbs

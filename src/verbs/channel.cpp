@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
+#include <cassert>
 #include <cerrno>
 #include <new>
 
@@ -84,6 +85,7 @@ int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void**
         errno = error;
         return -1;
     }
+    assert(event.cq);
     ibv_cq* base = event.cq->base();
     *cq = base;
     *cq_context = base->cq_context;

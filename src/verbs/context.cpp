@@ -2,18 +2,28 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <new>
 
 #include "base/reason.h"
 #include "host/client.h"
+#include "verbs/buf.h"
+#include "verbs/cq.h"
+#include "verbs/dm.h"
+#include "verbs/domains.h"
+#include "verbs/import.h"
+#include "verbs/mr.h"
+#include "verbs/mw.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
 #include "verbs/process.h"
 #include "verbs/qp.h"
 #include "verbs/queries.h"
 #include "verbs/slots.h"
+#include "verbs/srq.h"
+#include "verbs/xrc.h"
 
 namespace verbena::verbs {
 namespace {
@@ -24,11 +34,34 @@ void fill_slots(Context& context) {
     slots.query_port = query_port;
     slots.query_device_ex = query_device_ex;
     slots.create_qp_ex = create_qp_ex;
+    slots.create_srq_ex = create_srq_ex;
+    slots.get_srq_num = get_srq_num;
+    slots.open_qp = open_qp;
+    slots.open_xrcd = open_xrcd;
+    slots.close_xrcd = close_xrcd;
+    slots.create_cq_ex = create_cq_ex;
+    slots.modify_cq = modify_cq;
+    slots.query_rt_values = query_rt_values;
+    slots.alloc_td = alloc_td;
+    slots.dealloc_td = dealloc_td;
+    slots.alloc_parent_domain = alloc_parent_domain;
+    slots.alloc_null_mr = alloc_null_mr;
+    slots.advise_mr = advise_mr;
+    slots.alloc_dm = alloc_dm;
+    slots.free_dm = free_dm;
+    slots.reg_dm_mr = reg_dm_mr;
+    context.shown.reg_mr_ex = reg_mr_ex;
     ibv_context_ops& ops = context.base()->ops;
     ops.poll_cq = poll_cq;
     ops.req_notify_cq = request_notification;
     ops.post_send = post_send;
+    ops.alloc_mw = alloc_mw;
+    ops.dealloc_mw = dealloc_mw;
+    ops.bind_mw = bind_mw;
     ops.post_recv = post_receive;
+    ops.post_srq_recv = post_shared_receive;
+    context.shown.alloc_buf = alloc_buf;
+    context.shown.free_buf = free_buf;
     fill_unsupported(context.shown);
 }
 
@@ -44,6 +77,11 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     Call call("ibv_open_device");
     Process* process = Process::open();
     if (!process) return nullptr;
+    // Asynchronous events of the device need the helper, whether or not there will be a queue pair.
+    if (int error = process->engine().start()) {
+        errno = error;
+        return nullptr;
+    }
     auto* context = new (std::nothrow) Context;
     if (!context) return fail_null(ENOMEM, "no memory");
     context->device = Device::of(device);
@@ -51,12 +89,17 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     context->generation = host::generation();
     ibv_context* base = context->base();
     base->device = device;
-    base->cmd_fd = -1;
+    base->cmd_fd = make_command_file(context->device->index, context->device->node_guid);
+    if (base->cmd_fd < 0) {
+        delete context;
+        return nullptr;
+    }
     base->async_fd = context->async_events.fd();
     base->num_comp_vectors = 1;
     pthread_mutex_init(&base->mutex, nullptr);
     base->abi_compat = __VERBS_ABI_IS_EXTENDED;
     if (base->async_fd < 0) {
+        close(base->cmd_fd);
         delete context;
         return fail_null(EMFILE, "no file descriptor for asynchronous events");
     }
@@ -75,7 +118,21 @@ int ibv_close_device(struct ibv_context* base) {
         qp->base()->events_completed = qp->async_events_delivered;
         destroy_queue_pair(*qp);
     }
-    while (!context->regions.empty()) ibv_dereg_mr(&(*context->regions.begin())->base);
+    while (!context->shared_queues.empty()) {
+        Srq* srq = *context->shared_queues.begin();
+        srq->base()->events_completed = srq->async_events_delivered;
+        destroy_shared_queue(*srq);
+    }
+    while (!context->windows.empty()) dealloc_mw(&(*context->windows.begin())->base);
+    while (!context->regions.empty()) {
+        ibv_mr* mr = &(*context->regions.begin())->base;
+        if (Region::of(mr)->kind == RegionKind::imported)
+            ibv_unimport_mr(mr);
+        else
+            ibv_dereg_mr(mr);
+    }
+    while (!context->device_memories.empty()) free_dm(&(*context->device_memories.begin())->base);
+    if (base->cmd_fd >= 0) close(base->cmd_fd);
     pthread_mutex_destroy(&base->mutex);
     delete context;
     return 0;

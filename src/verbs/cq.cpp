@@ -1,6 +1,8 @@
 // Completion queues (IBA 11.2.8): creation, resizing, destruction. Polling is in post.cpp, events in
 // channel.cpp.
 
+#include "verbs/cq.h"
+
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
@@ -32,6 +34,40 @@ void forget_events(Cq& cq) {
 }
 
 }  // namespace
+
+Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
+    Process* process = Context::of(context)->process;
+    if (!process->usable()) {
+        process->refuse();
+        return nullptr;
+    }
+    if (setup.cqe < 1 || setup.cqe > kMaxCqe)
+        return fail_null(EINVAL, "cqe is %lld; 1 to %d are possible", static_cast<long long>(setup.cqe),
+                         kMaxCqe);
+    if (setup.comp_vector < 0 || setup.comp_vector >= context->num_comp_vectors)
+        return fail_null(EINVAL, "comp_vector is %lld; the device has %d",
+                         static_cast<long long>(setup.comp_vector), context->num_comp_vectors);
+    if (setup.channel && setup.channel->context != context)
+        return fail_null(EINVAL, "the completion channel belongs to another context");
+    auto* cq = new (std::nothrow) Cq;
+    if (!cq) return fail_null(ENOMEM, "no memory");
+    cq->queue = std::make_unique<completion::CompletionQueue>(static_cast<std::uint32_t>(setup.cqe), cq,
+                                                              setup.ignore_overrun);
+    cq->shown.self = cq;
+    ibv_cq* base = cq->base();
+    base->context = context;
+    base->channel = setup.channel;
+    base->cq_context = setup.cq_context;
+    base->cqe = static_cast<int>(setup.cqe);
+    pthread_mutex_init(&base->mutex, nullptr);
+    pthread_cond_init(&base->cond, nullptr);
+    if (setup.channel) {
+        cq->channel = Channel::of(setup.channel);
+        cq->channel->cqs++;
+    }
+    return cq;
+}
+
 }  // namespace verbena::verbs
 
 using namespace verbena;
@@ -42,33 +78,8 @@ extern "C" {
 struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_context,
                              struct ibv_comp_channel* channel, int comp_vector) {
     Call call("ibv_create_cq");
-    Process* process = Context::of(context)->process;
-    if (!process->usable()) {
-        process->refuse();
-        return nullptr;
-    }
-    if (cqe < 1 || cqe > kMaxCqe) return fail_null(EINVAL, "cqe is %d; 1 to %d are possible", cqe, kMaxCqe);
-    if (comp_vector < 0 || comp_vector >= context->num_comp_vectors)
-        return fail_null(EINVAL, "comp_vector is %d; the device has %d", comp_vector,
-                         context->num_comp_vectors);
-    if (channel && channel->context != context)
-        return fail_null(EINVAL, "the completion channel belongs to another context");
-    auto* cq = new (std::nothrow) Cq;
-    if (!cq) return fail_null(ENOMEM, "no memory");
-    cq->queue = std::make_unique<completion::CompletionQueue>(static_cast<std::uint32_t>(cqe), cq);
-    cq->shown.self = cq;
-    ibv_cq* base = cq->base();
-    base->context = context;
-    base->channel = channel;
-    base->cq_context = cq_context;
-    base->cqe = cqe;
-    pthread_mutex_init(&base->mutex, nullptr);
-    pthread_cond_init(&base->cond, nullptr);
-    if (channel) {
-        cq->channel = Channel::of(channel);
-        cq->channel->cqs++;
-    }
-    return base;
+    Cq* cq = create_completion_queue(context, {cqe, cq_context, channel, comp_vector});
+    return cq ? cq->base() : nullptr;
 }
 
 int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
@@ -86,6 +97,7 @@ int ibv_destroy_cq(struct ibv_cq* handle) {
     Cq* cq = Cq::of(handle);
     if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);
     if (cq->channel) cq->channel->cqs--;
+    if (cq->domain) cq->domain->users--;
     if (!Context::of(handle->context)->process->forked()) forget_events(*cq);
     pthread_mutex_destroy(&handle->mutex);
     pthread_cond_destroy(&handle->cond);

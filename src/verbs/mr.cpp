@@ -1,16 +1,18 @@
 // Memory regions (IBA 10.6, 11.2.7). All memory of a program is reachable by its CPU, so nothing is pinned
-// and no memlock limit applies; the range must be mapped when it is registered, as a kernel demands.
+// and no memlock limit applies; the range must be mapped when it is registered, as a kernel demands. What is
+// unmapped afterwards must not be accessed, as with any memory of the process: only a region with
+// IBV_ACCESS_ON_DEMAND looks first (memory::MemoryProbe). Regions of other memory: mr_kinds.cpp, dm.cpp.
 
-#include <infiniband/verbs.h>
+#include "verbs/mr.h"
+
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <new>
 
 #include "adapter/adapter.h"
 #include "base/reason.h"
-#include "verbs/objects.h"
+#include "verbs/mapping.h"
 #include "verbs/process.h"
 
 #undef ibv_reg_mr
@@ -19,59 +21,80 @@
 namespace verbena::verbs {
 namespace {
 
-// msync() walks the mappings of the range and tells of holes; asynchronous, it writes nothing.
-bool is_mapped(const void* address, std::size_t length) {
-    if (length == 0) return true;
-    auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    auto start = reinterpret_cast<std::uintptr_t>(address);
-    std::uintptr_t first = start & ~(page - 1);
-    std::uintptr_t end = start + length;
-    if (end < start) return false;
-    return msync(reinterpret_cast<void*>(first), end - first, MS_ASYNC) == 0 || errno != ENOMEM;
-}
-
+// Hints may be ignored, and are (IBV_ACCESS_OPTIONAL_RANGE).
 memory::Access wanted_access(unsigned access) { return access & ~memory::kOptionalMask; }
 
-ibv_mr* register_region(ibv_pd* pd_handle, void* address, std::size_t length, std::uint64_t iova,
-                        unsigned access_flags) {
-    Pd* pd = Pd::of(pd_handle);
-    Context* context = Context::of(pd_handle->context);
+int check_access(memory::Access access) {
+    if (access & ~memory::kAllRequired) return fail(EINVAL, "unknown access flags 0x%x", access);
+    if (access & memory::kFlushPersistent)
+        return fail(EOPNOTSUPP, "IBV_ACCESS_FLUSH_PERSISTENT: no memory here outlives a loss of power");
+    return 0;
+}
+
+}  // namespace
+
+Region* register_memory(const Registration& wanted) {
+    Pd* pd = Pd::of(wanted.pd);
+    Context* context = Context::of(wanted.pd->context);
     if (!context->process->usable()) {
         context->process->refuse();
         return nullptr;
     }
-    memory::Access access = wanted_access(access_flags);
-    if (access & ~memory::kAllRequired) return fail_null(EINVAL, "unknown access flags 0x%x", access);
-    if (access & (memory::kHugeTlb | memory::kFlushGlobal | memory::kFlushPersistent))
-        return fail_null(EOPNOTSUPP, "access flags 0x%x are not supported", access);
-    if (!is_mapped(address, length))
-        return fail_null(EFAULT, "%p..%p is not mapped memory of this process", address,
-                         static_cast<void*>(static_cast<char*>(address) + length));
+    const memory::Access access = wanted_access(wanted.access);
+    if (int error = check_access(access)) {
+        errno = error;
+        return nullptr;
+    }
     auto* region = new (std::nothrow) Region;
     if (!region) return fail_null(ENOMEM, "no memory");
-    if (access & memory::kZeroBased) iova = 0;
+    const std::uint64_t iova = access & memory::kZeroBased ? 0 : wanted.iova;
     memory::Keys keys;
-    if (int error =
-            context->process->adapter().regions().add(pd->number, address, length, iova, access, keys)) {
+    if (int error = context->process->adapter().regions().add(pd->number, wanted.address, wanted.length, iova,
+                                                              access, keys)) {
         delete region;
         errno = error;
         return nullptr;
     }
+    adopt(*region, wanted.pd, keys);
     region->access = access;
-    region->base.context = pd_handle->context;
-    region->base.pd = pd_handle;
-    region->base.addr = address;
-    region->base.length = length;
-    region->base.handle = keys.lkey >> 8;
-    region->base.lkey = keys.lkey;
-    region->base.rkey = keys.rkey;
-    pd->users++;
-    std::lock_guard lock(context->objects_lock);
-    context->regions.insert(region);
-    return &region->base;
+    region->base.addr = wanted.address;
+    region->base.length = wanted.length;
+    return region;
 }
 
-}  // namespace
+void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
+    region.base.context = pd->context;
+    region.base.pd = pd;
+    region.base.handle = keys.lkey >> 8;
+    region.base.lkey = keys.lkey;
+    region.base.rkey = keys.rkey;
+    Pd::of(pd)->users++;
+    Context* context = Context::of(pd->context);
+    std::lock_guard lock(context->objects_lock);
+    context->regions.insert(&region);
+}
+
+ibv_mr* register_users_memory(const Registration& wanted) {
+    const char* start = static_cast<const char*>(wanted.address);
+    if (!(wanted.access & memory::kOnDemand)) {
+        if (wraps(start, wanted.length))
+            return fail_null(EINVAL, "%p + %llu bytes goes round the end of the address space",
+                             static_cast<const void*>(start), static_cast<unsigned long long>(wanted.length));
+        if (!is_mapped(start, wanted.length))
+            return fail_null(EFAULT, "%p + %llu bytes is not mapped memory of this process",
+                             static_cast<const void*>(start), static_cast<unsigned long long>(wanted.length));
+        if ((wanted.access & memory::kLocalWrite) && !is_writable(start, wanted.length))
+            return fail_null(EFAULT,
+                             "%p + %llu bytes cannot be written, and IBV_ACCESS_LOCAL_WRITE is asked for",
+                             static_cast<const void*>(start), static_cast<unsigned long long>(wanted.length));
+        if (!is_readable(start, wanted.length))
+            return fail_null(EFAULT, "%p + %llu bytes cannot be read", static_cast<const void*>(start),
+                             static_cast<unsigned long long>(wanted.length));
+    }
+    Region* region = register_memory(wanted);
+    return region ? &region->base : nullptr;
+}
+
 }  // namespace verbena::verbs
 
 using namespace verbena;
@@ -81,25 +104,27 @@ extern "C" {
 
 struct ibv_mr* ibv_reg_mr(struct ibv_pd* pd, void* addr, size_t length, int access) {
     Call call("ibv_reg_mr");
-    return register_region(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr),
-                           static_cast<unsigned>(access));
+    return register_users_memory(
+        {pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned>(access)});
 }
 
 struct ibv_mr* ibv_reg_mr_iova(struct ibv_pd* pd, void* addr, size_t length, uint64_t iova, int access) {
     Call call("ibv_reg_mr_iova");
-    return register_region(pd, addr, length, iova, static_cast<unsigned>(access));
+    return register_users_memory({pd, addr, length, iova, static_cast<unsigned>(access)});
 }
 
 struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                 unsigned int access) {
     Call call("ibv_reg_mr_iova2");
-    return register_region(pd, addr, length, iova, access);
+    return register_users_memory({pd, addr, length, iova, access});
 }
 
 int ibv_dereg_mr(struct ibv_mr* mr) {
     Region* region = Region::of(mr);
     Call call("ibv_dereg_mr", "MR", mr->lkey);
     Context* context = Context::of(mr->context);
+    if (region->kind == RegionKind::imported)
+        return fail(EINVAL, "an imported region is given back by ibv_unimport_mr");
     if (!context->process->forked())
         if (int error = context->process->adapter().regions().remove(mr->lkey)) return error;
     {
@@ -107,6 +132,8 @@ int ibv_dereg_mr(struct ibv_mr* mr) {
         context->regions.erase(region);
     }
     Pd::of(mr->pd)->users--;
+    if (region->mapping) munmap(region->mapping, region->mapping_length);
+    if (region->device_memory) region->device_memory->users--;
     delete region;
     return 0;
 }
@@ -118,7 +145,7 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
     bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
     bool change_pd = flags & IBV_REREG_MR_CHANGE_PD;
     bool change_access = flags & IBV_REREG_MR_CHANGE_ACCESS;
-    auto refuse = [](int error, const char* why) {
+    const auto refuse = [](int error, const char* why) {
         fail(error, "%s", why);
         return static_cast<int>(IBV_REREG_MR_ERR_INPUT);
     };
@@ -127,12 +154,23 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
         return IBV_REREG_MR_ERR_INPUT;
     }
     if (!flags || (flags & ~kKnown)) return refuse(EINVAL, "flags are zero or unknown");
+    if (Region::of(mr)->kind != RegionKind::users_memory)
+        return refuse(EINVAL, "only regions of the program's own memory can be changed");
     if (translation && (!length || !addr))
         return refuse(EINVAL, "a new translation needs an address and a length");
     if (change_pd && !pd) return refuse(EINVAL, "the new protection domain is NULL");
-    if (translation && !is_mapped(addr, length)) return refuse(EFAULT, "the new range is not mapped memory");
-    auto new_access = wanted_access(static_cast<unsigned>(access));
-    if (change_access && (new_access & ~memory::kAllRequired)) return refuse(EINVAL, "unknown access flags");
+    if (change_pd && pd->context != mr->context)
+        return refuse(EINVAL, "the new protection domain belongs to another context");
+    const memory::Access new_access =
+        change_access ? wanted_access(static_cast<unsigned>(access)) : Region::of(mr)->access;
+    // From here on it is what a kernel checks: the region stays as it was.
+    if (change_access)
+        if (int error = check_access(new_access)) return errno = error, IBV_REREG_MR_ERR_CMD;
+    if (translation && !(new_access & memory::kOnDemand) &&
+        !(new_access & memory::kLocalWrite ? is_writable(addr, length) : is_readable(addr, length))) {
+        fail(EFAULT, "the new range is not mapped, or cannot be written");
+        return IBV_REREG_MR_ERR_CMD;
+    }
 
     memory::PdNumber number = change_pd ? Pd::of(pd)->number : 0;
     std::uint64_t new_length = length;
@@ -144,7 +182,7 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
                             translation ? &new_length : nullptr, change_access ? &new_access : nullptr, keys);
     if (error) {
         errno = error;
-        return IBV_REREG_MR_ERR_INPUT;
+        return IBV_REREG_MR_ERR_CMD;
     }
     if (change_pd) {
         Pd::of(mr->pd)->users--;

@@ -11,12 +11,14 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "completion/completion_queue.h"
 #include "host/device_table.h"
 #include "transport/queue_pair.h"
 #include "verbs/abi/verbs_context_ex.h"
 #include "verbs/event_queue.h"
+#include "verbs/work_builder.h"
 
 namespace verbena::verbs {
 
@@ -41,35 +43,92 @@ struct AsyncEvent {
     ibv_async_event event;
 };
 
+// What a program is told of when it changes.
+struct PortView {
+    bool present = false;  // the device
+    bool active = false;
+    std::uint64_t gid_generation = 0;
+
+    bool operator==(const PortView&) const = default;
+};
+
 struct Context {
     abi::VerbsContextEx shown{};  // ends with the struct ibv_context that programs see
     Device* device = nullptr;
     Process* process = nullptr;
     std::uint32_t generation = 0;
     EventQueue<AsyncEvent> async_events;
+    PortView seen;  // the port as the program has been told; the process's, under its lock
     std::atomic<std::uint32_t> pds{0};
+    bool foreign = false;  // imported from another process
 
     std::mutex objects_lock;
     std::set<struct QueuePair*> queue_pairs;  // what close destroys if the program did not
     std::set<struct Region*> regions;
+    std::set<struct Window*> windows;
+    std::set<struct DeviceMemory*> device_memories;
+    std::set<struct Srq*> shared_queues;
 
     ibv_context* base() { return &shown.base.context; }
     static Context* of(ibv_context* context) { return reinterpret_cast<Context*>(abi::context_ex(context)); }
 };
 
-struct Pd {
-    ibv_pd base{};
-    memory::PdNumber number = 0;
+struct ThreadDomain {
+    ibv_td base{};
     std::atomic<std::uint32_t> users{0};
+
+    static ThreadDomain* of(ibv_td* td) { return reinterpret_cast<ThreadDomain*>(td); }
+};
+
+struct Pd {
+    using Users = std::atomic<std::uint32_t>;
+    explicit Pd(std::shared_ptr<Users> shared) : shared_users(std::move(shared)), users(*shared_users) {}
+
+    ibv_pd base{};
+    memory::PdNumber number = 0;  // a parent domain has its parent's
+    const std::shared_ptr<Users> shared_users;
+    Users& users;          // objects in it; an imported one counts with the original
+    Pd* parent = nullptr;  // this is a parent domain, and that the domain that it stands for
+    ThreadDomain* thread_domain = nullptr;
 
     static Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 };
 
+enum class RegionKind : std::uint8_t { users_memory, other_memory, imported };
+
 struct Region {
     ibv_mr base{};
     memory::Access access = 0;
+    RegionKind kind = RegionKind::users_memory;
+    void* mapping = nullptr;  // ours, to be unmapped with the region
+    std::size_t mapping_length = 0;
+    struct DeviceMemory* device_memory = nullptr;
 
     static Region* of(ibv_mr* mr) { return reinterpret_cast<Region*>(mr); }
+};
+
+// Memory that stands for the device's own. Objects that import it share it.
+struct DeviceMemory {
+    struct Bytes {
+        explicit Bytes(std::size_t length);
+        ~Bytes();
+        Bytes(const Bytes&) = delete;
+        Bytes& operator=(const Bytes&) = delete;
+
+        std::uint8_t* address;  // nullptr: there was no memory
+        const std::size_t length;
+    };
+    ibv_dm base{};
+    std::shared_ptr<Bytes> bytes;
+    std::atomic<std::uint32_t> users{0};  // regions
+
+    static DeviceMemory* of(ibv_dm* dm) { return reinterpret_cast<DeviceMemory*>(dm); }
+};
+
+struct Window {
+    ibv_mw base{};
+
+    static Window* of(ibv_mw* mw) { return reinterpret_cast<Window*>(mw); }
 };
 
 struct CompletionEvent {
@@ -97,6 +156,11 @@ struct Cq : completion::CompletionListener {
     std::atomic<std::uint32_t> users{0};
     std::uint32_t events_delivered = 0;        // taken by ibv_get_cq_event; under shown.base.mutex
     std::uint32_t async_events_delivered = 0;  // likewise
+    // Extended queues (cq_ex.cpp).
+    std::mutex poll_lock;  // from start_poll to end_poll
+    bool single_threaded = false;
+    Pd* domain = nullptr;  // the parent domain that it was created with
+    completion::Completion current;
     // Who polled last, or took an event (an address that is the thread's own), and whether it has not found
     // the queue empty since, so that it may be at work on a completion. For verbena_quiesce().
     std::atomic<const void*> poller{nullptr};
@@ -109,6 +173,34 @@ struct Cq : completion::CompletionListener {
     void overrun(completion::CompletionQueue& queue) override;
 };
 
+struct Srq : transport::ReceiveQueueListener {
+    struct Public {
+        ibv_srq base{};
+        Srq* self = nullptr;
+    } shown;
+    std::shared_ptr<transport::ReceiveQueue> queue;
+    Context* context = nullptr;
+    std::uint32_t number = 0;
+    struct Xrcd* xrcd = nullptr;  // of an XRC queue
+    Cq* cq = nullptr;             // likewise
+    std::atomic<std::uint32_t> users{0};
+    std::uint32_t async_events_delivered = 0;  // under shown.base.mutex
+
+    ibv_srq* base() { return &shown.base; }
+    static Srq* of(ibv_srq* srq) { return reinterpret_cast<Public*>(srq)->self; }
+
+    void limit_reached(transport::ReceiveQueue& queue) override;
+};
+
+// Of a queue pair to a multicast group.
+struct Attachment {
+    Gid group;
+    std::uint32_t interface_index;
+
+    friend bool operator==(const Attachment&, const Attachment&) = default;
+};
+class XrcTarget;
+
 struct QueuePair : transport::QpListener {
     struct Public {
         abi::QpEx ex{};
@@ -119,6 +211,10 @@ struct QueuePair : transport::QpListener {
     ibv_qp_init_attr created{};    // as ibv_query_qp returns it
     ibv_ah_attr address_vector{};  // as modify set it
     std::uint32_t async_events_delivered = 0;
+    std::vector<Attachment> groups;        // under the context's objects_lock
+    std::shared_ptr<XrcTarget> target;     // XRC_RECV: what all handles of it share
+    struct Xrcd* xrcd = nullptr;           // likewise
+    std::unique_ptr<WorkBuilder> builder;  // created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
 
     ibv_qp* base() { return &shown.ex.base.qp_base; }
     static QueuePair* of(ibv_qp* qp) { return reinterpret_cast<Public*>(qp)->self; }

@@ -8,6 +8,7 @@
 
 #include "adapter/clock.h"
 #include "base/reason.h"
+#include "verbs/mw.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
 
@@ -26,16 +27,22 @@ std::span<const transport::Sge> sges_of(const ibv_sge* list, int count) {
 
 bool is_datagram(const ibv_qp* qp) { return qp->qp_type == IBV_QPT_UD; }
 
-transport::SendRequest to_transport(const ibv_qp* qp, const ibv_send_wr& wr) {
-    transport::SendRequest request;
+// The operations that name an address handle; in any other's request there is something else in its place.
+bool is_send(const ibv_send_wr& wr) { return wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM; }
+
+int to_transport(const ibv_qp* qp, const ibv_send_wr& wr, transport::SendRequest& request) {
     request.wr_id = wr.wr_id;
     // What does not exist must not become something that does.
     request.operation = static_cast<transport::Operation>(std::min<unsigned>(wr.opcode, 0xff));
     request.flags = wr.send_flags;
     request.immediate_or_key = wr.imm_data;  // shares its place with invalidate_rkey
     request.sges = sges_of(wr.sg_list, wr.num_sge);
+    request.remote_srq = wr.qp_type.xrc.remote_srqn;
     if (is_datagram(qp)) {
-        request.path = wr.wr.ud.ah ? &AddressHandle::of(wr.wr.ud.ah)->path : nullptr;
+        if (is_send(wr) && wr.wr.ud.ah) {
+            request.path = &AddressHandle::of(wr.wr.ud.ah)->path;
+            request.path_pd = Pd::of(wr.wr.ud.ah->pd)->number;
+        }
         request.remote_qp = wr.wr.ud.remote_qpn;
         request.remote_qkey = wr.wr.ud.remote_qkey;
     } else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -43,11 +50,43 @@ transport::SendRequest to_transport(const ibv_qp* qp, const ibv_send_wr& wr) {
         request.rkey = wr.wr.atomic.rkey;
         request.compare_add = wr.wr.atomic.compare_add;
         request.swap = wr.wr.atomic.swap;
-    } else {
+    } else if (wr.opcode != IBV_WR_BIND_MW) {
         request.remote_address = wr.wr.rdma.remote_addr;
         request.rkey = wr.wr.rdma.rkey;
     }
-    return request;
+    if (wr.opcode == IBV_WR_BIND_MW)
+        return describe_bind(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info, request);
+    return 0;
+}
+
+// Posts a list in batches: `convert` makes the transport's request of a public one or says
+// what is wrong with it, `submit(batch, done,
+// now)` posts a batch and says how many went in. Stops at the first that is refused, which `bad_wr` then
+// names.
+template <class Request, class PublicRequest, class Convert, class Submit>
+int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr, Convert convert,
+              Submit submit) {
+    int error = process.usable() ? 0 : process.refuse();
+    const Time now = adapter::now();
+    while (wr && !error) {
+        Request batch[kBatch];
+        PublicRequest* first = wr;
+        std::size_t count = 0;
+        for (; wr && count < kBatch; wr = wr->next, count++) {
+            if (wr->num_sge < 0) {
+                error = fail(EINVAL, "num_sge is %d", wr->num_sge);
+                break;
+            }
+            if ((error = convert(*wr, batch[count])) != 0) break;
+        }
+        std::size_t done = count;
+        if (int refused = submit(std::span<const Request>(batch, count), done, now)) {
+            error = refused;
+            for (wr = first; done; done--) wr = wr->next;
+        }
+    }
+    if (error && bad_wr) *bad_wr = wr;
+    return error;
 }
 
 ibv_wc to_public(const completion::Completion& in) {
@@ -68,12 +107,22 @@ ibv_wc to_public(const completion::Completion& in) {
     return out;
 }
 
-// ibv_poll_cq(3): negative on failure.
-int refuse_poll(const Process& process, const Cq& cq) {
-    Call call("ibv_poll_cq");
-    if (process.forked()) return -process.refuse();
-    return -fail(EIO, "the completion queue has overrun: more than its %u completions waited",
-                 cq.queue->capacity());
+int refuse_poll(const Process& process, const Cq& cq, const char* name) {
+    Call call(name);
+    if (process.forked()) return process.refuse();
+    return fail(EIO, "the completion queue has overrun: more than its %u completions waited",
+                cq.queue->capacity());
+}
+
+template <class Post>
+int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr, Post post) {
+    return post_list<transport::ReceiveRequest>(
+        process, wr, bad_wr,
+        [](const ibv_recv_wr& each, transport::ReceiveRequest& request) {
+            request = {each.wr_id, sges_of(each.sg_list, each.num_sge)};
+            return 0;
+        },
+        post);
 }
 
 }  // namespace
@@ -87,27 +136,15 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     Call call("ibv_post_send", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
-    int error = process->usable() ? 0 : process->refuse();
-    const Time now = adapter::now();
-    while (wr && !error) {
-        transport::SendRequest batch[kBatch];
-        ibv_send_wr* first = wr;
-        std::size_t count = 0;
-        for (; wr && count < kBatch; wr = wr->next, count++) {
-            if (wr->num_sge < 0) {
-                error = fail(EINVAL, "num_sge is %d", wr->num_sge);
-                break;
-            }
-            batch[count] = to_transport(base, *wr);
-        }
-        std::size_t done = count;
-        if (int refused = process->adapter().post_send(*qp->qp, {batch, count}, done, now)) {
-            error = refused;
-            for (wr = first; done; done--) wr = wr->next;
-        }
-    }
+    const int error = post_list<transport::SendRequest>(
+        *process, wr, bad_wr,
+        [base](const ibv_send_wr& each, transport::SendRequest& request) {
+            return to_transport(base, each, request);
+        },
+        [&](std::span<const transport::SendRequest> batch, std::size_t& done, Time now) {
+            return process->adapter().post_send(*qp->qp, batch, done, now);
+        });
     if (process->usable()) process->engine().posted();
-    if (error && bad_wr) *bad_wr = wr;
     return error;
 }
 
@@ -115,33 +152,28 @@ int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Call call("ibv_post_recv", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
-    int error = process->usable() ? 0 : process->refuse();
-    const Time now = adapter::now();
-    while (wr && !error) {
-        transport::ReceiveRequest batch[kBatch];
-        ibv_recv_wr* first = wr;
-        std::size_t count = 0;
-        for (; wr && count < kBatch; wr = wr->next, count++) {
-            if (wr->num_sge < 0) {
-                error = fail(EINVAL, "num_sge is %d", wr->num_sge);
-                break;
-            }
-            batch[count] = {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)};
-        }
-        std::size_t done = count;
-        if (int refused = process->adapter().post_receive(*qp->qp, {batch, count}, done, now)) {
-            error = refused;
-            for (wr = first; done; done--) wr = wr->next;
-        }
+    if (qp->qp->setup().receive_queue == nullptr || qp->qp->setup().shared_receive_queue) {
+        if (bad_wr) *bad_wr = wr;
+        return fail(EINVAL, "the queue pair has no receive queue of its own");
     }
-    if (error && bad_wr) *bad_wr = wr;
-    return error;
+    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done, Time now) {
+        return process->adapter().post_receive(*qp->qp, requests, done, now);
+    });
+}
+
+int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+    Srq* srq = Srq::of(base);
+    Call call("ibv_post_srq_recv", "SRQ", srq->number);
+    Process* process = srq->context->process;
+    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done, Time now) {
+        return process->adapter().post_shared_receive(*srq->queue, requests, done, now);
+    });
 }
 
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     Cq* cq = Cq::of(base);
     Process* process = Context::of(base->context)->process;
-    if (process->forked() || cq->queue->in_error()) return refuse_poll(*process, *cq);
+    if (process->forked() || cq->queue->in_error()) return -refuse_poll(*process, *cq, "ibv_poll_cq");
     // Before anything is taken: who sees the queue empty by us sees us at work (verbena_quiesce).
     cq->poller.store(this_thread(), std::memory_order_relaxed);
     cq->poller_at_work.store(true, std::memory_order_relaxed);
@@ -161,6 +193,19 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     }
     if (taken == 0) cq->poller_at_work.store(false, std::memory_order_release);
     return taken;
+}
+
+int take_completion(Cq& cq, completion::Completion& out, bool may_progress) {
+    Process* process = Context::of(cq.shown.base.context)->process;
+    if (process->forked() || cq.queue->in_error()) return refuse_poll(*process, cq, "ibv_start_poll");
+    if (!may_progress) return cq.queue->poll({&out, 1}) ? 0 : ENOENT;
+    // As in poll_cq.
+    cq.poller.store(this_thread(), std::memory_order_relaxed);
+    cq.poller_at_work.store(true, std::memory_order_relaxed);
+    if (cq.queue->poll({&out, 1})) return 0;
+    if (process->usable() && process->engine().poll_progress() && cq.queue->poll({&out, 1})) return 0;
+    cq.poller_at_work.store(false, std::memory_order_release);
+    return ENOENT;
 }
 
 int request_notification(ibv_cq* base, int solicited_only) {

@@ -5,7 +5,13 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
 #include "adapter/clock.h"
+#include "adapter/engine.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
 #include "verbs/process.h"
@@ -15,6 +21,19 @@ namespace {
 
 constexpr Duration kAcknowledgementWait = 100 * kMillisecond;
 constexpr Duration kPollerWait = 500 * kMillisecond;
+
+// The calling thread is the program's only one: nobody else can be at work, or come. Ours are the helpers,
+// and the thread of rsockets, which makes this false.
+bool alone() {
+    std::FILE* file = std::fopen("/proc/self/status", "re");
+    if (!file) return false;
+    char line[256];
+    long threads = 0;
+    while (threads == 0 && std::fgets(line, sizeof line, file))
+        if (std::strncmp(line, "Threads:", 8) == 0) threads = std::strtol(line + 8, nullptr, 10);
+    std::fclose(file);
+    return threads > 0 && threads <= 1 + static_cast<long>(adapter::Engine::helpers());
+}
 
 // Drives the adapter until `done()` or the time is up; sleeps a little when nothing moves, so that whoever is
 // waited for gets the processor. False if the time was up first.
@@ -37,6 +56,7 @@ bool progress_until(Process& process, Duration limit, Done done) {
 // there. If nobody has done either with a queue that has a channel, the thread that will may have been
 // started a moment ago.
 bool poller_is_behind(ibv_cq* handle) {
+    if (!handle) return false;  // XRC queue pairs lack one or both
     Cq* cq = Cq::of(handle);
     const void* self = this_thread();
     const void* poller = cq->poller.load(std::memory_order_relaxed);
@@ -47,6 +67,7 @@ bool poller_is_behind(ibv_cq* handle) {
 
 // Who was waited for in vain has ended, or leaves the queue alone: that is not waited for again.
 void give_up_on_poller(ibv_cq* handle) {
+    if (!handle) return;
     Cq* cq = Cq::of(handle);
     cq->poller_at_work.store(false, std::memory_order_relaxed);
     const void* nobody = nullptr;
@@ -110,18 +131,27 @@ void verbena_step_aside(void) {
     process->engine().arm();
 }
 
+int verbena_wait_readable(struct ibv_context* base, int fd, int64_t deadline) {
+    using adapter::Engine;
+    Process* process = base ? Context::of(base)->process : nullptr;
+    const Engine::Wait end = process && process->usable() ? process->engine().wait_readable(fd, deadline)
+                                                          : Engine::wait_alone(fd, deadline);
+    return end == Engine::Wait::readable ? 0 : end == Engine::Wait::timed_out ? ETIMEDOUT : EINTR;
+}
+
 void verbena_quiesce(struct ibv_context* base, struct ibv_qp* qp) {
     Process* process = Context::of(base)->process;
     if (!process->usable()) return;
     process->adapter().settle(adapter::now());
-    const bool done = progress_until(*process, kPollerWait, [&] {
+    const auto settled = [&] {
         bool behind = false;
         with_live(base, qp, [&](QueuePair& live) {
             behind = poller_is_behind(live.base()->send_cq) || poller_is_behind(live.base()->recv_cq);
         });
         return !behind;
-    });
-    if (done) return;
+    };
+    if (settled()) return;
+    if (!alone() && progress_until(*process, kPollerWait, settled)) return;
     with_live(base, qp, [](QueuePair& live) {
         give_up_on_poller(live.base()->send_cq);
         give_up_on_poller(live.base()->recv_cq);

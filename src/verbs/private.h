@@ -24,14 +24,21 @@ extern "C" {
 // queues has taken what is there and come back to find them empty. Call it before a DISCONNECTED event is
 // handed to the program: the data that the peer sent before it disconnected comes first, and programs destroy
 // everything on that event, under the feet of a thread that still works on the last completion. A
-// program that polls in the calling thread is not held up; one that leaves a queue with a channel alone is,
-// once.
+// program that polls in the calling thread, or has no other, is not held up; one that leaves a queue with a
+// channel alone is, once.
 [[gnu::visibility("default")]] void verbena_quiesce(struct ibv_context* context, struct ibv_qp* qp);
 
 // The caller turns to something else than polling: acknowledgements that waited for its next post or poll
 // leave now, and the helper thread takes over at once instead of noticing later that nobody polls. Does
 // nothing in a process that has opened no device.
 [[gnu::visibility("default")]] void verbena_step_aside(void);
+
+// Blocks until the descriptor (not an O_NONBLOCK one) is readable, and drives the packets meanwhile, as
+// ibv_get_cq_event does; with context NULL it only blocks. `deadline` is a CLOCK_MONOTONIC time in
+// nanoseconds, INT64_MAX for none. 0, ETIMEDOUT, or EINTR: a signal came, and not every handler asks for
+// restarts.
+[[gnu::visibility("default")]] int verbena_wait_readable(struct ibv_context* context, int fd,
+                                                         int64_t deadline);
 
 // "0.1.0 (protocol 1)": what a mixed installation is recognised by.
 [[gnu::visibility("default")]] const char* verbena_build_id(void);

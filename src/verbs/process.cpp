@@ -1,10 +1,13 @@
 #include "verbs/process.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <random>
+#include <string_view>
 
 #include "adapter/clock.h"
 #include "base/features.h"
@@ -12,7 +15,9 @@
 #include "host/client.h"
 #include "link/socket_options.h"
 #include "verbs/limits.h"
+#include "verbs/mapping.h"
 #include "verbs/objects.h"
+#include "verbs/queries.h"
 
 namespace verbena::verbs {
 namespace {
@@ -22,6 +27,46 @@ std::atomic<Process*> current{nullptr};
 
 adapter::Segment::Sizes segment_sizes() {
     return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .completion_queues = kMaxCqs};
+}
+
+// With VERBENA_LINK=local peers of this host are reached by memory. A capture needs packets.
+bool wants_local_link() {
+    const char* setting = std::getenv("VERBENA_LINK");
+    const std::string_view link = setting ? setting : "";
+    if (!link.empty() && link != "wire" && link != "local")
+        log(LogLevel::warn, "VERBENA_LINK is '%s'; it may be 'wire' or 'local'", setting);
+    const char* capture = std::getenv("VERBENA_CAPTURE");
+    return link == "local" && features().local && features().memfd && !(capture && *capture);
+}
+
+constexpr Duration kMeetingTime = 20 * kMillisecond;
+
+PortView port_view(Context& context) {
+    host::Device device;
+    if (!find_device(context, device)) return {};
+    return {true, device.active != 0, device.gid_generation};
+}
+
+// What has changed on the port, for the context's program (IBA 11.6.3).
+void tell(Context& context, const PortView& now) {
+    auto push = [&context](ibv_event_type type) {
+        AsyncEvent event{};
+        event.event.event_type = type;
+        event.event.element.port_num = 1;
+        context.async_events.push(event);
+    };
+    if (!now.present) return push(IBV_EVENT_DEVICE_FATAL);
+    if (now.gid_generation != context.seen.gid_generation) push(IBV_EVENT_GID_CHANGE);
+    if (now.active != context.seen.active) push(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+// IBA 11.6.3.2, local catastrophic error: nothing of the context works any more.
+void end_queue_pairs(Context& context, adapter::Adapter& adapter) {
+    std::lock_guard objects(context.objects_lock);
+    transport::Attributes error;
+    error.state = transport::QpState::error;
+    for (QueuePair* qp : context.queue_pairs)
+        adapter.modify(*qp->qp, error, transport::kAttrState, adapter::now());
 }
 
 }  // namespace
@@ -67,15 +112,21 @@ int Process::open_queue() {
             close(socket);
             return errno;
         }
+        if (wants_local_link()) start_local(reply.stray_fabric.data());
+        link::Link& link = local_ ? static_cast<link::Link&>(*local_) : *link_;
         std::random_device random;
         adapter_ = std::make_unique<adapter::Adapter>(
-            adapter::Adapter::Setup{.link = link_.get(),
+            adapter::Adapter::Setup{.link = &link,
                                     .segment = segment_.get(),
                                     .first_qp_number = reply.first_qp_number,
                                     .qp_numbers = reply.qp_numbers,
-                                    .random_seed = random()});
-        engine_ = std::make_unique<adapter::Engine>(*adapter_, *link_);
-        engine_->watch(host::lifeline_fd(), [this] { daemon_died(); });
+                                    .random_seed = random(),
+                                    .direct = memory_access_.get(),
+                                    .outsiders = local_ ? &local_->peers() : nullptr});
+        adapter_->regions().set_probe(probe);
+        engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
+        const int lifeline = host::lifeline_fd();
+        engine_->watch(lifeline, [this, lifeline] { return lifeline_ready(lifeline); });
     } else {
         adapter_->add_numbers(reply.first_qp_number, reply.qp_numbers);
     }
@@ -83,7 +134,50 @@ int Process::open_queue() {
         close(socket);
         return error;
     }
+    if (local_) local_->peers().add_block(reply.queue);  // or others reach it by the wire
     return 0;
+}
+
+transport::QueuePair* Process::create_qp(const transport::QpSetup& setup) {
+    for (;;) {
+        transport::QueuePair* qp = adapter_->create_qp(setup, adapter::now());
+        if (qp || errno != ENOMEM) return qp;
+        std::lock_guard lock(queues_lock_);
+        if (adapter_->has_numbers(adapter::now())) {
+            // Another thread was faster, or it was not for want of a number.
+            return adapter_->create_qp(setup, adapter::now());
+        }
+        if (int error = open_queue()) {
+            errno = error;
+            return nullptr;
+        }
+    }
+}
+
+void Process::start_local(const char* fabric) {
+    local_ = link::LocalLink::create(
+        *link_, {.fabric = fabric,
+                 .segment_fd = segment_->fd(),
+                 .segment_address = reinterpret_cast<std::uintptr_t>(&segment_->header()),
+                 .nonce = segment_->header().nonce[0],
+                 .open_memory = [](pid_t pid, int fd, std::uint64_t address) {
+                     return adapter::ForeignMemory::open(pid, fd, address);
+                 }});
+    if (local_) memory_access_ = std::make_unique<adapter::MemoryAccess>(local_->peers());
+}
+
+void Process::meet(const Gid& destination, std::uint32_t qp_number) {
+    if (!local_) return;
+    link::LocalPeers& peers = local_->peers();
+    const Time deadline = adapter::now() + kMeetingTime;
+    while (peers.meet(destination, qp_number) == link::LocalPeers::Met::asked) {
+        const Time now = adapter::now();
+        if (now >= deadline) return peers.stop_waiting_for(qp_number);
+        pollfd waiting{local_->wait_fd(), POLLIN, 0};
+        poll(&waiting, 1, 1);
+        local_->look_everywhere();
+        adapter_->progress(now, false);
+    }
 }
 
 int Process::refuse() const {
@@ -94,6 +188,7 @@ int Process::refuse() const {
 
 void Process::add(Context* context) {
     std::lock_guard lock(contexts_lock_);
+    context->seen = port_view(*context);
     contexts_.insert(context);
 }
 
@@ -102,29 +197,46 @@ void Process::remove(Context* context) {
     contexts_.erase(context);
 }
 
-// Called by the helper thread: the device is gone for good (IBA 11.6.3.2 local catastrophic error).
+// Called by the helper thread.
+bool Process::lifeline_ready(int lifeline) {
+    if (host::take_news(lifeline)) {
+        look_at_devices();
+        return true;
+    }
+    daemon_died();
+    return false;
+}
+
+void Process::look_at_devices() {
+    std::lock_guard lock(contexts_lock_);
+    for (Context* context : contexts_) {
+        const PortView now = port_view(*context);
+        if (now == context->seen || !context->seen.present) continue;
+        if (!now.present) end_queue_pairs(*context, *adapter_);
+        tell(*context, now);
+        context->seen = now;
+    }
+}
+
 void Process::daemon_died() {
     State alive = State::alive;
     if (!state_.compare_exchange_strong(alive, State::daemon_died)) return;
     log(LogLevel::error, "verbenad has died: every device of this process reports a fatal error");
     std::lock_guard lock(contexts_lock_);
     for (Context* context : contexts_) {
-        {
-            std::lock_guard objects(context->objects_lock);
-            transport::Attributes error;
-            error.state = transport::QpState::error;
-            for (QueuePair* qp : context->queue_pairs)
-                adapter_->modify(*qp->qp, error, transport::kAttrState, adapter::now());
-        }
-        AsyncEvent event{};
-        event.event.event_type = IBV_EVENT_DEVICE_FATAL;
-        context->async_events.push(event);
+        end_queue_pairs(*context, *adapter_);
+        if (context->seen.present) tell(*context, {});
+        context->seen = {};
     }
     link_->close_queues();  // so that a new daemon finds the port free
 }
 
 void Process::after_fork_in_child() {
-    if (Process* process = current) process->state_ = State::forked;
+    Process* process = current;
+    if (!process) return;
+    process->state_ = State::forked;
+    adapter::Engine::forked();
+    if (process->local_) process->local_->peers().abandon();
 }
 
 }  // namespace verbena::verbs

@@ -12,7 +12,9 @@
 
 #include "adapter/adapter.h"
 #include "adapter/engine.h"
+#include "adapter/memory_access.h"
 #include "adapter/segment.h"
+#include "link/local_link.h"
 #include "link/udp_link.h"
 
 namespace verbena::verbs {
@@ -37,24 +39,42 @@ class Process {
 
     void add(Context* context);
     void remove(Context* context);
+    // Under a lock that opening and closing devices take.
+    template <class Each>
+    void for_each_context(Each each) {
+        std::lock_guard lock(contexts_lock_);
+        for (Context* context : contexts_) each(*context);
+    }
 
-    // Another block of queue pair numbers from the daemon. 0 or errno with a reason.
-    int open_queue();
+    // Before packets leave to the queue pair: a peer on this host gets to know us first, so that none of them
+    // has to be overtaken. Waits some milliseconds at most.
+    void meet(const Gid& destination, std::uint32_t qp_number);
+
+    // With a further receive queue and its block of numbers from the daemon when the numbers run out.
+    transport::QueuePair* create_qp(const transport::QpSetup& setup);
 
    private:
     enum class State : std::uint8_t { alive, forked, daemon_died };
 
     Process() = default;
     int start();
+    void start_local(const char* fabric);
+    int open_queue();
+    bool lifeline_ready(int lifeline);
     void daemon_died();
+    void look_at_devices();
     static void after_fork_in_child();
 
     std::unique_ptr<adapter::Segment> segment_;
     std::unique_ptr<link::UdpLink> link_;
+    // To peers of this host; none with VERBENA_LINK=wire.
+    std::unique_ptr<link::LocalLink> local_;
+    std::unique_ptr<adapter::MemoryAccess> memory_access_;
     std::unique_ptr<adapter::Adapter> adapter_;
     std::unique_ptr<adapter::Engine> engine_;
     std::atomic<State> state_{State::alive};
 
+    std::mutex queues_lock_;
     std::mutex contexts_lock_;
     std::set<Context*> contexts_;
 };

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 
@@ -13,21 +14,26 @@
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/limits.h"
+#include "verbs/multicast.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
+#include "verbs/queries.h"
+#include "verbs/xrc.h"
 
 namespace verbena::verbs {
 namespace {
 
-int check_capabilities(const ibv_qp_cap& cap) {
+int check_capabilities(const ibv_qp_cap& cap, bool shared_receives) {
     auto check = [](const char* what, std::uint32_t asked, int limit) {
         if (asked <= static_cast<std::uint32_t>(limit)) return 0;
         return fail(EINVAL, "cap.%s is %u; the device's limit is %d", what, asked, limit);
     };
     if (int error = check("max_send_wr", cap.max_send_wr, kMaxQpWr)) return error;
-    if (int error = check("max_recv_wr", cap.max_recv_wr, kMaxQpWr)) return error;
     if (int error = check("max_send_sge", cap.max_send_sge, kMaxSge)) return error;
-    if (int error = check("max_recv_sge", cap.max_recv_sge, kMaxSge)) return error;
+    if (!shared_receives) {
+        if (int error = check("max_recv_wr", cap.max_recv_wr, kMaxQpWr)) return error;
+        if (int error = check("max_recv_sge", cap.max_recv_sge, kMaxSge)) return error;
+    }
     return check("max_inline_data", cap.max_inline_data, kMaxInline);
 }
 
@@ -46,29 +52,75 @@ bool is_qp_type(int type) {
     }
 }
 
-int check_setup(ibv_pd* pd, const ibv_qp_init_attr& attr) {
+bool is_xrc(ibv_qp_type type) { return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV; }
+
+// Annex A14: the initiator has no receive queue, the target neither queue.
+int check_xrc_setup(const ibv_context* context, const ibv_pd* pd, const ibv_xrcd* xrcd,
+                    const ibv_qp_init_attr& attr) {
+    if (attr.qp_type == IBV_QPT_XRC_RECV) {
+        if (!xrcd) return fail(EINVAL, "an XRC_RECV queue pair needs an XRC domain");
+        if (xrcd->context != context) return fail(EINVAL, "the XRC domain belongs to another context");
+        return 0;
+    }
+    if (xrcd) return fail(EINVAL, "an XRC_SEND queue pair has no XRC domain");
+    if (!pd) return fail(EINVAL, "an XRC_SEND queue pair needs a protection domain");
+    if (!attr.send_cq) return fail(EINVAL, "an XRC_SEND queue pair needs a send_cq");
+    if (attr.send_cq->context != pd->context)
+        return fail(EINVAL, "the completion queue and the protection domain belong to different contexts");
+    return check_capabilities(attr.cap, true);
+}
+
+int check_setup(const ibv_context* context, const ibv_pd* pd, const ibv_xrcd* xrcd,
+                const ibv_qp_init_attr& attr) {
+    if (is_xrc(attr.qp_type)) return check_xrc_setup(context, pd, xrcd, attr);
+    if (!pd) return fail(EINVAL, "a queue pair needs a protection domain");
     if (!attr.send_cq || !attr.recv_cq) return fail(EINVAL, "a queue pair needs a send_cq and a recv_cq");
     if (attr.send_cq->context != pd->context || attr.recv_cq->context != pd->context)
         return fail(EINVAL, "the completion queues and the protection domain belong to different contexts");
     if (attr.srq && attr.srq->context != pd->context)
         return fail(EINVAL, "the SRQ belongs to another context");
-    return check_capabilities(attr.cap);
+    if (attr.srq && Srq::of(attr.srq)->xrcd)
+        return fail(EINVAL, "the SRQ is an XRC one, of which XRC queue pairs take receives");
+    return check_capabilities(attr.cap, attr.srq != nullptr);
 }
 
-transport::QpSetup transport_setup(Pd& pd, const ibv_qp_init_attr& attr, QueuePair* listener,
-                                   Context& context) {
+// What the queue pair really gets: nothing of what its type lacks, and as many bytes inline as the elements
+// of a request take, which programs count on that ask for none.
+void settle(ibv_qp_init_attr& attr) {
+    constexpr auto kMost = static_cast<std::uint32_t>(kMaxInline);
+    const std::uint32_t free = std::min<std::uint32_t>(attr.cap.max_send_sge * sizeof(ibv_sge), kMost);
+    attr.cap.max_inline_data = std::max(attr.cap.max_inline_data, free);
+    if (attr.srq || is_xrc(attr.qp_type)) attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+    if (is_xrc(attr.qp_type)) {
+        attr.recv_cq = nullptr;
+        attr.srq = nullptr;  // the requests that arrive name it
+    }
+    if (attr.qp_type != IBV_QPT_XRC_RECV) return;
+    attr.send_cq = nullptr;
+    attr.cap = {};
+}
+
+transport::QpSetup transport_setup(const Pd* pd, const Xrcd* xrcd, const ibv_qp_init_attr& attr,
+                                   transport::QpListener* listener, Context& context) {
     transport::QpSetup setup;
     setup.service = static_cast<transport::Service>(attr.qp_type);
-    setup.pd = pd.number;
+    if (pd) setup.pd = pd->number;
+    if (xrcd) setup.xrc_domain = xrcd->domain;
     setup.capabilities = {attr.cap.max_send_wr, attr.cap.max_recv_wr, attr.cap.max_send_sge,
                           attr.cap.max_recv_sge, attr.cap.max_inline_data};
     setup.signal_all = attr.sq_sig_all;
-    setup.send_cq = Cq::of(attr.send_cq)->queue.get();
-    setup.receive_cq = Cq::of(attr.recv_cq)->queue.get();
-    setup.receive_queue =
-        std::make_shared<transport::ReceiveQueue>(attr.cap.max_recv_wr, attr.cap.max_recv_sge);
+    if (attr.send_cq) setup.send_cq = Cq::of(attr.send_cq)->queue.get();
+    if (attr.recv_cq) setup.receive_cq = Cq::of(attr.recv_cq)->queue.get();
+    setup.shared_receive_queue = attr.srq != nullptr;
+    if (attr.srq)
+        setup.receive_queue = Srq::of(attr.srq)->queue;
+    else if (!is_xrc(attr.qp_type))
+        setup.receive_queue =
+            std::make_shared<transport::ReceiveQueue>(attr.cap.max_recv_wr, attr.cap.max_recv_sge);
     setup.regions = &context.process->adapter().regions();
     setup.listener = listener;
+    host::Device device;
+    if (find_device(context, device)) setup.port_mtu = 128u << device.active_mtu;
     return setup;
 }
 
@@ -97,55 +149,72 @@ void QueuePair::qp_event(transport::QueuePair&, transport::QpEvent event) {
     context->async_events.push(asynchronous);
 }
 
-ibv_qp* create_queue_pair(ibv_pd* pd_handle, ibv_qp_init_attr& attr) {
-    Pd* pd = Pd::of(pd_handle);
-    Context* context = Context::of(pd_handle->context);
+ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_qp_init_attr& attr,
+                          std::uint32_t flags) {
+    Context* context = Context::of(handle);
     if (!context->process->usable()) {
         context->process->refuse();
         return nullptr;
     }
-    if (int error = check_setup(pd_handle, attr)) {
+    if (!is_qp_type(attr.qp_type))
+        return fail_null(EINVAL, "qp_type is %d, which does not exist", attr.qp_type);
+    if (int error = check_setup(handle, pd, xrcd, attr)) {
         errno = error;
         return nullptr;
     }
-    if (!is_qp_type(attr.qp_type))
-        return fail_null(EINVAL, "qp_type is %d, which does not exist", attr.qp_type);
-    if (attr.qp_type != IBV_QPT_RC)
-        return fail_null(EOPNOTSUPP, "queue pairs of type %d are not supported yet", attr.qp_type);
-    if (attr.srq) return fail_null(EOPNOTSUPP, "shared receive queues are not supported yet");
+    if (attr.qp_type == IBV_QPT_RAW_PACKET || attr.qp_type == IBV_QPT_DRIVER)
+        return fail_null(EOPNOTSUPP, "queue pairs of type %d are not supported", attr.qp_type);
+    settle(attr);
 
     auto* qp = new (std::nothrow) QueuePair;
     if (!qp) return fail_null(ENOMEM, "no memory");
     qp->context = context;
-    qp->qp = context->process->adapter().create_qp(transport_setup(*pd, attr, qp, *context));
+    qp->created = attr;
+    transport::QpListener* listener = qp;
+    if (xrcd) {
+        qp->xrcd = Xrcd::of(xrcd);
+        qp->target = std::make_shared<XrcTarget>(qp->xrcd->domain);
+        listener = qp->target.get();
+    }
+    transport::QpSetup wanted =
+        transport_setup(pd ? Pd::of(pd) : nullptr, qp->xrcd, attr, listener, *context);
+    wanted.block_own_multicast = flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    qp->qp = context->process->create_qp(wanted);
     if (!qp->qp) {
         delete qp;
         return nullptr;
     }
-    qp->shown.self = qp;
-    ibv_qp* base = qp->base();
-    base->context = pd_handle->context;
+    show_queue_pair(*qp, pd);
+    if (qp->target) XrcTarget::enroll(*qp);
+    return qp->base();
+}
+
+void show_queue_pair(QueuePair& qp, ibv_pd* pd) {
+    const ibv_qp_init_attr& attr = qp.created;
+    qp.shown.self = &qp;
+    ibv_qp* base = qp.base();
+    base->context = qp.context->base();
     base->qp_context = attr.qp_context;
-    base->pd = pd_handle;
+    base->pd = pd;
     base->send_cq = attr.send_cq;
     base->recv_cq = attr.recv_cq;
     base->srq = attr.srq;
-    base->qp_num = base->handle = qp->qp->number();
+    base->qp_num = base->handle = qp.qp->number();
     base->state = IBV_QPS_RESET;
     base->qp_type = attr.qp_type;
     pthread_mutex_init(&base->mutex, nullptr);
     pthread_cond_init(&base->cond, nullptr);
-    qp->created = attr;
 
-    pd->users++;
-    Cq::of(attr.send_cq)->users++;
-    Cq::of(attr.recv_cq)->users++;
+    if (pd) Pd::of(pd)->users++;
+    if (attr.send_cq) Cq::of(attr.send_cq)->users++;
+    if (attr.recv_cq) Cq::of(attr.recv_cq)->users++;
+    if (attr.srq) Srq::of(attr.srq)->users++;
+    if (qp.xrcd) qp.xrcd->users++;
     {
-        std::lock_guard lock(context->objects_lock);
-        context->queue_pairs.insert(qp);
+        std::lock_guard lock(qp.context->objects_lock);
+        qp.context->queue_pairs.insert(&qp);
     }
-    context->process->engine().start();
-    return base;
+    qp.context->process->engine().start();
 }
 
 void destroy_queue_pair(QueuePair& qp) {
@@ -156,7 +225,9 @@ void destroy_queue_pair(QueuePair& qp) {
         std::lock_guard lock(context->objects_lock);
         context->queue_pairs.erase(&qp);
     }
-    if (!context->process->forked()) {
+    detach_all(qp);
+    const bool last = !qp.target || XrcTarget::leave(qp);
+    if (last && !context->process->forked()) {
         adapter::Adapter& adapter = context->process->adapter();
         adapter.destroy_qp(qp.qp, adapter::now());
         // Its last acknowledgement may have come to our own queue where packets are not steered: it is passed
@@ -174,9 +245,11 @@ void destroy_queue_pair(QueuePair& qp) {
     }
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
-    Pd::of(base->pd)->users--;
-    Cq::of(base->send_cq)->users--;
-    Cq::of(base->recv_cq)->users--;
+    if (base->pd) Pd::of(base->pd)->users--;
+    if (base->send_cq) Cq::of(base->send_cq)->users--;
+    if (base->recv_cq) Cq::of(base->recv_cq)->users--;
+    if (base->srq) Srq::of(base->srq)->users--;
+    if (qp.xrcd) qp.xrcd->users--;
     delete &qp;
 }
 
@@ -189,11 +262,13 @@ extern "C" {
 
 struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
     Call call("ibv_create_qp");
-    return create_queue_pair(pd, *attr);
+    if (!pd) return fail_null(EINVAL, "the protection domain is NULL");
+    return create_queue_pair(pd->context, pd, nullptr, *attr);
 }
 
 int ibv_destroy_qp(struct ibv_qp* qp) {
     Call call("ibv_destroy_qp", "QP", qp->qp_num);
+    if (int error = check_detached(*QueuePair::of(qp))) return error;
     destroy_queue_pair(*QueuePair::of(qp));
     return 0;
 }

@@ -9,8 +9,13 @@ namespace verbena::verbs {
 
 struct QueuePair;
 
-// nullptr with errno and a reason.
-ibv_qp* create_queue_pair(ibv_pd* pd, ibv_qp_init_attr& attr);
+// nullptr with errno and a reason. `xrcd`: of an XRC_RECV queue pair, which has no protection domain.
+// `flags`: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB or 0.
+ibv_qp* create_queue_pair(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd, ibv_qp_init_attr& attr,
+                          std::uint32_t flags = 0);
+
+// The public half of a queue pair and its place in the context's set; `created`, `qp` and `context` are set.
+void show_queue_pair(QueuePair& qp, ibv_pd* pd);
 
 // Waits for the acknowledgement of its asynchronous events.
 void destroy_queue_pair(QueuePair& qp);

@@ -61,6 +61,15 @@ int check_values(const ibv_qp_attr& attr, int mask) {
     return 0;
 }
 
+// Programs set up both halves of an XRC connection alike; what the other half has is ignored, as a kernel
+// does.
+int without_ignored(ibv_qp_type type, int mask) {
+    if (type == IBV_QPT_XRC_SEND) return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (type == IBV_QPT_XRC_RECV)
+        return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+    return mask;
+}
+
 transport::Attributes to_transport(const ibv_qp_attr& attr) {
     transport::Attributes out;
     out.state = static_cast<transport::QpState>(attr.qp_state);
@@ -120,6 +129,7 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     QueuePair* qp = QueuePair::of(base);
     if (!qp->context->process->usable()) return qp->context->process->refuse();
     if (int error = check_values(*attr, mask)) return error;
+    mask = without_ignored(base->qp_type, mask);
     transport::Attributes wanted = to_transport(*attr);
     if (mask & IBV_QP_AV) {
         if (int error = resolve_path(*qp->context, attr->ah_attr, wanted.path)) return error;
@@ -136,6 +146,8 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     base->state = static_cast<ibv_qp_state>(current.state);
     if (error) return error;
     if (mask & IBV_QP_AV) qp->address_vector = attr->ah_attr;
+    if ((mask & IBV_QP_STATE) && (mask & IBV_QP_AV))
+        qp->context->process->meet(current.path.destination, current.destination_qp);
     qp->context->process->engine().posted();
     return 0;
 }

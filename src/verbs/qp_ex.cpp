@@ -1,41 +1,67 @@
-// Extended queue pairs (ibv_create_qp_ex(3)). The ibv_wr_* interface is not supported yet.
+// Extended queue pairs (ibv_create_qp_ex(3)); work_builder.h has their ibv_wr_* interface.
 
 #include <infiniband/verbs.h>
 
 #include <cerrno>
 
 #include "base/reason.h"
+#include "verbs/objects.h"
 #include "verbs/qp.h"
+#include "verbs/work_builder.h"
 
 namespace verbena::verbs {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     Call call("ibv_create_qp_ex");
-    constexpr std::uint32_t kKnown =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd)
-        return fail_null(EINVAL, "comp_mask has no IBV_QP_INIT_ATTR_PD");
+    constexpr std::uint32_t kExist = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                     IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+                                     IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |
+                                     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                     IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if (attr->comp_mask & ~kExist)
+        return fail_null(EINVAL, "comp_mask bits 0x%x do not exist", attr->comp_mask & ~kExist);
     if (attr->comp_mask & ~kKnown)
         return fail_null(EOPNOTSUPP, "comp_mask bits 0x%x are not supported", attr->comp_mask & ~kKnown);
-    if ((attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && attr->create_flags)
-        return fail_null(EOPNOTSUPP, "create_flags 0x%x are not supported", attr->create_flags);
-    if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-        return fail_null(EOPNOTSUPP, "the ibv_wr_* interface is not supported yet");
-    if (attr->pd->context != context)
+    // Annex A14: the target has an XRC domain in its place.
+    const bool target = attr->qp_type == IBV_QPT_XRC_RECV;
+    if (!target && (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd))
+        return fail_null(EINVAL, "comp_mask has no IBV_QP_INIT_ATTR_PD");
+    const std::uint32_t flags = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
+    const std::uint32_t taken = attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+    if (flags & ~taken) return fail_null(EOPNOTSUPP, "create_flags 0x%x are not supported", flags & ~taken);
+    const bool with_builder = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if (with_builder)
+        if (int error = WorkBuilder::check_operations(attr->qp_type, attr->send_ops_flags)) {
+            errno = error;
+            return nullptr;
+        }
+    ibv_pd* pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : nullptr;
+    if (pd && pd->context != context)
         return fail_null(EINVAL, "the protection domain belongs to another context");
     ibv_qp_init_attr basic{attr->qp_context, attr->send_cq, attr->recv_cq,   attr->srq,
                            attr->cap,        attr->qp_type, attr->sq_sig_all};
-    ibv_qp* qp = create_queue_pair(attr->pd, basic);
-    if (qp) attr->cap = basic.cap;
+    ibv_qp* qp = create_queue_pair(
+        context, pd, attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : nullptr, basic, flags);
+    if (!qp) return nullptr;
+    attr->cap = basic.cap;
+    if (with_builder) {
+        QueuePair* object = QueuePair::of(qp);
+        object->builder = std::make_unique<WorkBuilder>(*object, attr->send_ops_flags);
+        object->builder->install();
+    }
     return qp;
 }
 
 }  // namespace verbena::verbs
 
+using namespace verbena::verbs;
+
 extern "C" {
 
-struct ibv_qp_ex* ibv_qp_to_qp_ex(struct ibv_qp*) {
-    return nullptr;  // as no queue pair is made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+struct ibv_qp_ex* ibv_qp_to_qp_ex(struct ibv_qp* qp) {
+    QueuePair* object = QueuePair::of(qp);
+    return object->builder ? &object->shown.ex.base : nullptr;
 }
 
 }  // extern "C"

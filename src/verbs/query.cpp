@@ -8,8 +8,11 @@
 #include <cstdio>
 #include <cstring>
 
+#include "adapter/adapter.h"
+#include "adapter/clock.h"
 #include "base/reason.h"
 #include "host/client.h"
+#include "host/port.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/queries.h"
@@ -31,46 +34,31 @@ void fill_device(const Device& device, ibv_device_attr& attr) {
     attr.hw_ver = 1;
     attr.max_qp = kMaxQps;
     attr.max_qp_wr = kMaxQpWr;
-    attr.device_cap_flags =
-        IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+    attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                            IBV_DEVICE_MEM_MGT_EXTENSIONS;
     attr.max_sge = kMaxSge;
     attr.max_sge_rd = kMaxSge;
     attr.max_cq = kMaxCqs;
     attr.max_cqe = kMaxCqe;
     attr.max_mr = kMaxRegions - 1;
+    attr.max_mw = kMaxWindows;
     attr.max_pd = kMaxPds;
+    attr.max_srq = kMaxSrqs;
+    attr.max_srq_wr = kMaxSrqWr;
+    attr.max_srq_sge = kMaxSge;
     attr.max_qp_rd_atom = kMaxRdAtomic;
     attr.max_res_rd_atom = kMaxRdAtomic * kMaxQps;
     attr.max_qp_init_rd_atom = kMaxRdAtomic;
     attr.atomic_cap = IBV_ATOMIC_GLOB;  // std::atomic operations: atomic for the CPU as well
     attr.max_pkeys = 1;
+    attr.max_ah = kMaxAddressHandles;
+    attr.max_mcast_grp = adapter::kMaxGroups;
+    attr.max_mcast_qp_attach = adapter::kMaxGroupMembers;
+    attr.max_total_mcast_qp_attach = adapter::kMaxGroups * adapter::kMaxGroupMembers;
     attr.local_ca_ack_delay = 15;
     attr.phys_port_cnt = 1;
-}
-
-// "1X" and faster lanes whose product comes nearest to the interface's speed without exceeding it.
-void fill_speed(std::uint32_t megabits, ibv_port_attr& attr) {
-    struct Lane {
-        std::uint32_t megabits;
-        std::uint8_t code;
-    };
-    static constexpr Lane kLanes[] = {{2500, 1},   {5000, 2},   {10000, 4},   {14000, 16},
-                                      {25000, 32}, {50000, 64}, {100000, 128}};
-    struct Width {
-        std::uint32_t lanes;
-        std::uint8_t code;
-    };
-    static constexpr Width kWidths[] = {{1, 1}, {4, 2}, {8, 4}, {12, 8}};
-    attr.active_width = 1;
-    attr.active_speed = 4;
-    std::uint32_t best = 0;
-    for (const Width& width : kWidths)
-        for (const Lane& lane : kLanes)
-            if (std::uint32_t total = width.lanes * lane.megabits; total <= megabits && total > best) {
-                best = total;
-                attr.active_width = width.code;
-                attr.active_speed = lane.code;
-            }
 }
 
 int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
@@ -81,16 +69,17 @@ int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
     attr.state = IBV_PORT_DOWN;
     attr.phys_state = 3;  // disabled
     if (find_device(context, device)) {
-        if (device.active) {
-            attr.state = IBV_PORT_ACTIVE;
-            attr.phys_state = 5;  // link up
-        }
+        const host::Port known = host::port_of(device);
+        attr.state = static_cast<ibv_port_state>(known.state);
+        attr.phys_state = known.phys_state;
         attr.active_mtu = static_cast<ibv_mtu>(device.active_mtu);
-        fill_speed(device.speed ? device.speed : 10000, attr);
+        attr.active_width = known.active_width;
+        attr.active_speed = known.active_speed;
     }
     attr.max_mtu = IBV_MTU_4096;
     attr.gid_tbl_len = host::kMaxGids;
-    attr.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+    attr.port_cap_flags = host::kPortCapabilities;
+    static_assert(host::kPortCapabilities == (IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
     attr.max_msg_sz = kMaxMessage;
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
@@ -140,8 +129,37 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
     ibv_device_attr_ex all{};
     fill_device(*Context::of(context)->device, all.orig_attr);
     all.phys_port_cnt_ex = 1;
+    // Newer than the headers: FLUSH of global visibility, ATOMIC WRITE.
+    constexpr std::uint64_t kFlushGlobal = std::uint64_t{1} << 38, kAtomicWrite = std::uint64_t{1} << 40;
+    all.device_cap_flags_ex =
+        static_cast<std::uint32_t>(all.orig_attr.device_cap_flags) | kFlushGlobal | kAtomicWrite;
+    // All memory is the CPU's, so every operation can be on demand.
+    constexpr std::uint32_t kOdpFlush = 1u << 6, kOdpAtomicWrite = 1u << 7;  // newer, too
+    constexpr std::uint32_t kAllOdp = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+                                      IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                                      IBV_ODP_SUPPORT_SRQ_RECV | kOdpFlush | kOdpAtomicWrite;
+    all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    all.odp_caps.per_transport_caps.rc_odp_caps = kAllOdp;
+    all.xrc_odp_caps = kAllOdp & ~(kOdpFlush | kOdpAtomicWrite);  // as its operations
+    all.odp_caps.per_transport_caps.uc_odp_caps =
+        IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
+    all.odp_caps.per_transport_caps.ud_odp_caps =
+        IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+    all.max_dm_size = kMaxDeviceMemory;
+    all.completion_timestamp_mask = UINT64_MAX;
+    all.hca_core_clock = kClockKilohertz;
     std::memset(attr, 0, size);
     std::memcpy(attr, &all, std::min(size, sizeof all));
+    return 0;
+}
+
+int query_rt_values(ibv_context*, ibv_values_ex* values) {
+    Call call("ibv_query_rt_values_ex");
+    if (values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK})
+        return fail(EOPNOTSUPP, "comp_mask 0x%x; IBV_VALUES_MASK_RAW_CLOCK is what there is",
+                    values->comp_mask);
+    // Cycles of the device's clock, as adapters answer: not split into seconds.
+    if (values->comp_mask) values->raw_clock = {0, adapter::now()};
     return 0;
 }
 
@@ -162,6 +180,15 @@ int ibv_query_port(struct ibv_context* context, uint8_t port, struct _compat_ibv
     abi::PortAttr all;
     if (int error = fill_port(*Context::of(context), port, all)) return error;
     std::memcpy(static_cast<void*>(attr), &all, abi::kOldestPortAttrSize);
+    return 0;
+}
+
+int ibv_query_port_speed(struct ibv_context* context, uint32_t port, uint64_t* speed) {
+    Call call("ibv_query_port_speed");
+    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    host::Device device;
+    if (!find_device(*Context::of(context), device)) return fail(ENODEV, "the device is gone");
+    *speed = host::port_of(device).speed / 100;  // in 100 Mbit/s
     return 0;
 }
 

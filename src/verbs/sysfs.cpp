@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/reason.h"
+#include "host/port.h"
 
 using namespace verbena;
 
@@ -23,7 +24,7 @@ const char* ibv_get_sysfs_path() {
 int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, size_t size) {
     Call call("ibv_read_sysfs_file");
     if (std::string_view(file) == "board_id" && std::strstr(directory, "/infiniband/verbena"))
-        return std::snprintf(buffer, size, "VERBENA0001");
+        return std::snprintf(buffer, size, "%s", host::kBoardId);
     std::FILE* stream = nullptr;
     char path[512];
     if (std::snprintf(path, sizeof path, "%s/%s", directory, file) < static_cast<int>(sizeof path))

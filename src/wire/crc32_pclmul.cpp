@@ -11,6 +11,8 @@
 
 #include <immintrin.h>
 
+#include <bit>
+
 #include "wire/crc32_math.h"
 
 namespace verbena::wire {
@@ -21,10 +23,10 @@ constexpr std::size_t kWideMinimum = 256;  // below, the wide version gains noth
 
 // The pair of constants that folds over `bits`.
 constexpr long long low_constant(unsigned bits) {
-    return static_cast<long long>(std::uint64_t{crc32_math::power_of_x(bits + 64 - 1)} << 32);
+    return std::bit_cast<long long>(std::uint64_t{crc32_math::power_of_x(bits + 64 - 1)} << 32);
 }
 constexpr long long high_constant(unsigned bits) {
-    return static_cast<long long>(std::uint64_t{crc32_math::power_of_x(bits - 1)} << 32);
+    return std::bit_cast<long long>(std::uint64_t{crc32_math::power_of_x(bits - 1)} << 32);
 }
 
 [[gnu::target("pclmul,sse2")]] inline __m128i load(const std::uint8_t* p) {

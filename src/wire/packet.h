@@ -116,6 +116,12 @@ ParseError parse(std::span<const std::uint8_t> udp_payload, Packet& out);
 // `out` must have room for), or 0 for an opcode that does not exist. bth.pad_count is written as given.
 std::size_t emit(const Headers& headers, std::uint8_t* out);
 
+// The UDP payload that a packet was parsed from, in bytes: BTH to ICRC.
+inline std::size_t udp_payload_length(const Packet& packet) {
+    const Bth& bth = packet.headers.bth;
+    return header_length(bth.opcode) + packet.payload.size() + bth.pad_count + kIcrcLength;
+}
+
 // Pad bytes that bring a payload of `payload_length` to a multiple of four.
 constexpr std::uint8_t pad_for(std::size_t payload_length) {
     return static_cast<std::uint8_t>(-payload_length & 3);

@@ -12,10 +12,6 @@
 
 #include "fabric.h"
 
-extern "C" int rdma_write_cm_event(rdma_cm_id*, rdma_cm_event_type, int, uint64_t);
-extern "C" int rdma_resolve_addrinfo(rdma_cm_id*, const char*, const char*, const rdma_addrinfo*);
-extern "C" int rdma_query_addrinfo(rdma_cm_id*, rdma_addrinfo**);
-
 namespace verbena::rdmacm_test {
 namespace {
 
@@ -247,9 +243,25 @@ const std::vector<Row>& rows() {
          }},
         {"write_cm_event of another type", EINVAL,
          [](Side&, rdma_cm_id* id) { return rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0); }},
-        {"resolve_addrinfo", EOPNOTSUPP,
-         [](Side&, rdma_cm_id* id) { return rdma_resolve_addrinfo(id, "127.0.0.1", "1", nullptr); }},
-        {"query_addrinfo", EOPNOTSUPP,
+        {"write_cm_event of the library's own type", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             return rdma_write_cm_event(id, static_cast<rdma_cm_event_type>(19), 0, 0);
+         }},
+        {"resolve_addrinfo of nothing", EINVAL,
+         [](Side&, rdma_cm_id* id) { return rdma_resolve_addrinfo(id, nullptr, nullptr, nullptr); }},
+        {"resolve_addrinfo of no address", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             rdma_addrinfo hints{};
+             hints.ai_flags = RAI_NUMERICHOST;
+             return rdma_resolve_addrinfo(id, "no address", "1", &hints);
+         }},
+        {"resolve_addrinfo of a subnet administrator", EOPNOTSUPP,
+         [](Side&, rdma_cm_id* id) {
+             rdma_addrinfo hints{};
+             hints.ai_flags = 0x10;  // RAI_SA
+             return rdma_resolve_addrinfo(id, nullptr, "1", &hints);
+         }},
+        {"query_addrinfo before anything was resolved", ENOENT,
          [](Side&, rdma_cm_id* id) {
              rdma_addrinfo* found;
              return rdma_query_addrinfo(id, &found);

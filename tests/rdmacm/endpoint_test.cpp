@@ -187,6 +187,30 @@ TEST(AddressInfo, SourceOfTheHintsIsCopied) {
     rdma_freeaddrinfo(found);
 }
 
+// rdma_resolve_addrinfo: the same with an event.
+TEST(AddressInfo, ComesWithAnEvent) {
+    Side side;
+    rdma_cm_id* id = side.id();
+    rdma_addrinfo hints{};
+    hints.ai_port_space = RDMA_PS_TCP;
+    for (int round = 0; round < 2; round++) {
+        ASSERT_EQ(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", &hints), 0);
+        EXPECT_EQ(outcome(rdma_resolve_addrinfo(id, "127.0.0.1", "7472", &hints)), EBUSY);
+        Event event = side.expect(static_cast<rdma_cm_event_type>(16));  // ADDRINFO_RESOLVED
+        EXPECT_EQ(event.id, id);
+        rdma_addrinfo* found = nullptr;
+        ASSERT_EQ(rdma_query_addrinfo(id, &found), 0);
+        ASSERT_EQ(found->ai_dst_len, sizeof(sockaddr_in));
+        EXPECT_EQ(ntohs(reinterpret_cast<sockaddr_in*>(found->ai_dst_addr)->sin_port), 7471);
+        rdma_freeaddrinfo(found);
+        EXPECT_EQ(outcome(rdma_query_addrinfo(id, &found)), ENOENT);
+    }
+    // One that nobody fetches goes with its id.
+    ASSERT_EQ(rdma_resolve_addrinfo(id, "127.0.0.1", "7471", nullptr), 0);
+    side.expect(static_cast<rdma_cm_event_type>(16));
+    EXPECT_TRUE(side.quiet());
+}
+
 TEST(Devices, TheListHoldsTheContextsOfTheIds) {
     int count = 0;
     ibv_context** list = rdma_get_devices(&count);

@@ -11,6 +11,11 @@
 #include <string>
 #include <vector>
 
+// Releases after v44, whose headers this is compiled with.
+extern "C" int rdma_write_cm_event(rdma_cm_id*, rdma_cm_event_type, int, uint64_t);
+extern "C" int rdma_resolve_addrinfo(rdma_cm_id*, const char*, const char*, const rdma_addrinfo*);
+extern "C" int rdma_query_addrinfo(rdma_cm_id*, rdma_addrinfo**);
+
 namespace verbena::rdmacm_test {
 
 inline constexpr int kPatienceMs = 20'000;  // for what must come

@@ -118,6 +118,13 @@ Side::Side(const Options& wanted) : options(wanted), context(open_loopback()), p
     if (options.with_channel) channel = ibv_create_comp_channel(context);
     send_cq = ibv_create_cq(context, options.cqe, this, channel, 0);
     receive_cq = ibv_create_cq(context, options.cqe, this, channel, 0);
+    if (options.shared_receives) {
+        ibv_srq_init_attr shared{};
+        shared.attr.max_wr = options.shared_receives;
+        shared.attr.max_sge = options.cap.max_recv_sge;
+        srq = ibv_create_srq(pd, &shared);
+        EXPECT_NE(srq, nullptr) << std::strerror(errno);
+    }
     ibv_qp_init_attr attributes = setup();
     qp = ibv_create_qp(pd, &attributes);
     if (!qp) {
@@ -129,6 +136,9 @@ Side::Side(const Options& wanted) : options(wanted), context(open_loopback()), p
 Side::~Side() {
     if (qp) {
         EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    }
+    if (srq) {
+        EXPECT_EQ(ibv_destroy_srq(srq), 0);
     }
     EXPECT_EQ(ibv_destroy_cq(send_cq), 0);
     if (receive_cq) {
@@ -146,7 +156,8 @@ ibv_qp_init_attr Side::setup() const {
     attributes.send_cq = send_cq;
     attributes.recv_cq = receive_cq;
     attributes.cap = options.cap;
-    attributes.qp_type = IBV_QPT_RC;
+    attributes.qp_type = options.type;
+    attributes.srq = srq;
     attributes.sq_sig_all = options.signal_all;
     return attributes;
 }
@@ -171,9 +182,9 @@ int Side::to_rtr(const ibv_gid& gid, std::uint32_t number) {
     to.ah_attr.port_num = 1;
     to.ah_attr.grh.dgid = gid;
     to.ah_attr.grh.hop_limit = 64;
-    return ibv_modify_qp(qp, &to,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    const int connected = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (options.type == IBV_QPT_UC) return ibv_modify_qp(qp, &to, connected);
+    return ibv_modify_qp(qp, &to, connected | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 int Side::to_rts() {
@@ -184,6 +195,7 @@ int Side::to_rts() {
     to.rnr_retry = options.rnr_retry;
     to.sq_psn = 0xfffff0;
     to.max_rd_atomic = options.depth;
+    if (options.type == IBV_QPT_UC) return ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN);
     return ibv_modify_qp(qp, &to,
                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                              IBV_QP_MAX_QP_RD_ATOMIC);
@@ -207,7 +219,7 @@ int Side::post_receive(std::uint64_t wr_id, ibv_sge* sges, int count) {
     request.wr_id = wr_id;
     request.sg_list = sges;
     request.num_sge = count;
-    return ibv_post_recv(qp, &request, &bad);
+    return srq ? ibv_post_srq_recv(srq, &request, &bad) : ibv_post_recv(qp, &request, &bad);
 }
 
 Pair::Pair(const Options& options) : a(options), b(options) {

@@ -50,6 +50,8 @@ struct Options {
     std::uint8_t depth = 16;         // READs and atomics at once
     std::uint8_t min_rnr_timer = 1;  // 10 us
     bool connect = true;
+    ibv_qp_type type = IBV_QPT_RC;      // or UC
+    std::uint32_t shared_receives = 0;  // not 0: from a shared receive queue with as many places
 };
 
 // Memory of the test, registered. The other side may touch it at any time, which no thread sanitizer can
@@ -105,6 +107,7 @@ class Side {
     ibv_comp_channel* channel = nullptr;
     ibv_cq* send_cq;
     ibv_cq* receive_cq;
+    ibv_srq* srq = nullptr;
     ibv_qp* qp;
 };
 

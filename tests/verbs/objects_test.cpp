@@ -1,7 +1,6 @@
 // Creating and destroying: limits, values that do not exist, what is still in use, keys, and a completion
 // queue that overruns.
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <set>
@@ -133,17 +132,6 @@ TEST_F(Objects, KeysAllDiffer) {
     Memory next(side.pd, 8);
     EXPECT_NE(next.mr->lkey, old_lkey) << "a key comes back at once";
     EXPECT_NE(next.mr->rkey, old_rkey);
-}
-
-// Nothing is pinned, so the limit of locked memory (8 MiB, as containers have it) does not matter.
-TEST_F(Objects, TenMebibytesUnderEightOfMemlock) {
-    rlimit before;
-    ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
-    rlimit low = before;
-    low.rlim_cur = std::min<rlim_t>(8 << 20, before.rlim_max);
-    ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
-    { Memory memory(side.pd, 10 << 20); }
-    EXPECT_EQ(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 }
 
 TEST_F(Objects, CapabilitiesAreGivenAsAskedOrMore) {

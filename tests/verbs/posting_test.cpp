@@ -121,8 +121,11 @@ TEST_F(Refusals, OfSendRequests) {
         {"opcode 13", EINVAL, [](Request& r) { r.opcode = static_cast<ibv_wr_opcode>(13); }},
         {"opcode 77", EINVAL, [](Request& r) { r.opcode = static_cast<ibv_wr_opcode>(77); }},
         {"opcode 258", EINVAL, [](Request& r) { r.opcode = static_cast<ibv_wr_opcode>(258); }},
-        {"local invalidate", EOPNOTSUPP, [](Request& r) { r.opcode = IBV_WR_LOCAL_INV; }},
-        {"bind", EOPNOTSUPP, [](Request& r) { r.opcode = IBV_WR_BIND_MW; }},
+        {"bind of no window", EINVAL,
+         [](Request& r) {
+             r.opcode = IBV_WR_BIND_MW;
+             r.bind_mw = {};
+         }},
         {"TSO", EOPNOTSUPP, [](Request& r) { r.opcode = IBV_WR_TSO; }},
         {"inline READ", EINVAL,
          [](Request& r) {
@@ -201,6 +204,47 @@ TEST(Full, QueuesRefuseOneTooMany) {
     EXPECT_TRUE(refused(ENOMEM, [&] { return one_more.post(pair.a.qp); }));
     EXPECT_EQ(one_more.bad, &one_more);
 }
+
+// A place is free again when its completion was polled, not when the request has completed: who counts on
+// ENOMEM can never make the completion queue overrun.
+class Places : public testing::TestWithParam<ibv_qp_type> {};
+
+TEST_P(Places, BelongToTheRequestUntilItsCompletionIsPolled) {
+    constexpr int kPlaces = 5;
+    Options options;
+    options.cap.max_send_wr = kPlaces;
+    options.cqe = kPlaces;
+    options.type = GetParam();
+    Pair pair(options);
+    auto send = [&](unsigned flags) {
+        EXPECT_EQ(post_empty_receive(pair.b), 0);
+        return Request(1, IBV_WR_SEND, nullptr, 0, flags).post(pair.a.qp);
+    };
+    for (int i = 0; i < kPlaces; i++) ASSERT_EQ(send(IBV_SEND_SIGNALED), 0);
+    for (int i = 0; i < kPlaces; i++) success(pair.b.receive_cq);
+    // All have arrived, and the acknowledgements soon have, too.
+    for (int i = 0; i < 1000; i++) ASSERT_TRUE(empty(pair.a.receive_cq));
+    for (int polled = 0; polled < 2 * kPlaces; polled++) {
+        EXPECT_TRUE(refused(ENOMEM, [&] { return send(IBV_SEND_SIGNALED); }));
+        success(pair.a.send_cq);
+        ASSERT_EQ(send(IBV_SEND_SIGNALED), 0);
+        success(pair.b.receive_cq);
+    }
+    for (int i = 0; i < kPlaces; i++) success(pair.a.send_cq);
+    // Reset begins anew.
+    ASSERT_EQ(send(IBV_SEND_SIGNALED), 0);
+    ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+    for (int i = 1; i < kPlaces; i++) ASSERT_EQ(send(IBV_SEND_SIGNALED), 0);
+    EXPECT_TRUE(refused(ENOMEM, [&] { return send(IBV_SEND_SIGNALED); }));
+    ASSERT_EQ(set_state(pair.a, IBV_QPS_RESET), 0);
+    ASSERT_EQ(pair.a.to_init(), 0);
+    ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+    for (int i = 0; i < kPlaces; i++) ASSERT_EQ(send(0), 0);
+    EXPECT_TRUE(refused(ENOMEM, [&] { return send(0); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Services, Places, testing::Values(IBV_QPT_RC, IBV_QPT_UC),
+                         [](const auto& type) { return type.param == IBV_QPT_RC ? "RC" : "UC"; });
 
 TEST(Depth, ZeroAllowsNoRead) {
     Options options;

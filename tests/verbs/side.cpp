@@ -1,6 +1,9 @@
 #include "side.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,6 +49,33 @@ bool is_rdma(ibv_wr_opcode opcode) {
 
 }  // namespace
 
+int listen_on(std::uint16_t& port) {
+    const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    socklen_t size = sizeof address;
+    auto* generic = static_cast<sockaddr*>(static_cast<void*>(&address));
+    if (bind(socket_, generic, size) != 0 || listen(socket_, 1) != 0 ||
+        getsockname(socket_, generic, &size) != 0)
+        return -1;
+    port = ntohs(address.sin_port);
+    return socket_;
+}
+
+int connect_to(const char* host, std::uint16_t port) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(host, std::to_string(port).c_str(), &hints, &found) != 0) return -1;
+    const int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int result = connect(socket_, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return result == 0 ? socket_ : -1;
+}
+
 Wire::~Wire() { close(socket_); }
 
 void Wire::send_all(const void* data, std::size_t size) {
@@ -76,7 +106,7 @@ Device::Device(const std::string& name) {
 
 Device::~Device() { ibv_close_device(context); }
 
-Region::Region(ibv_pd* pd, int access) : bytes_(kBuffer / 8, 0x6c6d6e6f70717273) {
+Region::Region(ibv_pd* pd, int access) : bytes_(kBuffer / 8, kFilling) {
     mr_ = ibv_reg_mr(pd, bytes_.data(), kBuffer, access);
     if (!mr_) fail("ibv_reg_mr");
     lkey = mr_->lkey;
@@ -84,6 +114,8 @@ Region::Region(ibv_pd* pd, int access) : bytes_(kBuffer / 8, 0x6c6d6e6f70717273)
 }
 
 Region::~Region() { deregister(); }
+
+std::uint64_t Region::word() const { return *static_cast<const volatile std::uint64_t*>(bytes_.data()); }
 
 void Region::deregister() {
     if (mr_) ibv_dereg_mr(mr_);
@@ -106,7 +138,7 @@ Ends::Ends(Device& device, unsigned gid_index, const Row& row, bool responds)
     ibv_qp_init_attr setup{};
     setup.send_cq = send_cq;
     setup.recv_cq = receive_cq;
-    setup.cap = {4, 4, 1, 1, 0};
+    setup.cap = {8, 4, 1, 1, 0};
     setup.qp_type = IBV_QPT_RC;
     qp_ = ibv_create_qp(pd_, &setup);
     if (!qp_) fail("ibv_create_qp");
@@ -229,7 +261,12 @@ int Ends::post_request(const Address& peer, bool followed) {
         request.wr.atomic.rkey = rkey;
         request.wr.atomic.compare_add = 1;
     }
-    const int error = ibv_post_send(qp_, &request, &bad);
+    std::vector<ibv_send_wr> ahead(fault.ahead, request);
+    for (std::size_t i = 0; i < ahead.size(); i++) {
+        ahead[i].wr_id = kAhead;
+        ahead[i].next = i + 1 < ahead.size() ? &ahead[i + 1] : &request;
+    }
+    const int error = ibv_post_send(qp_, ahead.empty() ? &request : ahead.data(), &bad);
     if (error && bad != &request) throw Trouble("ibv_post_send refused, and bad_wr is not the request");
     return error;
 }

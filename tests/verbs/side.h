@@ -16,10 +16,16 @@
 namespace table {
 
 inline constexpr int kPatienceMs = 15'000;
+inline constexpr std::uint64_t kFilling = 0x6c6d6e6f70717273;  // of regions
+inline constexpr std::uint64_t kAhead = 7;                     // wr_id of the requests before the row's
 
 struct Trouble : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+
+// The side channel's sockets; -1 with errno. Port 0: any, which is then in `port`.
+int listen_on(std::uint16_t& port);
+int connect_to(const char* host, std::uint16_t port);
 
 // A connected TCP socket over which both sides exchange structures of equal size and byte order.
 class Wire {
@@ -67,6 +73,7 @@ class Region {
 
     void deregister();
     std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(bytes_.data()); }
+    std::uint64_t word() const;  // the first
 
     std::uint32_t lkey = 0, rkey = 0;
 
@@ -97,6 +104,7 @@ class Ends {
     void connect(const Address& peer);
     void post_receive();
     void destroy_qp();
+    std::uint64_t word() const { return data_.word(); }  // the first that requests read and write
     // `followed`: a SEND behind it, so that there is something to flush.
     int post_request(const Address& peer, bool followed);
 

@@ -140,6 +140,12 @@ constexpr Row kRows[] = {
      &kInvalidRequest,
      &kRxeFlushed},
     {"READ, max_dest_rd_atomic 0", kRead, 5000, {.responder_depth = 0}, kInvalidRequest, request_error()},
+    {"third atomic at once, max_dest_rd_atomic 2",
+     kAdd,
+     8,
+     {.responder_depth = 2, .ahead = 2},
+     kInvalidRequest,
+     request_error()},
 
     {"SEND, unknown lkey",
      kSend,

@@ -35,6 +35,10 @@ struct Fault {
     Receive receive = Receive::posted;
     std::uint8_t rnr_retry = 7;
     std::uint8_t responder_depth = 4;  // max_dest_rd_atomic
+    // As many requests like it before it, which succeed. Between two of Verbena's only: it takes all of them
+    // in one burst, where soft-RoCE has answered the first when the last one comes. (Not of READs, which the
+    // local link executes at once.)
+    unsigned ahead = 0;
     bool peer_vanishes = false;
 };
 

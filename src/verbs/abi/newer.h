@@ -11,8 +11,20 @@ struct ibv_comp_cntr_caps;
 struct ibv_comp_cntr_init_attr;
 struct ibv_dmah;
 struct ibv_dmah_init_attr;
-struct ibv_mr_init_attr;
 struct ibv_qp_attach_comp_cntr_attr;
+
+// What ibv_reg_mr_ex (v59) reads; comp_mask says which fields count.
+struct ibv_mr_init_attr {
+    size_t length;
+    int access;
+    uint64_t comp_mask;
+    uint64_t iova;          // bit 0
+    void* addr;             // bit 1
+    int fd;                 // bit 2: of a dma-buf
+    uint64_t fd_offset;     // bit 3
+    struct ibv_dmah* dmah;  // bit 4
+    struct ibv_buf* buf;    // bit 5; v64
+};
 
 extern "C" {
 

@@ -1,0 +1,215 @@
+#include "adapter/memory_access.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "transport/attributes.h"
+
+namespace verbena::adapter {
+namespace {
+
+using transport::Direct;
+
+constexpr Duration kVerifyEvery = kMillisecond;
+
+bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record, std::uint64_t size) {
+    return offset % alignof(std::max_align_t) == 0 && offset <= size && count <= (size - offset) / record;
+}
+
+Direct whole(ssize_t done, std::size_t wanted) {
+    return done == static_cast<ssize_t>(wanted) ? Direct::done : Direct::declined;
+}
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
+
+}  // namespace
+
+std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, std::uint64_t segment_address) {
+    struct stat status;
+    if (fstat(segment_fd, &status) != 0 || status.st_size < static_cast<off_t>(sizeof(SegmentHeader)))
+        return nullptr;
+    // A file that shrinks kills whoever has mapped it.
+    const int seals = fcntl(segment_fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK)) return nullptr;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* mapping = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, segment_fd, 0);
+    if (mapping == MAP_FAILED) return nullptr;
+    std::unique_ptr<ForeignMemory> memory(
+        new ForeignMemory(pid, *static_cast<const SegmentHeader*>(mapping), size, segment_address));
+    const SegmentHeader& header = memory->header_;
+    const std::uint64_t regions = header.region_offset, queue_pairs = header.qp_offset;
+    memory->region_count_ = header.region_count;
+    memory->qp_count_ = header.qp_count;
+    if (header.magic != kSegmentMagic || header.version != kSegmentVersion ||
+        !table_fits(regions, memory->region_count_, sizeof(memory::RegionRecord), size) ||
+        !table_fits(queue_pairs, memory->qp_count_, sizeof(QpRecord), size))
+        return nullptr;
+    const auto* bytes = static_cast<const std::uint8_t*>(mapping);
+    memory->regions_ = reinterpret_cast<const memory::RegionRecord*>(bytes + regions);
+    memory->queue_pairs_ = reinterpret_cast<const QpRecord*>(bytes + queue_pairs);
+
+    return memory->reads_nonce() ? std::move(memory) : nullptr;
+}
+
+ForeignMemory::ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address)
+    : pid_(pid), header_(header), size_(size), address_(address), generation_(header.generation.load()) {}
+
+ForeignMemory::~ForeignMemory() { munmap(const_cast<SegmentHeader*>(&header_), size_); }
+
+// Is that process the owner of these tables, and may we?
+bool ForeignMemory::reads_nonce() const {
+    std::uint64_t nonce[2] = {};
+    const iovec local{nonce, sizeof nonce};
+    const iovec remote{pointer(address_ + offsetof(SegmentHeader, nonce)), sizeof nonce};
+    return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == sizeof nonce &&
+           std::memcmp(nonce, header_.nonce, sizeof nonce) == 0 && (nonce[0] != 0 || nonce[1] != 0);
+}
+
+bool ForeignMemory::verify(int pidfd, Time now) const {
+    if (gone_.load(std::memory_order_relaxed)) return false;
+    const Duration age = now - verified_.load(std::memory_order_relaxed);
+    if (age >= 0 && age < kVerifyEvery) return true;
+    pollfd state{pidfd, POLLIN, 0};
+    if ((pidfd >= 0 && poll(&state, 1, 0) != 0) || !reads_nonce()) {
+        gone_.store(true, std::memory_order_relaxed);
+        return false;
+    }
+    verified_.store(now, std::memory_order_relaxed);
+    return true;
+}
+
+// Records are taken in order and reused, so the search ends at the first one that was never used.
+const QpRecord* ForeignMemory::find(std::uint32_t number) const {
+    const std::uint32_t last = last_found_.load(std::memory_order_relaxed);
+    if (last < qp_count_ && queue_pairs_[last].number.load(std::memory_order_acquire) == number)
+        return &queue_pairs_[last];
+    for (std::uint32_t i = 0; i < qp_count_ && queue_pairs_[i].created != 0; i++)
+        if (queue_pairs_[i].number.load(std::memory_order_acquire) == number) {
+            last_found_.store(i, std::memory_order_relaxed);
+            return &queue_pairs_[i];
+        }
+    return nullptr;
+}
+
+// The responder's checks (IBA 9.7.4.1), on copies of the fields.
+Direct ForeignMemory::accepts(const QpRecord& qp, const transport::DirectTarget& target, bool write) const {
+    const memory::Access need = write ? memory::kRemoteWrite : memory::kRemoteRead;
+    const auto state = static_cast<transport::QpState>(qp.state.load(std::memory_order_seq_cst));
+    if ((state != transport::QpState::rts && state != transport::QpState::rtr) ||
+        qp.service != static_cast<std::uint32_t>(transport::Service::rc) || qp.peer_qp != target.qp_number ||
+        qp.peer != target.path.source || qp.local != target.path.destination || (qp.access & need) != need ||
+        (!write && qp.max_destination_rd_atomic < target.reads_at_once))
+        return Direct::declined;
+    const bool waits = state == transport::QpState::rtr && qp.counters.packets_received == 0;
+    return waits ? Direct::not_yet : Direct::done;
+}
+
+std::uint64_t ForeignMemory::permit(const QpRecord& qp, const transport::DirectTarget& target,
+                                    bool write) const {
+    const memory::Access need = write ? memory::kRemoteWrite : memory::kRemoteRead;
+    const std::uint32_t index = target.rkey >> 8;
+    if (index == 0 || index >= region_count_ || !(target.rkey & 1)) return 0;
+    const memory::RegionRecord& region = regions_[index];
+    const std::uint32_t tag = target.rkey & 0xfe;
+    if (tag == 0 || region.tag.load(std::memory_order_seq_cst) != tag ||
+        region.remote_invalid.load(std::memory_order_acquire) != 0)
+        return 0;
+    const std::uint64_t iova = region.iova, length = region.length, address = region.address;
+    const memory::Access access = region.access;
+    if (region.pd != qp.pd || (access & need) != need || (access & memory::kOnDemand) ||
+        target.address < iova)
+        return 0;
+    const std::uint64_t offset = target.address - iova;
+    if (offset >= length || target.length > length - offset) return 0;
+    // The record was whole while we copied it.
+    if (region.tag.load(std::memory_order_seq_cst) != tag ||
+        qp.number.load(std::memory_order_acquire) != target.destination)
+        return 0;
+    return address + offset;
+}
+
+Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
+                               bool write) const {
+    if (header_.generation.load(std::memory_order_acquire) != generation_) return Direct::declined;
+    const QpRecord* qp = find(target.destination);
+    if (!qp) return Direct::declined;
+    if (const Direct answer = accepts(*qp, target, write); answer != Direct::done) return answer;
+    const std::uint64_t begin = permit(*qp, target, write);
+    if (begin == 0) return Direct::declined;
+    const std::uint64_t at = begin + target.offset;
+    std::size_t length = 0;
+    for (const iovec& piece : local) length += piece.iov_len;
+    if (length == 0 || length > target.length - target.offset) return Direct::declined;
+    if (!write) {
+        const iovec remote{pointer(at), length};
+        return whole(process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0), length);
+    }
+    const std::size_t into_word = (at + length - 1) & 7;
+    const std::size_t tail = length <= into_word + 1 ? length : into_word + 1;
+    const iovec remote[2] = {{pointer(at), length - tail}, {pointer(at + length - tail), tail}};
+    const bool one = tail == length;
+#if defined(__x86_64__)
+    return whole(
+        process_vm_writev(pid_, local.data(), local.size(), one ? remote + 1 : remote, one ? 1 : 2, 0),
+        length);
+#else
+    constexpr unsigned kMaxPieces = 64;
+    // Stores may be seen out of order: the tail is a call of its own, behind a fence.
+    if (local.size() > kMaxPieces) return Direct::declined;
+    if (!one) {
+        if (process_vm_writev(pid_, local.data(), local.size(), remote, 1, 0) !=
+            static_cast<ssize_t>(length - tail))
+            return Direct::declined;
+        std::atomic_thread_fence(std::memory_order_release);
+    }
+    std::array<iovec, kMaxPieces> rest;
+    unsigned count = 0;
+    std::size_t skip = length - tail;
+    for (const iovec& piece : local) {
+        const std::size_t here = skip < piece.iov_len ? skip : piece.iov_len;
+        skip -= here;
+        if (here < piece.iov_len)
+            rest[count++] = {static_cast<std::uint8_t*>(piece.iov_base) + here, piece.iov_len - here};
+    }
+    return whole(process_vm_writev(pid_, rest.data(), count, remote + 1, 1, 0), tail);
+#endif
+}
+
+Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
+                              bool write) {
+    const link::LocalPeers::Visit visit(peers_, target.path.destination, target.destination);
+    link::LocalPeer* peer = visit.peer();
+    if (!peer || !peer->memory) return Direct::declined;
+    const auto& memory = static_cast<const ForeignMemory&>(*peer->memory);
+    if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
+    const link::LocalMark mark(*peer->out);
+    const Direct answer = memory.transfer(target, local, write);
+    if (answer == Direct::done) executed_.fetch_add(1, std::memory_order_relaxed);
+    return answer;
+}
+
+Direct MemoryAccess::write(const transport::DirectTarget& target, std::span<const iovec> from) {
+    return transfer(target, from, true);
+}
+
+Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const iovec> into) {
+    return transfer(target, into, false);
+}
+
+bool MemoryAccess::reaches(const wire::Path& path, std::uint32_t destination) {
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    return visit.peer() && visit.peer()->memory;
+}
+
+bool MemoryAccess::stands_still(const wire::Path& path, std::uint32_t destination) {
+    return peers_.stands_still(path.destination, destination);
+}
+
+}  // namespace verbena::adapter

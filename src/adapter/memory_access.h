@@ -1,0 +1,88 @@
+// One-sided operations to processes of this host, executed by the initiator with process_vm_writev and
+// process_vm_readv, as a DMA engine would: no processor time of the target. Keys, bounds and rights are those
+// of the target's exported tables (segment.h), mapped read-only; whatever does not fit is declined and leaves
+// as packets, so that the responder judges it.
+//
+// Order: the requester asks only when everything before was acknowledged. Visibility: the aligned word of
+// eight bytes that holds the last byte is written last and whole, as transport::place() does it. Lifetime: a
+// mark is held from before the look at the tables until after the copy, so that who takes a region or a queue
+// pair away waits for us (link::LocalMark). Identity: the tables' generation before each call; that the
+// process still is the one that we met (its pidfd, and the tables' nonce read back from it) at least once a
+// millisecond. So a target that was killed or called exec() is written to for a millisecond at most, where
+// its tables said that the peer may; nothing else lies there then but by chance.
+//
+// What leaves as packets: immediate data and atomics; requests behind one that is not yet acknowledged;
+// windows, on-demand and null regions; the first request while the target's queue pair is in RTR (a packet
+// raises COMMUNICATION_ESTABLISHED); and everything if the kernel refuses (another user, not dumpable, Yama,
+// seccomp).
+//
+// Thread safety: all calls.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "adapter/segment.h"
+#include "link/local_peers.h"
+#include "transport/direct_access.h"
+
+namespace verbena::adapter {
+
+// Somebody else's tables, and his memory.
+class ForeignMemory final : public link::PeerMemory {
+   public:
+    // The file stays the caller's. nullptr without a reason if it is no segment of this version, or the
+    // process does not let us.
+    static std::unique_ptr<ForeignMemory> open(pid_t pid, int segment_fd, std::uint64_t segment_address);
+    ~ForeignMemory() override;
+    ForeignMemory(const ForeignMemory&) = delete;
+    ForeignMemory& operator=(const ForeignMemory&) = delete;
+
+    transport::Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local,
+                               bool write) const;
+    // Whether the tables still are that process's. `pidfd` may be -1.
+    bool verify(int pidfd, Time now) const;
+
+   private:
+    ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);
+    bool reads_nonce() const;
+    const QpRecord* find(std::uint32_t number) const;
+    // Whether the target's queue pair takes requests of ours, and where the operation's bytes lie in the
+    // target (0: it may not be done this way).
+    transport::Direct accepts(const QpRecord& qp, const transport::DirectTarget& target, bool write) const;
+    std::uint64_t permit(const QpRecord& qp, const transport::DirectTarget& target, bool write) const;
+
+    const pid_t pid_;
+    const SegmentHeader& header_;
+    const std::size_t size_;
+    const std::uint64_t address_;  // of the header, in the target
+    const std::uint64_t generation_;
+    const memory::RegionRecord* regions_ = nullptr;
+    const QpRecord* queue_pairs_ = nullptr;
+    std::uint32_t region_count_ = 0, qp_count_ = 0;
+    mutable std::atomic<std::uint32_t> last_found_{0};
+    mutable std::atomic<Time> verified_{INT64_MIN / 2};
+    mutable std::atomic<bool> gone_{false};
+};
+
+class MemoryAccess final : public transport::DirectAccess {
+   public:
+    explicit MemoryAccess(link::LocalPeers& peers) : peers_(peers) {}
+
+    transport::Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
+    transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
+    bool reaches(const wire::Path& path, std::uint32_t destination) override;
+    bool stands_still(const wire::Path& path, std::uint32_t destination) override;
+
+    std::uint64_t executed() const { return executed_.load(std::memory_order_relaxed); }
+
+   private:
+    transport::Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local,
+                               bool write);
+
+    link::LocalPeers& peers_;
+    std::atomic<std::uint64_t> executed_{0};
+};
+
+}  // namespace verbena::adapter

@@ -1,0 +1,184 @@
+// Against the tables of this very process: process_vm_writev works on oneself, too.
+#include "adapter/memory_access.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+namespace verbena::adapter {
+namespace {
+
+constexpr std::uint32_t kOurs = 0x5123, kTheirs = 0x6456, kPd = 7;
+constexpr memory::Access kAll = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead;
+
+class ForeignMemoryTest : public testing::Test {
+   protected:
+    void SetUp() override {
+        segment_ = Segment::create_shared({.regions = 100, .queue_pairs = 100, .completion_queues = 10}, 5);
+        ASSERT_NE(segment_, nullptr);
+        path_.source.bytes[15] = 1;
+        path_.destination.bytes[15] = 2;
+        QpRecord& qp = record();
+        qp.number = kTheirs;
+        qp.state = static_cast<std::uint32_t>(transport::QpState::rts);
+        qp.service = static_cast<std::uint32_t>(transport::Service::rc);
+        qp.pd = kPd;
+        qp.peer_qp = kOurs;
+        qp.local = path_.destination;
+        qp.peer = path_.source;
+        qp.access = kAll;
+        qp.max_destination_rd_atomic = 1;
+        qp.created = 1;
+        segment_->queue_pairs()[0].created = 1;
+        regions_ = std::make_unique<memory::RegionTable>(segment_->regions(), segment_->sections());
+        ASSERT_EQ(regions_->add(kPd, target_.data(), target_.size(), kIova, kAll, keys_), 0);
+        memory_ = open(address());
+        ASSERT_NE(memory_, nullptr);
+    }
+
+    QpRecord& record() { return segment_->queue_pairs()[1]; }
+    std::uint64_t address() { return reinterpret_cast<std::uintptr_t>(&segment_->header()); }
+    std::unique_ptr<ForeignMemory> open(std::uint64_t at) {
+        return ForeignMemory::open(getpid(), segment_->fd(), at);
+    }
+    bool run(bool write, std::uint64_t at, std::uint32_t length, std::uint32_t rkey) {
+        const iovec pieces[2] = {{local_.data(), length / 2},
+                                 {local_.data() + length / 2, length - length / 2}};
+        return memory_->transfer({path_, kOurs, kTheirs, rkey, at, length, 0, 1, 1}, pieces, write) ==
+               transport::Direct::done;
+    }
+    bool write(std::uint64_t at, std::uint32_t length) { return run(true, at, length, keys_.rkey); }
+
+    static constexpr std::uint64_t kIova = 0x10000;
+    std::unique_ptr<Segment> segment_;
+    std::unique_ptr<memory::RegionTable> regions_;
+    std::unique_ptr<ForeignMemory> memory_;
+    wire::Path path_;
+    memory::Keys keys_{};
+    std::vector<std::uint8_t> target_ = std::vector<std::uint8_t>(256, 0xee);
+    std::vector<std::uint8_t> local_ = std::vector<std::uint8_t>(256, 0x11);
+};
+
+TEST_F(ForeignMemoryTest, EveryLengthAndAlignmentIsWrittenExactly) {
+    for (std::uint32_t length = 1; length <= 40; length++)
+        for (std::uint32_t at = 0; at < 16; at++) {
+            std::fill(target_.begin(), target_.end(), 0xee);
+            for (std::uint32_t i = 0; i < length; i++) local_[i] = static_cast<std::uint8_t>(i + 1);
+            ASSERT_TRUE(write(kIova + at, length));
+            for (std::uint32_t i = 0; i < target_.size(); i++)
+                ASSERT_EQ(target_[i], i >= at && i < at + length ? i - at + 1 : 0xee)
+                    << length << " at " << at;
+        }
+}
+
+TEST_F(ForeignMemoryTest, ReadBringsTheTargetsBytes) {
+    for (std::size_t i = 0; i < target_.size(); i++) target_[i] = static_cast<std::uint8_t>(i);
+    ASSERT_TRUE(run(false, kIova + 3, 200, keys_.rkey));
+    EXPECT_EQ(std::memcmp(local_.data(), target_.data() + 3, 200), 0);
+    EXPECT_EQ(local_[200], 0x11);
+}
+
+TEST_F(ForeignMemoryTest, BoundsAndKeysAreChecked) {
+    EXPECT_TRUE(write(kIova, 256));
+    EXPECT_FALSE(write(kIova + 1, 256));
+    EXPECT_FALSE(write(kIova - 1, 1));
+    EXPECT_FALSE(write(kIova + 256, 1));
+    EXPECT_FALSE(run(true, kIova, 8, keys_.lkey));
+    EXPECT_FALSE(run(true, kIova, 8, keys_.rkey + 2));
+    EXPECT_FALSE(run(true, kIova, 8, 0xffffff01));
+    ASSERT_EQ(regions_->invalidate(keys_.rkey, kPd, 0), memory::WindowError::none);
+    EXPECT_FALSE(write(kIova, 8));
+}
+
+TEST_F(ForeignMemoryTest, ADeregisteredRegionIsDeclined) {
+    ASSERT_EQ(regions_->remove(keys_.lkey), 0);
+    EXPECT_FALSE(write(kIova, 8));
+}
+
+TEST_F(ForeignMemoryTest, TheQueuePairHasToBeOursAndReady) {
+    const auto declined = [&](auto change, auto restore) {
+        change(record());
+        EXPECT_FALSE(write(kIova, 8));
+        restore(record());
+        EXPECT_TRUE(write(kIova, 8));
+    };
+    declined([](QpRecord& r) { r.peer_qp = 1; }, [](QpRecord& r) { r.peer_qp = kOurs; });
+    declined([](QpRecord& r) { r.pd = kPd + 1; }, [](QpRecord& r) { r.pd = kPd; });
+    declined([](QpRecord& r) { r.number = 0; }, [](QpRecord& r) { r.number = kTheirs; });
+    declined([](QpRecord& r) { r.access = memory::kRemoteRead; }, [](QpRecord& r) { r.access = kAll; });
+    declined([](QpRecord& r) { r.peer.bytes[15] = 9; }, [](QpRecord& r) { r.peer.bytes[15] = 1; });
+    declined([](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::error); },
+             [](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::rts); });
+}
+
+// IBA 11.5.1: the first packet tells the target's program that somebody is there.
+TEST_F(ForeignMemoryTest, NotBeforeTheFirstPacket) {
+    const iovec piece{local_.data(), 8};
+    const transport::DirectTarget target{path_, kOurs, kTheirs, keys_.rkey, kIova, 8, 0, 1, 1};
+    record().state = static_cast<std::uint32_t>(transport::QpState::rtr);
+    EXPECT_EQ(memory_->transfer(target, {&piece, 1}, true), transport::Direct::not_yet);
+    record().counters.packets_received = 1;
+    EXPECT_EQ(memory_->transfer(target, {&piece, 1}, true), transport::Direct::done);
+}
+
+// IBA 9.7.4.1.7: the responder is to refuse them.
+TEST_F(ForeignMemoryTest, NotMoreReadsThanThePeerTakes) {
+    record().max_destination_rd_atomic = 0;
+    EXPECT_FALSE(run(false, kIova, 8, keys_.rkey));
+    EXPECT_TRUE(write(kIova, 8));
+    record().max_destination_rd_atomic = 2;
+    const iovec piece{local_.data(), 8};
+    EXPECT_EQ(memory_->transfer({path_, kOurs, kTheirs, keys_.rkey, kIova, 8, 0, 2, 1}, {&piece, 1}, false),
+              transport::Direct::done);
+    EXPECT_EQ(memory_->transfer({path_, kOurs, kTheirs, keys_.rkey, kIova, 8, 0, 3, 1}, {&piece, 1}, false),
+              transport::Direct::declined);
+}
+
+TEST_F(ForeignMemoryTest, APartIsWrittenWhereItBelongs) {
+    const iovec piece{local_.data(), 8};
+    ASSERT_EQ(
+        memory_->transfer({path_, kOurs, kTheirs, keys_.rkey, kIova + 16, 100, 64, 1, 1}, {&piece, 1}, true),
+        transport::Direct::done);
+    EXPECT_EQ(target_[79], 0xee);
+    EXPECT_EQ(target_[80], 0x11);
+    EXPECT_EQ(target_[87], 0x11);
+    EXPECT_EQ(target_[88], 0xee);
+    // A part that is longer than what is left of its operation.
+    EXPECT_EQ(
+        memory_->transfer({path_, kOurs, kTheirs, keys_.rkey, kIova + 16, 70, 64, 1, 1}, {&piece, 1}, true),
+        transport::Direct::declined);
+}
+
+// exec() keeps the pid and the pidfd, but not what lies in the memory.
+TEST_F(ForeignMemoryTest, AnotherProgramInTheSameProcessIsNoticed) {
+    EXPECT_TRUE(memory_->verify(-1, 1));
+    const std::uint64_t nonce = segment_->header().nonce[0];
+    auto copy = std::make_unique<std::uint8_t[]>(sizeof(SegmentHeader));
+    auto* moved = reinterpret_cast<SegmentHeader*>(copy.get());
+    std::memcpy(static_cast<void*>(moved), static_cast<const void*>(&segment_->header()),
+                sizeof(SegmentHeader));
+    auto other = open(reinterpret_cast<std::uintptr_t>(moved));
+    ASSERT_NE(other, nullptr);
+    EXPECT_TRUE(other->verify(-1, 1));
+    moved->nonce[0] = nonce + 1;
+    EXPECT_TRUE(other->verify(-1, kMillisecond));  // not yet
+    EXPECT_FALSE(other->verify(-1, 1 + kMillisecond));
+    moved->nonce[0] = nonce;
+    EXPECT_FALSE(other->verify(-1, 2));  // gone is gone
+}
+
+TEST_F(ForeignMemoryTest, AProcessThatEndedIsDeclined) {
+    segment_->header().generation.fetch_add(1);
+    EXPECT_FALSE(write(kIova, 8));
+}
+
+TEST_F(ForeignMemoryTest, TablesThatAreNotThatProcesssAreRefused) {
+    EXPECT_EQ(open(address() + 8), nullptr);  // another nonce there
+    segment_->header().version++;
+    EXPECT_EQ(open(address()), nullptr);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -1,0 +1,105 @@
+// What waits for its listener, for how long, and in which order.
+#include "cm/held_requests.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::cm {
+namespace {
+
+constexpr std::uint64_t kService = 0x1060000 + 4711;
+constexpr Time kNow = 5 * kSecond;
+
+HeldRequests::Request request(std::uint8_t mark, Time due, std::uint64_t service = kService) {
+    HeldRequests::Request made;
+    made.service_id = service;
+    made.due = due;
+    made.mad[0] = mark;
+    made.mad[1] = static_cast<std::uint8_t>(service);
+    made.mad[2] = static_cast<std::uint8_t>(service >> 8);
+    return made;
+}
+
+TEST(HeldRequests, AListenerIsExpectedForAMomentAfterItWent) {
+    HeldRequests held;
+    EXPECT_FALSE(held.expects_listener(kService, kNow));
+    held.listener_gone(kService, kNow, false);
+    EXPECT_TRUE(held.expects_listener(kService, kNow));
+    EXPECT_FALSE(held.expects_listener(kService + 1, kNow));
+    EXPECT_TRUE(held.expects_listener(kService, kNow + HeldRequests::kMemory - 1));
+    EXPECT_FALSE(held.expects_listener(kService, kNow + HeldRequests::kMemory));
+    held.listener_came(kService);
+    EXPECT_FALSE(held.expects_listener(kService, kNow));
+    held.listener_gone(kService, kNow, true);  // its program has ended
+    EXPECT_FALSE(held.expects_listener(kService, kNow));
+}
+
+TEST(HeldRequests, DueOnesComeInTheOrderOfArrival) {
+    HeldRequests held;
+    EXPECT_EQ(held.next_deadline(), kNever);
+    EXPECT_TRUE(held.keep(request(1, kNow + 2)));
+    EXPECT_TRUE(held.keep(request(2, kNow + 1)));
+    EXPECT_TRUE(held.keep(request(3, kNow + 9)));
+    EXPECT_EQ(held.next_deadline(), kNow + 1);
+    HeldRequests::Request out;
+    EXPECT_FALSE(held.take_due(kNow, out));
+    ASSERT_TRUE(held.take_due(kNow + 2, out));
+    EXPECT_EQ(out.mad[0], 1);
+    ASSERT_TRUE(held.take_due(kNow + 2, out));
+    EXPECT_EQ(out.mad[0], 2);
+    EXPECT_FALSE(held.take_due(kNow + 2, out));
+    EXPECT_EQ(held.next_deadline(), kNow + 9);
+}
+
+TEST(HeldRequests, AListenerTakesThoseOfItsServiceOnly) {
+    HeldRequests held;
+    held.keep(request(1, kNow, kService + 1));
+    held.keep(request(2, kNow));
+    HeldRequests::Request out;
+    ASSERT_TRUE(held.take_waiting(kService, out));
+    EXPECT_EQ(out.mad[0], 2);
+    EXPECT_FALSE(held.take_waiting(kService, out));
+    EXPECT_TRUE(held.take_waiting(kService + 1, out));
+}
+
+TEST(HeldRequests, ARepetitionIsKeptOnce) {
+    HeldRequests held;
+    EXPECT_TRUE(held.keep(request(1, kNow)));
+    EXPECT_TRUE(held.keep(request(1, kNow + 1)));
+    HeldRequests::Request other = request(1, kNow);
+    other.sender_view.source = Gid::from_ipv4(0x0a000001);
+    EXPECT_TRUE(held.keep(other));  // another host's
+    HeldRequests::Request out;
+    EXPECT_TRUE(held.take_due(kNow + 1, out));
+    EXPECT_EQ(out.due, kNow);
+    EXPECT_TRUE(held.take_due(kNow + 1, out));
+    EXPECT_FALSE(held.take_due(kNow + 1, out));
+}
+
+TEST(HeldRequests, AListenerThatGoesLetsWhatWaitsForItBeAnswered) {
+    HeldRequests held;
+    held.keep(request(1, kNow + HeldRequests::kBacklog));
+    held.listener_gone(kService, kNow, false);  // it may come back at once
+    EXPECT_EQ(held.next_deadline(), kNow + HeldRequests::kReopening);
+    held.listener_gone(kService, kNow + 1, true);
+    EXPECT_EQ(held.next_deadline(), kNow + 1);
+}
+
+TEST(HeldRequests, AreBounded) {
+    HeldRequests held;
+    for (std::size_t n = 0; n < HeldRequests::kMaxRequests; n++)
+        EXPECT_TRUE(held.keep(request(static_cast<std::uint8_t>(n), kNow, kService + n)));
+    EXPECT_FALSE(held.keep(request(0, kNow, kService + HeldRequests::kMaxRequests)));
+    HeldRequests::Request out;
+    EXPECT_TRUE(held.take_due(kNow, out));
+    EXPECT_TRUE(held.keep(request(0, kNow, kService + HeldRequests::kMaxRequests)));
+
+    for (std::uint64_t n = 0; n < 2 * HeldRequests::kMaxPorts; n++) held.listener_gone(n, kNow, false);
+    EXPECT_TRUE(held.expects_listener(HeldRequests::kMaxPorts - 1, kNow));
+    EXPECT_FALSE(held.expects_listener(HeldRequests::kMaxPorts, kNow));
+    held.listener_gone(HeldRequests::kMaxPorts, kNow + HeldRequests::kMemory,
+                       false);  // the old ones are forgotten
+    EXPECT_TRUE(held.expects_listener(HeldRequests::kMaxPorts, kNow + HeldRequests::kMemory));
+}
+
+}  // namespace
+}  // namespace verbena::cm

@@ -1,0 +1,206 @@
+#include "link/local_link.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "wire/byte_order.h"
+#include "wire/opcode.h"
+
+namespace verbena::link {
+namespace {
+
+bool watch(int wait_fd, int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    return epoll_ctl(wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+// IBA 9.2: the service is in the opcode's upper bits.
+bool is_connected_service(std::uint8_t opcode) {
+    const auto service = static_cast<wire::Service>(opcode >> 5);
+    return service != wire::Service::ud;
+}
+
+void signal_event(int fd) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto size = write(fd, &one, sizeof one);
+}
+
+}  // namespace
+
+// One thread's way out: local packets are copied into the peer's ring at once and published by flush();
+// others go to a sink of the wire's.
+class LocalLink::Sink final : public wire::PacketSink {
+   public:
+    explicit Sink(LocalLink& link) : link_(link) {}
+
+    void send(const wire::OutPacket& packet) override {
+        LocalPeer* peer = is_connected_service(packet.header[0])
+                              ? link_.peers_.find_or_ask(packet.path->destination,
+                                                         wire::load_be24(packet.header.data() + 5))
+                              : nullptr;
+        if (peer != peer_ || unpublished_ > kPublishEvery) publish();
+        if (!peer || !append(*peer, packet)) {
+            if (peer) return;  // lost
+            if (!wire_) wire_ = &link_.wire_.borrow_sink();
+            link_.wire_busy_.store(kBusyFor, std::memory_order_relaxed);
+            return wire_->send(packet);
+        }
+        peer_ = peer;
+    }
+
+    void flush() override {
+        publish();
+        if (wire_) {
+            wire_->flush();
+            link_.wire_.return_sink(*wire_);
+            wire_ = nullptr;
+        }
+    }
+
+    std::atomic<bool> busy{false};
+
+   private:
+    static constexpr unsigned kPieces = 64;
+    static constexpr std::size_t kPublishEvery = 32 << 10;  // bytes
+
+    bool append(LocalPeer& peer, const wire::OutPacket& packet) {
+        static constexpr std::uint8_t kTail[8] = {};  // pad and ICRC
+        std::array<iovec, kPieces> pieces;
+        if (packet.payload.size() + 2 > kPieces) return false;  // more elements than any queue pair may have
+        unsigned count = 0;
+        pieces[count++] = {const_cast<std::uint8_t*>(packet.header.data()), packet.header_length};
+        std::size_t length = packet.header_length;
+        for (const iovec& piece : packet.payload) {
+            pieces[count++] = piece;
+            length += piece.iov_len;
+        }
+        pieces[count++] = {const_cast<std::uint8_t*>(kTail),
+                           packet.pad_count + std::size_t{wire::kIcrcLength}};
+        std::lock_guard guard(peer.lock);
+        // A peer that has died is replaced by the wire, which nobody answers, with the next packet.
+        if (!peer.out || peer.state.load() != LocalPeer::State::met) return false;
+        if (!peer.out->append(*packet.path, {pieces.data(), count})) return false;
+        unpublished_ += length;
+        link_.sent_.fetch_add(1, std::memory_order_relaxed);
+        return true;
+    }
+
+    void publish() {
+        if (!peer_) return;
+        {
+            std::lock_guard guard(peer_->lock);
+            if (peer_->out && peer_->out->publish()) signal_event(peer_->event_fd);
+        }
+        peer_ = nullptr;
+        unpublished_ = 0;
+    }
+
+    LocalLink& link_;
+    LocalPeer* peer_ = nullptr;
+    std::size_t unpublished_ = 0;
+    wire::PacketSink* wire_ = nullptr;
+};
+
+std::unique_ptr<LocalLink> LocalLink::create(Link& wire, const LocalPeers::Setup& setup) {
+    const int wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wait_fd >= 0 && event_fd >= 0 && watch(wait_fd, event_fd) && watch(wait_fd, wire.wait_fd()))
+        return std::unique_ptr<LocalLink>(new LocalLink(wire, setup, wait_fd, event_fd));
+    const int error = errno;
+    if (wait_fd >= 0) close(wait_fd);
+    if (event_fd >= 0) close(event_fd);
+    return fail_null(error, "no descriptor for the local link: %s", std::strerror(error));
+}
+
+LocalLink::LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd)
+    : wire_(wire),
+      wait_fd_(wait_fd),
+      event_fd_(event_fd),
+      peers_(setup, event_fd, wait_fd),
+      own_sink_(std::make_unique<Sink>(*this)) {
+    for (auto& sink : sinks_) sink = std::make_unique<Sink>(*this);
+}
+
+LocalLink::~LocalLink() {
+    close(event_fd_);
+    close(wait_fd_);
+}
+
+unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max) {
+    if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) return 0;
+    wire::Path path;
+    Datagram datagram;
+    datagram.path = &path;
+    datagram.by_memory = true;
+    unsigned received = 0;
+    for (; received < max && peer.in->front(path, datagram.bytes); received++) {
+        receiver.datagram(datagram);
+        peer.in->release();
+    }
+    return received;
+}
+
+unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
+    const bool look = look_.load(std::memory_order_relaxed) && look_.exchange(false);
+    if (look || ++calls_ % kLookEvery == 0) peers_.look_around();
+    unsigned received = 0;
+    const unsigned count = peers_.count();
+    // Another one begins each time: none starves behind a busy one.
+    if (++first_ >= count) first_ = 0;
+    for (unsigned i = 0; i < count && received < max; i++)
+        received += receive_from(peers_.at(first_ + i < count ? first_ + i : first_ + i - count), receiver,
+                                 max - received);
+    if (received > 0)
+        busy_ = kBusyFor;
+    else if (busy_ > 0)
+        busy_--;
+    const unsigned wire_busy = wire_busy_.load(std::memory_order_relaxed);
+    if (wire_busy > 0) wire_busy_.store(wire_busy - 1, std::memory_order_relaxed);
+    if (busy_ > 0 && wire_busy == 0 && !look && calls_ % kWireEvery != 0) return received;
+    const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);
+    if (came > 0) wire_busy_.store(kBusyFor, std::memory_order_relaxed);
+    return received + came;
+}
+
+void LocalLink::enter_sleep() {
+    wire_.enter_sleep();
+    if (peers_.enter_sleep()) signal_event(event_fd_);
+}
+
+void LocalLink::leave_sleep() {
+    peers_.leave_sleep();
+    const int before = errno;  // how the sleep ended
+    std::uint64_t events;
+    [[maybe_unused]] const auto size = read(event_fd_, &events, sizeof events);
+    errno = before;
+    look_everywhere();
+    wire_.leave_sleep();
+}
+
+void LocalLink::send(const wire::OutPacket& packet) { own_sink_->send(packet); }
+void LocalLink::flush() { own_sink_->flush(); }
+
+wire::PacketSink& LocalLink::borrow_sink() {
+    for (unsigned i = 0;; i++) {
+        Sink& sink = *sinks_[i % kSinks];
+        if (!sink.busy.load(std::memory_order_relaxed) &&
+            !sink.busy.exchange(true, std::memory_order_acquire))
+            return sink;
+        if (i % kSinks == kSinks - 1) sched_yield();
+    }
+}
+
+void LocalLink::return_sink(wire::PacketSink& sink) {
+    for (auto& each : sinks_)
+        if (each.get() == &sink) each->busy.store(false, std::memory_order_release);
+}
+
+}  // namespace verbena::link

@@ -1,0 +1,81 @@
+// The link between processes of one host and fabric: packets of connected services travel through rings in
+// shared memory (local_ring.h) to the peers that have been met (local_peers.h), everything else goes on to
+// the UDP link that it wraps. A ring needs no system call but the wake-up of a consumer that sleeps.
+//
+// Packets keep their form, but for the ICRC, which nobody checks: the state machines above are the same. A
+// full ring loses a packet, as a wire does. Datagram services stay with the wire, whose order and addresses
+// they see.
+//
+// What this gives up: a packet's bytes may be changed by the producer while we look at them (the same user,
+// who may do so anyway; headers are copied before they are checked). A peer met late makes packets overtake
+// those that are still in a socket, which the transport repairs; so peers are met before a queue pair is
+// used. Each receive() looks at every ring. Nothing of it appears in a capture, so a program that captures
+// uses the wire.
+//
+// Thread safety: as UdpLink.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "link/link.h"
+#include "link/local_peers.h"
+
+namespace verbena::link {
+
+class LocalLink final : public Link {
+   public:
+    // `wire` outlives the link. nullptr with errno and a reason.
+    static std::unique_ptr<LocalLink> create(Link& wire, const LocalPeers::Setup& setup);
+    ~LocalLink() override;
+
+    LocalPeers& peers() { return peers_; }
+    std::uint64_t packets_sent() const { return sent_.load(std::memory_order_relaxed); }
+
+    void send(const wire::OutPacket& packet) override;
+    void flush() override;
+    unsigned receive(Receiver& receiver, unsigned max) override;
+    void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
+    int wait_fd() const override { return wait_fd_; }
+    void enter_sleep() override;
+    void leave_sleep() override;
+    std::size_t receive_capacity() const override { return wire_.receive_capacity(); }
+    wire::PacketSink& borrow_sink() override;
+    void return_sink(wire::PacketSink& sink) override;
+    void stray(const Datagram& datagram, std::uint32_t qp) override { wire_.stray(datagram, qp); }
+    void avoid_bursts(const Gid& destination) override { wire_.avoid_bursts(destination); }
+    int join_multicast(const Gid& group, std::uint32_t interface_index) override {
+        return wire_.join_multicast(group, interface_index);
+    }
+    int leave_multicast(const Gid& group, std::uint32_t interface_index) override {
+        return wire_.leave_multicast(group, interface_index);
+    }
+
+   private:
+    static constexpr unsigned kSinks = 8;
+    static constexpr unsigned kLookEvery = 4096;  // calls of receive(): greetings, deaths
+    // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
+    // in every so many calls.
+    static constexpr unsigned kWireEvery = 64;
+    static constexpr unsigned kBusyFor = 256;  // calls
+
+    class Sink;
+
+    LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
+    unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max);
+
+    Link& wire_;
+    const int wait_fd_, event_fd_;
+    LocalPeers peers_;
+    std::array<std::unique_ptr<Sink>, kSinks> sinks_;
+    std::unique_ptr<Sink> own_sink_;
+
+    std::atomic<bool> look_{false};
+    std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
+    std::atomic<std::uint64_t> sent_{0};
+    unsigned calls_ = 0, busy_ = 0, first_ = 0;  // the thread in receive()
+};
+
+}  // namespace verbena::link

@@ -1,0 +1,62 @@
+// How two processes of one host get to know each other: greetings over abstract unix datagram sockets, one
+// for each block of queue pair numbers. The names contain the fabric's random name, which the daemon tells
+// its programs only, and the block, which the daemon gave to its owner: whoever knows a queue pair's number
+// finds its process.
+//
+//     question   "I own block `from` and want to reach `to`; write to me here" (the descriptors)
+//     answer     the same from the other side, with the question's cookie
+//     known      the asker is known already under another block; no descriptors
+//     refusal    no memory is shared with you
+//
+// Who sent a greeting the kernel says (SCM_CREDENTIALS). A process that we cannot see (pid 0), another
+// user's, and the overflow user (whom the kernel gives to everybody it cannot name) are strangers.
+//
+// Thread safety: no state.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace verbena::link {
+
+// Closes its descriptors that nobody took.
+struct Greeting {
+    enum class Kind : std::uint32_t { question = 1, answer, known, refusal };
+    struct Text {
+        std::uint32_t mark = 0;
+        Kind kind = Kind::question;
+        std::uint32_t from = 0, to = 0;                // blocks
+        std::uint64_t cookie = 0;                      // the asker's; an answer repeats it
+        std::uint64_t segment_address = 0, nonce = 0;  // where its tables lie, and their name
+    } text;
+    // A ring to write to, an eventfd that wakes its reader, the exported tables; or none.
+    std::array<int, 3> fds{-1, -1, -1};
+    // Of a greeting received.
+    pid_t pid = 0;
+    bool stranger = true;
+
+    Greeting() = default;
+    ~Greeting();
+    Greeting(const Greeting&) = delete;
+    Greeting& operator=(const Greeting&) = delete;
+    bool has_descriptors() const { return fds[2] >= 0; }
+    int take(unsigned index);
+};
+
+// The socket of a block of ours; -1 with errno.
+int open_inbox(const std::string& fabric, std::uint32_t block);
+
+// To the owner of block text.to. 0 or errno: ECONNREFUSED if nobody is there, EAGAIN if too many wait there.
+// The descriptors stay the caller's.
+int send_greeting(const std::string& fabric, const Greeting::Text& text, const std::array<int, 3>& fds);
+
+// Whether the owner of a block still has its socket: it has neither ended nor called exec().
+bool inbox_exists(const std::string& fabric, std::uint32_t block);
+
+enum class Received : std::uint8_t { nothing, nonsense, greeting };
+Received receive_greeting(int inbox, Greeting& greeting);
+
+}  // namespace verbena::link

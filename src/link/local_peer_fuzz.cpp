@@ -1,0 +1,116 @@
+// What a process of this host can give another one to read (link/local_ring.h, link/local_meeting.h): any
+// positions and records in a ring, any datagram with any number of descriptors as a greeting.
+//
+//     byte 0: 0x80 a greeting, its low bits the descriptors; else the ring: head (8 bytes), then its data
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+
+#include "link/local_meeting.h"
+#include "link/local_ring.h"
+
+using namespace verbena;
+
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+constexpr std::size_t kData = 4096, kHead = 64;  // where they lie in the file
+constexpr std::size_t kFile = kData + link::LocalRing::kCapacity;
+
+void require(bool condition) {
+    if (!condition) std::abort();
+}
+
+void read_ring(Bytes input) {
+    const auto ring = link::LocalRing::create();
+    require(ring != nullptr);
+    void* const file = mmap(nullptr, kFile, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd(), 0);
+    require(file != MAP_FAILED);
+    auto* const bytes = static_cast<std::uint8_t*>(file);
+    std::uint64_t head;
+    std::memcpy(&head, input.data(), sizeof head);
+    const Bytes data = input.subspan(sizeof head);
+    std::memcpy(bytes + kData, data.data(), std::min(data.size(), link::LocalRing::kCapacity));
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(bytes + kHead)).store(head);
+
+    wire::Path path;
+    Bytes packet;
+    std::uint64_t taken = 0;
+    while (ring->front(path, packet)) {
+        // All of it is there to be read, and it was paid for.
+        unsigned sum = 0;
+        for (const std::uint8_t byte : packet) sum += byte;
+        require(sum <= packet.size() * 255);
+        taken += packet.size();
+        require(taken <= head && taken <= link::LocalRing::kCapacity);
+        ring->release();
+    }
+    require(!ring->front(path, packet));
+    munmap(file, kFile);
+}
+
+void read_greeting(unsigned descriptors, Bytes text) {
+    std::array<int, 2> ends;
+    require(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    const int on = 1;
+    setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(16 * sizeof(int))> control{};
+    iovec piece{const_cast<std::uint8_t*>(text.data()), text.size()};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    if (descriptors > 0) {
+        message.msg_control = control.data();
+        message.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
+        cmsghdr* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
+        for (unsigned i = 0; i < descriptors; i++)
+            std::memcpy(CMSG_DATA(header) + i * sizeof(int), &ends[1], sizeof(int));
+    }
+    require(sendmsg(ends[1], &message, 0) >= 0);
+    {
+        link::Greeting greeting;
+        const link::Received received = link::receive_greeting(ends[0], greeting);
+        require(received != link::Received::nothing);
+        if (received == link::Received::greeting) {
+            require(text.size() == sizeof greeting.text && (descriptors == 0 || descriptors == 3));
+            require(greeting.pid == getpid() && greeting.has_descriptors() == (descriptors == 3));
+            require(!link::LocalRing::open(greeting.fds[0]));  // it is a socket
+        } else {
+            require(!greeting.has_descriptors());
+        }
+    }
+    close(ends[0]);
+    close(ends[1]);
+    // No descriptor is left open, whatever came.
+    const int next = dup(STDERR_FILENO);
+    static const int kNext = next;
+    require(next == kNext);
+    close(next);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 1 + sizeof(std::uint64_t)) return 0;
+    const Bytes rest{data + 1, size - 1};
+    if (data[0] & 0x80)
+        read_greeting(data[0] & 15, rest);
+    else
+        read_ring(rest);
+    return 0;
+}

@@ -1,0 +1,435 @@
+#include "link/local_peers.h"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/reason.h"
+
+namespace verbena::link {
+namespace {
+
+using State = LocalPeer::State;
+
+bool is_address_of_this_host(const Gid& wanted) {
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) return false;
+    bool found = false;
+    for (const ifaddrs* each = list; each && !found; each = each->ifa_next) {
+        if (!each->ifa_addr) continue;
+        if (each->ifa_addr->sa_family == AF_INET && wanted.is_ipv4()) {
+            sockaddr_in address;
+            std::memcpy(&address, each->ifa_addr, sizeof address);
+            found = ntohl(address.sin_addr.s_addr) == wanted.ipv4();
+        } else if (each->ifa_addr->sa_family == AF_INET6) {
+            sockaddr_in6 address;
+            std::memcpy(&address, each->ifa_addr, sizeof address);
+            found = std::memcmp(&address.sin6_addr, wanted.bytes.data(), 16) == 0;
+        }
+    }
+    freeifaddrs(list);
+    return found;
+}
+
+void close_and_forget(int& fd) {
+    if (fd >= 0) close(fd);
+    fd = -1;
+}
+
+}  // namespace
+
+LocalPeers::LocalPeers(const Setup& setup, int event_fd, int wait_fd)
+    : setup_(setup), event_fd_(event_fd), wait_fd_(wait_fd) {}
+
+LocalPeers::~LocalPeers() {
+    for (unsigned i = 0; i < inbox_count_.load(); i++) close(inboxes_[i].fd);
+    for (unsigned i = 0; i < count(); i++) {
+        close_and_forget(peers_[i]->pidfd);
+        close_and_forget(peers_[i]->event_fd);
+    }
+}
+
+void LocalPeers::abandon() {
+    for (unsigned i = 0; i < inbox_count_.load(); i++) close(inboxes_[i].fd);
+    inbox_count_.store(0);
+}
+
+bool LocalPeers::watch(int fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    return epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+int LocalPeers::add_block(std::uint32_t block) {
+    std::lock_guard guard(lock_);
+    const unsigned inboxes = inbox_count_.load();
+    if (inboxes == kMaxInboxes) return fail(ENOMEM, "at most %u blocks are reached by memory", kMaxInboxes);
+    const int fd = open_inbox(setup_.fabric, block);
+    if (fd < 0 || !watch(fd)) {
+        const int error = errno;
+        if (fd >= 0) close(fd);
+        return fail(error, "opening block %u for peers of this host: %s", block, std::strerror(error));
+    }
+    inboxes_[inboxes] = {fd, block};
+    inbox_count_.store(inboxes + 1, std::memory_order_release);
+    return 0;
+}
+
+// An address that goes to another host later is not looked up again: no queue pair of that number will accept
+// what it gets then, since it knows its own addresses.
+bool LocalPeers::is_ours(const Gid& address) {
+    const auto find = [&](unsigned count) -> const Known* {
+        for (unsigned i = 0; i < count; i++)
+            if (known_[i].address == address) return &known_[i];
+        return nullptr;
+    };
+    if (const Known* known = find(known_count_.load(std::memory_order_acquire))) return known->ours;
+    const int before = errno;
+    std::lock_guard guard(lock_);
+    const unsigned count = known_count_.load();
+    if (const Known* known = find(count)) return known->ours;
+    if (count == kMaxAddresses) return false;
+    known_[count] = {address, is_address_of_this_host(address)};
+    known_count_.store(count + 1, std::memory_order_release);
+    errno = before;
+    return known_[count].ours;
+}
+
+LocalPeer* LocalPeers::find(const Gid& destination, std::uint32_t qp_number) {
+    const std::uint32_t block = block_of(qp_number) % kMaxBlocks;
+    LocalPeer* peer = owners_[block].load(std::memory_order_acquire);
+    return peer && is_ours(destination) ? peer : nullptr;
+}
+
+LocalPeer* LocalPeers::find_or_ask(const Gid& destination, std::uint32_t qp_number) {
+    const std::uint32_t block = block_of(qp_number) % kMaxBlocks;
+    if (block == 0 || !is_ours(destination)) return nullptr;
+    if (LocalPeer* peer = owners_[block].load(std::memory_order_acquire)) return peer;
+    std::atomic<std::uint16_t>& patience = patience_[block];
+    if (const std::uint16_t left = patience.load(std::memory_order_relaxed)) {
+        patience.store(static_cast<std::uint16_t>(left - 1), std::memory_order_relaxed);
+        return nullptr;
+    }
+    const int before = errno;
+    std::lock_guard guard(lock_);
+    ask(block);
+    errno = before;
+    return owners_[block].load(std::memory_order_acquire);
+}
+
+LocalPeers::Met LocalPeers::meet(const Gid& destination, std::uint32_t qp_number) {
+    const std::uint32_t block = block_of(qp_number) % kMaxBlocks;
+    if (block == 0 || inbox_count_.load() == 0 || !is_ours(destination)) return Met::no;
+    if (owners_[block].load(std::memory_order_acquire)) return Met::yes;
+    std::lock_guard guard(lock_);
+    if (!asked_for(block)) ask(block);
+    if (owners_[block].load()) return Met::yes;
+    const LocalPeer* asked = asked_for(block);
+    return asked && !asked->waited_for ? Met::asked : Met::no;
+}
+
+void LocalPeers::stop_waiting_for(std::uint32_t qp_number) {
+    std::lock_guard guard(lock_);
+    if (LocalPeer* peer = asked_for(block_of(qp_number) % kMaxBlocks)) peer->waited_for = true;
+}
+
+template <class Like>
+LocalPeer* LocalPeers::find_if(Like like) {
+    for (unsigned i = 0; i < count(); i++)
+        if (like(*peers_[i])) return peers_[i].get();
+    return nullptr;
+}
+
+LocalPeer* LocalPeers::asked_for(std::uint32_t block) {
+    return find_if([&](LocalPeer& p) { return p.state.load() == State::asked && p.block == block; });
+}
+
+// A place with a ring for the peer to write to.
+LocalPeer* LocalPeers::new_peer(std::uint32_t block) {
+    std::unique_ptr<LocalRing> ring = LocalRing::create();
+    if (!ring) return nullptr;
+    LocalPeer* peer = find_if([](LocalPeer& p) { return p.state.load() == State::unused; });
+    const unsigned number = count();
+    if (!peer) {
+        if (number == kMaxPeers) return nullptr;
+        peers_[number] = std::make_unique<LocalPeer>();
+        peer = peers_[number].get();
+    }
+    for (unsigned i = 0; i < sleepers_; i++) ring->enter_sleep();
+    peer->in = std::move(ring);
+    peer->block = block;
+    peer->cookie = next_cookie_++;
+    peer->waited_for = false;
+    peer->state.store(State::asked, std::memory_order_release);
+    if (peer == peers_[number].get()) count_.store(number + 1, std::memory_order_release);
+    return peer;
+}
+
+int LocalPeers::send(Greeting::Kind kind, std::uint32_t from, std::uint32_t to, std::uint64_t cookie,
+                     LocalPeer* peer) {
+    Greeting::Text text;
+    text.kind = kind;
+    text.from = from;
+    text.to = to;
+    text.cookie = cookie;
+    text.segment_address = setup_.segment_address;
+    text.nonce = setup_.nonce;
+    std::array<int, 3> fds{-1, -1, -1};
+    if (peer) fds = {peer->in->fd(), event_fd_, setup_.segment_fd};
+    return send_greeting(setup_.fabric, text, fds);
+}
+
+// Once more if we have asked before.
+void LocalPeers::ask(std::uint32_t block) {
+    patience_[block].store(kRetry, std::memory_order_relaxed);
+    const unsigned inboxes = inbox_count_.load();
+    if (inboxes == 0 || setup_.segment_fd < 0 || owners_[block].load()) return;
+    for (unsigned i = 0; i < inboxes; i++)
+        if (inboxes_[i].block == block) return meet_ourselves(block);
+    LocalPeer* peer = asked_for(block);
+    if (!peer) peer = new_peer(block);
+    if (!peer) return;
+    const int error = send(Greeting::Kind::question, inboxes_[0].block, block, peer->cookie, peer);
+    if (error == 0) return;
+    // Nobody there, or nobody with this link: the wire it is.
+    if (error == EAGAIN) patience_[block].store(kRetryCrowded, std::memory_order_relaxed);
+    declare_dead(*peer);
+}
+
+void LocalPeers::meet_ourselves(std::uint32_t block) {
+    LocalPeer* peer = find_if([&](LocalPeer& p) { return p.state.load() == State::met && p.pidfd < 0; });
+    if (!peer) {
+        peer = new_peer(block);
+        if (!peer) return;
+        std::unique_ptr<LocalRing> out = LocalRing::open(peer->in->fd());
+        if (!out) return declare_dead(*peer);
+        peer->pid = getpid();
+        peer->nonce = setup_.nonce;
+        peer->event_fd = fcntl(event_fd_, F_DUPFD_CLOEXEC, 0);
+        if (setup_.open_memory)
+            peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
+        std::lock_guard guard(peer->lock);
+        peer->out = std::move(out);
+        peer->state.store(State::met);
+    }
+    owners_[block].store(peer, std::memory_order_release);
+}
+
+bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
+    std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
+    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0));
+    if (!out || pidfd < 0 || !watch(pidfd)) {
+        if (pidfd >= 0) close(pidfd);
+        return false;
+    }
+    peer.pid = greeting.pid;
+    peer.pidfd = pidfd;
+    peer.event_fd = greeting.take(1);
+    peer.nonce = greeting.text.nonce;
+    if (setup_.open_memory)
+        peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
+    {
+        std::lock_guard guard(peer.lock);
+        peer.out = std::move(out);
+        peer.state.store(State::met);
+    }
+    owners_[greeting.text.from].store(&peer, std::memory_order_release);
+    log(LogLevel::debug, "process %d is reached by memory%s", static_cast<int>(peer.pid),
+        peer.memory ? "" : "; it does not let us read and write its memory");
+    return true;
+}
+
+void LocalPeers::take(Greeting& greeting) {
+    const Greeting::Text& text = greeting.text;
+    if (text.from == 0 || text.from >= kMaxBlocks) return;
+    switch (text.kind) {
+        case Greeting::Kind::question:
+            return take_question(greeting);
+        case Greeting::Kind::answer:
+        case Greeting::Kind::known:
+        case Greeting::Kind::refusal:
+            return take_answer(greeting);
+    }
+}
+
+void LocalPeers::take_question(Greeting& greeting) {
+    const Greeting::Text& text = greeting.text;
+    if (greeting.stranger || !greeting.has_descriptors() || setup_.segment_fd < 0) {
+        send(Greeting::Kind::refusal, text.to, text.from, text.cookie, nullptr);
+        return;
+    }
+    LocalPeer* same = find_if(
+        [&](LocalPeer& p) { return p.state.load() == State::met && p.pid == greeting.pid && p.pidfd >= 0; });
+    if (same && (same->nonce != text.nonce || is_dead(*same))) {
+        declare_dead(*same);  // exec(), or the pid has gone round
+        same = nullptr;
+    }
+    if (same) {
+        owners_[text.from].store(same, std::memory_order_release);
+        send(Greeting::Kind::known, text.to, text.from, text.cookie, nullptr);
+        return;
+    }
+    LocalPeer* peer = asked_for(text.from);
+    if (peer && text.to < text.from) return;  // ours counts
+    if (!peer) peer = new_peer(text.from);
+    if (!peer || !complete(*peer, greeting)) {
+        if (peer) declare_dead(*peer);
+        send(Greeting::Kind::refusal, text.to, text.from, text.cookie, nullptr);
+        return;
+    }
+    if (send(Greeting::Kind::answer, text.to, text.from, text.cookie, peer) != 0) declare_dead(*peer);
+}
+
+void LocalPeers::take_answer(Greeting& greeting) {
+    const Greeting::Text& text = greeting.text;
+    LocalPeer* peer =
+        find_if([&](LocalPeer& p) { return p.state.load() == State::asked && p.cookie == text.cookie; });
+    if (!peer || peer->block != text.from || greeting.stranger) {
+        if (peer && text.kind == Greeting::Kind::refusal) {
+            patience_[peer->block].store(kRetryRefused, std::memory_order_relaxed);
+            declare_dead(*peer);
+        }
+        return;
+    }
+    if (text.kind == Greeting::Kind::answer && greeting.has_descriptors() && complete(*peer, greeting))
+        return;
+    patience_[peer->block].store(kRetryRefused, std::memory_order_relaxed);
+    if (text.kind == Greeting::Kind::refusal) return declare_dead(*peer);
+    LocalPeer* same =
+        find_if([&](LocalPeer& p) { return p.state.load() == State::met && p.nonce == text.nonce; });
+    if (same) {
+        owners_[text.from].store(same, std::memory_order_release);
+        return declare_dead(*peer);
+    }
+    // It has our ring, and may be at work on our memory, although we cannot reach it: the place is kept, so
+    // that its marks are seen.
+    peer->waited_for = true;
+}
+
+bool LocalPeers::is_dead(const LocalPeer& peer) const {
+    if (peer.pidfd < 0) return false;
+    pollfd state{peer.pidfd, POLLIN, 0};
+    return ::poll(&state, 1, 0) > 0;
+}
+
+// Nobody goes in any more. What it has written is still read, and who is inside leaves in his own time.
+void LocalPeers::declare_dead(LocalPeer& peer) {
+    peer.state.store(State::dead);
+    if (peer.pidfd >= 0) epoll_ctl(wait_fd_, EPOLL_CTL_DEL, peer.pidfd, nullptr);
+    for (auto& owner : owners_) {
+        LocalPeer* expected = &peer;
+        owner.compare_exchange_strong(expected, nullptr);
+    }
+}
+
+void LocalPeers::free_if_done(LocalPeer& peer) {
+    if (!peer.in->empty() || peer.visitors.load() != 0) return;
+    std::lock_guard guard(peer.lock);
+    peer.out.reset();
+    peer.memory.reset();
+    close_and_forget(peer.pidfd);
+    close_and_forget(peer.event_fd);
+    peer.in.reset();
+    peer.pid = 0;
+    peer.state.store(State::unused);
+}
+
+void LocalPeers::look_around() {
+    for (unsigned i = 0; i < inbox_count_.load(std::memory_order_acquire); i++)
+        for (;;) {
+            Greeting greeting;
+            const Received received = receive_greeting(inboxes_[i].fd, greeting);
+            if (received == Received::nothing) break;
+            if (received == Received::nonsense || greeting.text.to != inboxes_[i].block) continue;
+            std::lock_guard guard(lock_);
+            take(greeting);
+        }
+    std::lock_guard guard(lock_);
+    for (unsigned i = 0; i < count(); i++) {
+        LocalPeer& peer = *peers_[i];
+        if (peer.state.load() == State::dead) free_if_done(peer);
+        if (peer.state.load() == State::met && is_dead(peer)) declare_dead(peer);
+    }
+}
+
+bool LocalPeers::enter_sleep() {
+    std::lock_guard guard(lock_);
+    sleepers_++;
+    bool waits = false;
+    for (unsigned i = 0; i < count(); i++)
+        if (peers_[i]->in) peers_[i]->in->enter_sleep();
+    // Behind the marks: either the producer sees them or we see its packet. What another thread reads
+    // meanwhile may look like a packet that waits; that wakes once in vain.
+    for (unsigned i = 0; i < count(); i++) waits = waits || (peers_[i]->in && !peers_[i]->in->empty());
+    return waits;
+}
+
+void LocalPeers::leave_sleep() {
+    std::lock_guard guard(lock_);
+    sleepers_--;
+    for (unsigned i = 0; i < count(); i++)
+        if (peers_[i]->in) peers_[i]->in->leave_sleep();
+}
+
+void LocalPeers::wait_for_them() {
+    constexpr unsigned kLookAtPid = 1024;  // rounds
+    constexpr auto kTell = std::chrono::seconds(1);
+    pid_t pid = 0;
+    const auto busy = [&](unsigned index, unsigned mark, bool look) {
+        std::lock_guard guard(lock_);
+        const LocalPeer& peer = *peers_[index];
+        pid = peer.pid;
+        return peer.in && peer.in->marked(mark) && !(look && is_dead(peer));
+    };
+    for (unsigned i = 0; i < count(); i++)
+        for (unsigned mark = 0; mark < LocalRing::kMarks; mark++) {
+            if (!busy(i, mark, false)) continue;
+            const auto began = std::chrono::steady_clock::now();
+            bool told = false;
+            for (unsigned rounds = 1; busy(i, mark, rounds % kLookAtPid == 0); rounds++) {
+                sched_yield();
+                if (told || rounds % kLookAtPid != 0 || std::chrono::steady_clock::now() - began < kTell)
+                    continue;
+                told = true;
+                log(LogLevel::warn,
+                    "process %d is in the middle of a transfer and stands still; it is waited for",
+                    static_cast<int>(pid));
+            }
+        }
+}
+
+bool LocalPeers::stands_still(const Gid& destination, std::uint32_t qp_number) {
+    const Visit visit(*this, destination, qp_number);
+    if (!visit.peer() || !visit.peer()->out->unread()) return false;
+    const int before = errno;
+    const bool there = inbox_exists(setup_.fabric, visit.peer()->block);
+    errno = before;
+    return there;
+}
+
+LocalPeers::Visit::Visit(LocalPeers& peers, const Gid& destination, std::uint32_t qp_number)
+    : peer_(peers.find(destination, qp_number)) {
+    if (!peer_) return;
+    peer_->visitors.fetch_add(1, std::memory_order_seq_cst);
+    if (peer_->state.load(std::memory_order_seq_cst) == State::met) return;
+    peer_->visitors.fetch_sub(1, std::memory_order_release);
+    peer_ = nullptr;
+}
+
+LocalPeers::Visit::~Visit() {
+    if (peer_) peer_->visitors.fetch_sub(1, std::memory_order_release);
+}
+
+}  // namespace verbena::link

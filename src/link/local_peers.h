@@ -1,0 +1,171 @@
+// The processes of this host that we share memory with: who they are, how they are met (local_meeting.h),
+// when they die, and what of ours they are at work on.
+//
+// A peer is met once per pair of processes, whatever the number of queue pairs: before the first packet to
+// one of its blocks (meet()), or when it asks us. If both ask at once, the question from the lower block
+// counts. Whoever does not answer, a stranger or another host, is reached by the wire; another question
+// leaves only after thousands of packets. Our own blocks are a peer as well: ourselves.
+//
+// Identity. The pid is the kernel's (SCM_CREDENTIALS), a pidfd follows the process, and PeerMemory reads the
+// nonce of the peer's tables back from that process. Life. A dead peer's last packets are read, then its
+// place is free; no thread is inside it then (Visit).
+//
+// Thread safety: all calls; look_around() and what reads `in` one thread at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "link/local_meeting.h"
+#include "link/local_ring.h"
+#include "link/steering.h"
+#include "memory/outsiders.h"
+
+namespace verbena::link {
+
+// What somebody above makes of a peer's exported tables.
+class PeerMemory {
+   public:
+    virtual ~PeerMemory() = default;
+};
+
+// A place in the table of peers. Its owner changes, itself it lives as long as the table.
+struct LocalPeer {
+    enum class State : std::uint8_t { unused, asked, met, dead };
+    std::atomic<State> state{State::unused};
+
+    std::mutex lock;                     // held by who writes to `out`
+    std::unique_ptr<LocalRing> out;      // ours to write; there while met
+    std::unique_ptr<LocalRing> in;       // ours to read; there unless unused
+    std::unique_ptr<PeerMemory> memory;  // nullptr: it does not let us
+    std::atomic<std::uint32_t> visitors{0};
+
+    pid_t pid = 0;
+    int pidfd = -1;  // -1: ourselves
+    int event_fd = -1;
+    std::uint32_t block = 0;  // by which we asked for it
+    std::uint64_t cookie = 0, nonce = 0;
+    bool waited_for = false;
+};
+
+class LocalPeers final : public memory::Outsiders {
+   public:
+    static constexpr unsigned kMaxPeers = 64;  // three descriptors each
+
+    struct Setup {
+        std::string fabric;   // as UdpLink::Setup's
+        int segment_fd = -1;  // what peers get to see of us; -1: nothing
+        std::uint64_t segment_address = 0;
+        std::uint64_t nonce = 0;  // the tables'
+        // The tables of the process, whose descriptor stays the caller's; nullptr: no direct access.
+        std::function<std::unique_ptr<PeerMemory>(pid_t, int fd, std::uint64_t address)> open_memory;
+    };
+    // The descriptors are the link's: what ends our sleep, and an epoll that greetings and deaths make
+    // readable.
+    LocalPeers(const Setup& setup, int event_fd, int wait_fd);
+    ~LocalPeers() override;
+
+    // A block of queue pair numbers that is ours: peers find us under it. 0 or errno with a reason.
+    int add_block(std::uint32_t block);
+
+    // Who owns the queue pair at that address, if it is a living process that we have met.
+    LocalPeer* find(const Gid& destination, std::uint32_t qp_number);
+    // The same; a question leaves now and then if nobody is known.
+    LocalPeer* find_or_ask(const Gid& destination, std::uint32_t qp_number);
+
+    enum class Met : std::uint8_t { yes, asked, no };
+    Met meet(const Gid& destination, std::uint32_t qp_number);
+    // It did not answer in time: meet() says `no` until it does.
+    void stop_waiting_for(std::uint32_t qp_number);
+
+    void look_around();  // greetings, deaths
+
+    // The peer is there and has not yet looked at something that we sent it.
+    bool stands_still(const Gid& destination, std::uint32_t qp_number);
+
+    unsigned count() const { return count_.load(std::memory_order_acquire); }
+    LocalPeer& at(unsigned index) { return *peers_[index]; }
+
+    // Marks all rings; true if something waits in one already.
+    bool enter_sleep();
+    void leave_sleep();
+
+    // Returns when no peer is at work any more on what it may have found before the call.
+    void wait_for_them() override;
+
+    // In a child after fork(): the parent's names must not live on in it.
+    void abandon();
+
+    // Keeps a peer's place from being given to another; for work on its memory.
+    class Visit {
+       public:
+        Visit(LocalPeers& peers, const Gid& destination, std::uint32_t qp_number);
+        ~Visit();
+        Visit(const Visit&) = delete;
+        Visit& operator=(const Visit&) = delete;
+        LocalPeer* peer() const { return peer_; }
+
+       private:
+        LocalPeer* peer_;
+    };
+
+   private:
+    static constexpr unsigned kMaxInboxes = 64;
+    static constexpr unsigned kMaxAddresses = 64;
+    static constexpr std::uint16_t kRetryCrowded = 64;  // packets until the next question
+    static constexpr std::uint16_t kRetry = 4096;
+    static constexpr std::uint16_t kRetryRefused = 60'000;
+
+    struct Inbox {
+        int fd;
+        std::uint32_t block;
+    };
+    struct Known {
+        Gid address;
+        bool ours;
+    };
+
+    bool is_ours(const Gid& address);
+    bool watch(int fd);
+
+    // With lock_.
+    void ask(std::uint32_t block);
+    LocalPeer* new_peer(std::uint32_t block);
+    void meet_ourselves(std::uint32_t block);
+    bool complete(LocalPeer& peer, Greeting& greeting);
+    void take(Greeting& greeting);
+    void take_question(Greeting& greeting);
+    void take_answer(Greeting& greeting);
+    int send(Greeting::Kind kind, std::uint32_t from, std::uint32_t to, std::uint64_t cookie,
+             LocalPeer* peer);
+    bool is_dead(const LocalPeer& peer) const;
+    void declare_dead(LocalPeer& peer);
+    void free_if_done(LocalPeer& peer);
+    LocalPeer* asked_for(std::uint32_t block);
+    template <class Like>
+    LocalPeer* find_if(Like like);
+
+    const Setup setup_;
+    const int event_fd_, wait_fd_;
+    std::array<std::atomic<LocalPeer*>, kMaxBlocks> owners_{};       // of blocks
+    std::array<std::atomic<std::uint16_t>, kMaxBlocks> patience_{};  // packets
+    std::array<std::unique_ptr<LocalPeer>, kMaxPeers> peers_;
+    std::atomic<unsigned> count_{0};
+    std::array<Known, kMaxAddresses> known_{};
+    std::atomic<unsigned> known_count_{0};
+
+    std::mutex lock_;  // of changes
+    std::array<Inbox, kMaxInboxes> inboxes_{};
+    std::atomic<unsigned> inbox_count_{0};
+    std::uint64_t next_cookie_ = 1;
+    unsigned sleepers_ = 0;
+};
+
+}  // namespace verbena::link

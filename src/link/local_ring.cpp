@@ -1,0 +1,158 @@
+#include "link/local_ring.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x32474e52'42524556;  // "VERBRNG2" in memory order
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kFile = kPage + LocalRing::kCapacity;
+constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;
+constexpr std::size_t kAlignment = 64;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+unsigned mark_of_this_thread() {
+    static std::atomic<unsigned> next{0};
+    thread_local const unsigned mark = next.fetch_add(1, std::memory_order_relaxed) % LocalRing::kMarks;
+    return mark;
+}
+
+constexpr std::uint64_t round_up(std::uint64_t size) { return (size + kAlignment - 1) & ~(kAlignment - 1); }
+
+}  // namespace
+
+std::unique_ptr<LocalRing> LocalRing::create() {
+    const int fd = memfd_create("verbena-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return fail_null(errno, "memfd_create: %s", std::strerror(errno));
+    if (ftruncate(fd, static_cast<off_t>(kFile)) != 0 || fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
+        const int error = errno;
+        close(fd);
+        return fail_null(error, "making a ring: %s", std::strerror(error));
+    }
+    std::unique_ptr<LocalRing> ring = map(fd, true);
+    if (!ring) {
+        const int error = errno;
+        close(fd);
+        errno = error;
+        return nullptr;
+    }
+    ring->control_.magic = kMagic;
+    return ring;
+}
+
+std::unique_ptr<LocalRing> LocalRing::open(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(kFile) ||
+        (fcntl(fd, F_GET_SEALS) & kSeals) != kSeals)
+        return fail_null(EPROTO, "what a peer sent is no ring");
+    std::unique_ptr<LocalRing> ring = map(fd, false);
+    if (ring && ring->control_.magic != kMagic)
+        return fail_null(EPROTO, "what a peer sent is no ring of this version");
+    return ring;
+}
+
+std::unique_ptr<LocalRing> LocalRing::map(int fd, bool consumer) {
+    void* place = mmap(nullptr, kMapping, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) return fail_null(errno, "no address space for a ring");
+    auto* memory = static_cast<std::uint8_t*>(place);
+    constexpr int kFlags = MAP_SHARED | MAP_FIXED;
+    if (mmap(memory, kFile, PROT_READ | PROT_WRITE, kFlags, fd, 0) == MAP_FAILED ||
+        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kPage) == MAP_FAILED) {
+        const int error = errno;
+        munmap(memory, kMapping);
+        return fail_null(error, "mapping a ring: %s", std::strerror(error));
+    }
+    madvise(memory, kMapping, MADV_DONTFORK);  // a child has rings of its own
+    return std::unique_ptr<LocalRing>(new LocalRing(memory, consumer ? fd : -1));
+}
+
+LocalRing::LocalRing(std::uint8_t* memory, int fd)
+    : control_(*reinterpret_cast<Control*>(memory)), data_(memory + kPage), fd_(fd) {}
+
+LocalRing::~LocalRing() {
+    munmap(data_ - kPage, kMapping);
+    if (fd_ >= 0) close(fd_);
+}
+
+bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces) {
+    std::size_t length = 0;
+    for (const iovec& piece : pieces) length += piece.iov_len;
+    const std::uint64_t size = round_up(sizeof(Record) + length);
+    if (written_ + size - seen_tail_ > kCapacity) {
+        const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
+        if (tail > written_ || tail < seen_tail_) return false;  // nonsense
+        seen_tail_ = tail;
+        if (written_ + size - seen_tail_ > kCapacity) return false;
+    }
+    std::uint8_t* at = data_ + written_ % kCapacity;
+    const Record record{static_cast<std::uint32_t>(length), 0, path};
+    std::memcpy(at, &record, sizeof record);
+    at += sizeof record;
+    for (const iovec& piece : pieces) {
+        std::memcpy(at, piece.iov_base, piece.iov_len);
+        at += piece.iov_len;
+    }
+    written_ += size;
+    return true;
+}
+
+// Sequentially consistent, as is enter_sleep(): either the sleeper sees the packet or we see the sleeper.
+bool LocalRing::publish() {
+    control_.head.store(written_, std::memory_order_seq_cst);
+    return control_.sleepers.load(std::memory_order_seq_cst) != 0;
+}
+
+bool LocalRing::unread() const {
+    return control_.tail.load(std::memory_order_acquire) < control_.head.load(std::memory_order_relaxed);
+}
+
+bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
+    const std::uint64_t head = control_.head.load(std::memory_order_acquire);
+    if (head == read_) return false;
+    if (broken_.load(std::memory_order_relaxed)) {
+        control_.tail.store(head, std::memory_order_relaxed);  // lost, but not unread
+        return false;
+    }
+    const std::uint64_t waiting = head - read_;
+    Record record;
+    const std::uint8_t* at = data_ + read_ % kCapacity;
+    std::memcpy(&record, at, sizeof record);
+    front_size_ = round_up(sizeof record + record.length);
+    if (waiting > kCapacity || front_size_ > waiting) {
+        broken_.store(true, std::memory_order_relaxed);
+        log(LogLevel::warn,
+            "a peer of this host wrote nonsense into its ring; nothing more is taken from it");
+        return false;
+    }
+    path = record.path;
+    bytes = {at + sizeof record, record.length};
+    return true;
+}
+
+void LocalRing::release() {
+    read_ += front_size_;
+    control_.tail.store(read_, std::memory_order_release);
+}
+
+bool LocalRing::empty() const {
+    return broken_.load(std::memory_order_relaxed) ||
+           control_.head.load(std::memory_order_seq_cst) == control_.tail.load(std::memory_order_relaxed);
+}
+
+void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
+LocalMark::LocalMark(LocalRing& ring) : inside_(ring.control_.marks[mark_of_this_thread()].inside) {
+    inside_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void LocalRing::leave_sleep() { control_.sleepers.fetch_sub(1, std::memory_order_relaxed); }
+
+}  // namespace verbena::link

@@ -1,0 +1,117 @@
+// A ring of packets in shared memory from one process to another of the same host: one producer side, one
+// consumer. The file is mapped twice in a row, so that no packet is ever cut.
+//
+//     page 0: head and marks (the producer's), tail and sleepers (the consumer's); then the data
+//     a record: length of the packet, its path, the packet; padded to 64 bytes
+//
+// The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
+// trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
+// into a record after it was published the consumer may see (the local link's comment says what that means).
+//
+// The marks say that a thread of the producer's is at work on the consumer's memory by itself (LocalMark).
+// Who takes memory or a queue pair away first makes that known (a dead key, a state), and then waits until
+// each mark was once clear. Both sides' accesses are sequentially consistent, so that one of them sees the
+// other.
+//
+// Thread safety: append() and publish() under a lock of the producer's, front() and release() one thread at a
+// time; everything else from any thread.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "wire/path.h"
+
+namespace verbena::link {
+
+class LocalRing {
+   public:
+    static constexpr std::size_t kCapacity = std::size_t{1} << 20;  // bytes
+    static constexpr unsigned kMarks = 8;
+
+    // The consumer's; nullptr with errno and a reason.
+    static std::unique_ptr<LocalRing> create();
+    // The producer's: maps somebody's file, which stays the caller's. nullptr with errno and a reason if it
+    // is no such ring.
+    static std::unique_ptr<LocalRing> open(int fd);
+    ~LocalRing();
+    LocalRing(const LocalRing&) = delete;
+    LocalRing& operator=(const LocalRing&) = delete;
+
+    int fd() const { return fd_; }  // the consumer's; -1 in the producer
+
+    // Copies a packet in; false if there is no room. Nobody sees it before publish().
+    bool append(const wire::Path& path, std::span<const iovec> pieces);
+    // True if the consumer sleeps and has to be woken.
+    bool publish();
+    // Whether the consumer has not yet looked at something that was published.
+    bool unread() const;
+
+    // The oldest packet; `bytes` is valid until release(). False if there is none, or if the producer wrote
+    // nonsense: then the ring is broken for good and nothing comes out of it any more.
+    bool front(wire::Path& path, std::span<const std::uint8_t>& bytes);
+    void release();
+    bool empty() const;  // any thread
+
+    void enter_sleep();
+    void leave_sleep();
+
+    // The consumer's: whether a thread of the producer's is at work.
+    bool marked(unsigned mark) const {
+        return control_.marks[mark].inside.load(std::memory_order_seq_cst) != 0;
+    }
+
+   private:
+    friend class LocalMark;
+    struct Mark {
+        alignas(64) std::atomic<std::uint32_t> inside;
+    };
+    struct Control {
+        std::uint64_t magic;
+        alignas(64) std::atomic<std::uint64_t> head;
+        alignas(64) std::atomic<std::uint64_t> tail;
+        alignas(64) std::atomic<std::uint32_t> sleepers;
+        std::array<Mark, kMarks> marks;
+    };
+    struct Record {
+        std::uint32_t length;
+        std::uint32_t reserved;
+        wire::Path path;
+    };
+    static_assert(sizeof(Record) <= 64 && sizeof(Control) <= 4096);
+
+    LocalRing(std::uint8_t* memory, int fd);
+    static std::unique_ptr<LocalRing> map(int fd, bool consumer);
+
+    Control& control_;
+    std::uint8_t* const data_;
+    const int fd_;
+
+    // The producer's.
+    std::uint64_t written_ = 0;    // copied in, perhaps not yet published
+    std::uint64_t seen_tail_ = 0;  // a tail of the past
+    // The consumer's.
+    std::uint64_t read_ = 0;
+    std::uint64_t front_size_ = 0;
+    std::atomic<bool> broken_{false};
+};
+
+// Held by a thread of the producer's while it reads or writes the consumer's memory.
+class LocalMark {
+   public:
+    explicit LocalMark(LocalRing& ring);
+    ~LocalMark() { inside_.fetch_sub(1, std::memory_order_release); }
+    LocalMark(const LocalMark&) = delete;
+    LocalMark& operator=(const LocalMark&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& inside_;
+};
+
+}  // namespace verbena::link

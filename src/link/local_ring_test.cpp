@@ -1,0 +1,166 @@
+#include "link/local_ring.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace verbena::link {
+namespace {
+
+class LocalRingTest : public testing::Test {
+   protected:
+    void SetUp() override {
+        consumer_ = LocalRing::create();
+        ASSERT_NE(consumer_, nullptr);
+        producer_ = LocalRing::open(consumer_->fd());
+        ASSERT_NE(producer_, nullptr);
+        path_.udp_source_port = 0xc123;
+    }
+
+    bool put(const std::string& text) {
+        std::string copy = text;
+        const std::size_t half = copy.size() / 2;
+        const iovec pieces[2] = {{copy.data(), half}, {copy.data() + half, copy.size() - half}};
+        return producer_->append(path_, pieces);
+    }
+
+    // Empty: nothing there.
+    std::string take() {
+        wire::Path path;
+        std::span<const std::uint8_t> bytes;
+        if (!consumer_->front(path, bytes)) return {};
+        EXPECT_EQ(path, path_);
+        std::string text(bytes.begin(), bytes.end());
+        consumer_->release();
+        return text;
+    }
+
+    std::unique_ptr<LocalRing> consumer_, producer_;
+    wire::Path path_;
+};
+
+TEST_F(LocalRingTest, PacketsComeOutInOrderOnceTheyArePublished) {
+    ASSERT_TRUE(put("one"));
+    ASSERT_TRUE(put("two, which is longer"));
+    EXPECT_EQ(take(), "");
+    producer_->publish();
+    EXPECT_FALSE(consumer_->empty());
+    EXPECT_EQ(take(), "one");
+    EXPECT_EQ(take(), "two, which is longer");
+    EXPECT_EQ(take(), "");
+    EXPECT_TRUE(consumer_->empty());
+}
+
+TEST_F(LocalRingTest, FullIsRefusedAndFreedAgain) {
+    const std::string packet(4200, 'x');
+    unsigned count = 0;
+    while (put(packet)) count++;
+    EXPECT_GT(count, 220u);
+    EXPECT_LT(count, LocalRing::kCapacity / packet.size());
+    producer_->publish();
+    EXPECT_FALSE(put(packet));
+    EXPECT_EQ(take(), packet);
+    EXPECT_TRUE(put(packet));
+    EXPECT_FALSE(put(packet));
+}
+
+TEST_F(LocalRingTest, PacketsAreWholeAcrossTheEnd) {
+    unsigned next = 0, expected = 0;
+    for (unsigned round = 0; round < 3000; round++) {
+        const std::string packet(1000 + next % 3100, static_cast<char>('a' + next % 26));
+        ASSERT_TRUE(put(packet));
+        next++;
+        producer_->publish();
+        if (next - expected > 100) {
+            ASSERT_EQ(take(), std::string(1000 + expected % 3100, static_cast<char>('a' + expected % 26)));
+            expected++;
+        }
+    }
+}
+
+TEST_F(LocalRingTest, TheProducerLearnsOfSleepers) {
+    ASSERT_TRUE(put("x"));
+    EXPECT_FALSE(producer_->publish());
+    consumer_->enter_sleep();
+    consumer_->enter_sleep();
+    EXPECT_TRUE(producer_->publish());
+    consumer_->leave_sleep();
+    EXPECT_TRUE(producer_->publish());
+    consumer_->leave_sleep();
+    EXPECT_FALSE(producer_->publish());
+}
+
+TEST_F(LocalRingTest, UnreadUntilReleased) {
+    EXPECT_FALSE(producer_->unread());
+    ASSERT_TRUE(put("x"));
+    EXPECT_FALSE(producer_->unread());
+    producer_->publish();
+    EXPECT_TRUE(producer_->unread());
+    EXPECT_EQ(take(), "x");
+    EXPECT_FALSE(producer_->unread());
+}
+
+TEST_F(LocalRingTest, TheConsumerSeesWhoIsAtWork) {
+    const auto marked = [&] {
+        unsigned count = 0;
+        for (unsigned mark = 0; mark < LocalRing::kMarks; mark++) count += consumer_->marked(mark);
+        return count;
+    };
+    EXPECT_EQ(marked(), 0u);
+    {
+        const LocalMark one(*producer_);
+        EXPECT_EQ(marked(), 1u);
+        const LocalMark another(*producer_);  // of the same thread
+        EXPECT_EQ(marked(), 1u);
+    }
+    EXPECT_EQ(marked(), 0u);
+}
+
+TEST_F(LocalRingTest, TwoThreads) {
+    constexpr unsigned kPackets = 50'000;
+    std::jthread writer([this] {
+        for (unsigned i = 0; i < kPackets; i++) {
+            const std::string text = std::to_string(i);
+            while (!put(text)) std::this_thread::yield();
+            producer_->publish();
+        }
+    });
+    for (unsigned i = 0; i < kPackets; i++) {
+        std::string text;
+        while ((text = take()).empty()) std::this_thread::yield();
+        ASSERT_EQ(text, std::to_string(i));
+    }
+}
+
+// The head's place in the file is the second cache line.
+TEST_F(LocalRingTest, NonsenseFromTheOtherSideBreaksTheRingOnly) {
+    void* memory = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, consumer_->fd(), 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    auto* bytes = static_cast<std::uint8_t*>(memory);
+    const std::uint32_t length = 0xfffffff0;
+    std::memcpy(bytes + 4096, &length, sizeof length);
+    const std::uint64_t head = 128;
+    std::memcpy(bytes + 64, &head, sizeof head);
+    EXPECT_EQ(take(), "");
+    const std::uint32_t small = 5;
+    std::memcpy(bytes + 4096, &small, sizeof small);
+    EXPECT_EQ(take(), "");
+    munmap(memory, 8192);
+}
+
+TEST(LocalRingFileTest, OtherFilesAreRefused) {
+    const int fd = memfd_create("no ring", MFD_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(LocalRing::open(fd), nullptr);
+    ASSERT_EQ(ftruncate(fd, 4096 + static_cast<off_t>(LocalRing::kCapacity)), 0);
+    EXPECT_EQ(LocalRing::open(fd), nullptr);  // it can be resized
+    close(fd);
+}
+
+}  // namespace
+}  // namespace verbena::link

@@ -1,0 +1,191 @@
+// rpoll and rselect: rsockets and other descriptors in one set. A look at all of them, a short spin, and then
+// sleep in the kernel's poll() on the rsockets' descriptors, the others and one to be woken by.
+#include <poll.h>
+#include <rdma/rsocket.h>
+#include <sys/select.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/reason.h"
+#include "rsocket/sleeper.h"
+#include "rsocket/table.h"
+
+namespace verbena::rsocket {
+namespace {
+
+// A program's set. The vectors are a thread's, so that polling in a loop allocates nothing.
+class PollSet {
+   public:
+    explicit PollSet(std::span<pollfd> wanted) : wanted_(wanted), scratch_(scratch()) {
+        scratch_.sockets.clear();
+        scratch_.kernel.clear();
+        for (const pollfd& entry : wanted_) {
+            scratch_.sockets.push_back(find_socket(entry.fd));
+            const bool ours = scratch_.sockets.back() != nullptr;
+            any_ |= ours;
+            scratch_.kernel.push_back(ours ? pollfd{entry.fd, POLLIN, 0} : entry);
+        }
+    }
+    ~PollSet() { scratch_.sockets.clear(); }
+    PollSet(const PollSet&) = delete;
+    PollSet& operator=(const PollSet&) = delete;
+
+    bool has_sockets() const { return any_; }
+
+    // How many entries are ready; fills their revents in.
+    int look() {
+        int ready = 0;
+        bool others = false;
+        for (std::size_t i = 0; i < wanted_.size(); i++) {
+            wanted_[i].revents = 0;
+            if (scratch_.sockets[i])
+                wanted_[i].revents = scratch_.sockets[i]->readiness(wanted_[i].events);
+            else
+                others |= wanted_[i].fd >= 0;
+            ready += wanted_[i].revents != 0;
+        }
+        if (!others) return ready;
+        // rsockets stand aside as -1.
+        scratch_.others.clear();
+        for (std::size_t i = 0; i < wanted_.size(); i++)
+            scratch_.others.push_back(scratch_.sockets[i] ? pollfd{-1, 0, 0} : wanted_[i]);
+        const int found = ::poll(scratch_.others.data(), scratch_.others.size(), 0);
+        if (found <= 0) return found < 0 ? found : ready;
+        for (std::size_t i = 0; i < wanted_.size(); i++)
+            if (!scratch_.sockets[i]) wanted_[i].revents = scratch_.others[i].revents;
+        return ready + found;
+    }
+
+    // Registers `sleeper`, so that nothing that comes after the next look is missed.
+    void begin_sleep(Sleeper& sleeper) {
+        for (const auto& socket : scratch_.sockets) {
+            if (!socket) continue;
+            socket->add_sleeper(sleeper);
+            socket->arm();
+        }
+        scratch_.kernel.push_back({sleeper.fd(), POLLIN, 0});
+    }
+    // 0, or -1 with errno.
+    int sleep(Time deadline) {
+        timespec left{};
+        if (deadline != kNever) {
+            const Time time = std::max<Time>(deadline - now(), 0);
+            left = {time / kSecond, time % kSecond};
+        }
+        return ppoll(scratch_.kernel.data(), scratch_.kernel.size(), deadline == kNever ? nullptr : &left,
+                     nullptr);
+    }
+    void end_sleep(Sleeper& sleeper) {
+        scratch_.kernel.pop_back();
+        for (std::size_t i = 0; i < wanted_.size(); i++) {
+            if (!scratch_.sockets[i]) continue;
+            scratch_.sockets[i]->remove_sleeper(sleeper);
+            if (scratch_.kernel[i].revents) scratch_.sockets[i]->drain();
+        }
+        sleeper.drain();
+    }
+
+   private:
+    struct Scratch {
+        std::vector<std::shared_ptr<Socket>> sockets;
+        std::vector<pollfd> kernel, others;
+    };
+    static Scratch& scratch() {
+        thread_local Scratch mine;
+        return mine;
+    }
+
+    std::span<pollfd> wanted_;
+    Scratch& scratch_;
+    bool any_ = false;
+};
+
+int poll_until(std::span<pollfd> wanted, Time deadline, int timeout) {
+    PollSet set(wanted);
+    if (!set.has_sockets()) return ::poll(wanted.data(), wanted.size(), timeout);
+    int ready = set.look();
+    if (ready != 0 || timeout == 0) return ready;
+    const Time spin_until = std::min(deadline, now() + defaults().polling_time);
+    do {
+        if ((ready = set.look()) != 0) return ready;
+    } while (now() < spin_until);
+    Sleeper sleeper;
+    if (sleeper.prepare() != 0) return -1;
+    for (;;) {
+        set.begin_sleep(sleeper);
+        ready = set.look();
+        int slept = 0;
+        if (ready == 0) slept = set.sleep(deadline);
+        const int error = errno;
+        set.end_sleep(sleeper);
+        if (ready != 0) return ready;
+        if (slept < 0) {
+            errno = error;
+            return -1;
+        }
+        if ((ready = set.look()) != 0) return ready;
+        if (deadline != kNever && now() >= deadline) return 0;
+    }
+}
+
+}  // namespace
+}  // namespace verbena::rsocket
+
+using namespace verbena;
+using namespace verbena::rsocket;
+
+extern "C" {
+
+int rpoll(pollfd* fds, nfds_t count, int timeout) {
+    Call call("rpoll");
+    if (count > 0 && !fds) return fail_minus_one(EFAULT, "the array of descriptors is NULL");
+    return poll_until({fds, count}, timeout < 0 ? kNever : now() + timeout * kMillisecond, timeout);
+}
+
+int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, timeval* timeout) {
+    Call call("rselect");
+    if (count < 0 || count > FD_SETSIZE)
+        return fail_minus_one(EINVAL, "%d descriptors, at most %d", count, FD_SETSIZE);
+    auto in = [](fd_set* set, int fd) { return set && FD_ISSET(fd, set); };
+    std::vector<pollfd> wanted;
+    for (int fd = 0; fd < count; fd++) {
+        int events = (in(readable, fd) ? POLLIN : 0) | (in(writable, fd) ? POLLOUT : 0) |
+                     (in(exceptional, fd) ? POLLPRI : 0);
+        if (events) wanted.push_back({fd, static_cast<short>(events), 0});
+    }
+    Time deadline = kNever;
+    int milliseconds = -1;
+    if (timeout) {
+        if (timeout->tv_sec < 0 || timeout->tv_usec < 0)
+            return fail_minus_one(EINVAL, "the timeout is negative");
+        const Duration duration = timeout->tv_sec * kSecond + timeout->tv_usec * kMicrosecond;
+        deadline = now() + duration;
+        milliseconds =
+            static_cast<int>(std::min<Duration>((duration + kMillisecond - 1) / kMillisecond, INT_MAX));
+    }
+    const int ready = poll_until(wanted, deadline, milliseconds);
+    if (timeout) {  // as Linux: what was left
+        const Duration left = std::max<Duration>(deadline - now(), 0);
+        *timeout = {left / kSecond, static_cast<suseconds_t>(left % kSecond / kMicrosecond)};
+    }
+    if (ready < 0) return ready;
+    int bits = 0;
+    for (const pollfd& entry : wanted) {
+        if (entry.revents & POLLNVAL) return fail_minus_one(EBADF, "descriptor %d is not open", entry.fd);
+        auto answer = [&](fd_set* set, int events) {
+            if (!in(set, entry.fd)) return;
+            if (entry.revents & events)
+                bits++;
+            else
+                FD_CLR(entry.fd, set);
+        };
+        answer(readable, POLLIN | POLLHUP | POLLERR);
+        answer(writable, POLLOUT | POLLERR);
+        answer(exceptional, POLLPRI);
+    }
+    return bits;
+}
+
+}  // extern "C"

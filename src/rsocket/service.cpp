@@ -1,0 +1,209 @@
+#include "rsocket/service.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/reason.h"
+#include "rsocket/sleeper.h"
+
+namespace verbena::rsocket {
+
+// Never destroyed: the thread works until the process ends. A forked child starts its own.
+Service* Service::get() {
+    static std::atomic<Service*> current{nullptr};
+    static std::atomic<pid_t> owner{0};
+    static std::mutex starting;
+    if (owner.load(std::memory_order_acquire) == getpid()) return current.load(std::memory_order_acquire);
+    std::lock_guard lock(starting);
+    if (owner.load() == getpid()) return current.load();
+    auto service = std::unique_ptr<Service>(new Service);
+    if (int error = service->start()) {
+        errno = error;
+        return nullptr;
+    }
+    current.store(service.release(), std::memory_order_release);
+    owner.store(getpid(), std::memory_order_release);
+    return current.load();
+}
+
+int Service::start() {
+    channel_ = rdma_create_event_channel();
+    if (!channel_) return errno;
+    fcntl(channel_->fd, F_SETFL, O_NONBLOCK);
+    epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
+    kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    for (int fd : {channel_->fd, kick_fd_}) {
+        epoll_event event{EPOLLIN, {}};
+        event.data.fd = fd;
+        if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
+            return fail(errno, "no descriptors for rsockets: %s", std::strerror(errno));
+    }
+    // The program's signals are for the program's threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    const int error = pthread_create(&thread, nullptr, run, this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (error) return fail(error, "starting the thread for rsockets: %s", std::strerror(error));
+    pthread_setname_np(thread, "rsockets");
+    pthread_detach(thread);
+    return 0;
+}
+
+void* Service::run(void* service) {
+    static_cast<Service*>(service)->loop();
+    return nullptr;
+}
+
+void Service::kick() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] auto size = write(kick_fd_, &one, sizeof one);
+}
+
+rdma_cm_id* Service::create_id(const std::shared_ptr<ServiceClient>& client, rdma_port_space space) {
+    rdma_cm_id* id = nullptr;
+    if (rdma_create_id(channel_, &id, nullptr, space) != 0) return nullptr;
+    adopt(id, client);
+    return id;
+}
+
+void Service::adopt(rdma_cm_id* id, const std::shared_ptr<ServiceClient>& client) {
+    std::lock_guard lock(mutex_);
+    ids_[id] = client;
+}
+
+void Service::destroy_id(rdma_cm_id* id) {
+    {
+        std::lock_guard lock(mutex_);
+        ids_.erase(id);
+    }
+    rdma_destroy_id(id);
+}
+
+int Service::watch(int fd, const std::shared_ptr<ServiceClient>& client) {
+    std::lock_guard lock(mutex_);
+    epoll_event event{EPOLLIN, {}};
+    event.data.fd = fd;
+    if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
+        return fail(errno, "watching descriptor %d: %s", fd, std::strerror(errno));
+    descriptors_[fd] = client;
+    return 0;
+}
+
+void Service::unwatch(int fd) {
+    std::lock_guard lock(mutex_);
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+    descriptors_.erase(fd);
+}
+
+void Service::wake_at(const std::shared_ptr<ServiceClient>& client, Time when) {
+    {
+        std::lock_guard lock(mutex_);
+        if (when == kNever)
+            timers_.erase(client.get());
+        else
+            timers_[client.get()] = {client, when};
+    }
+    kick();
+}
+
+// Acknowledged before it is handled: whoever handles it may destroy the id.
+void Service::read_events() {
+    for (;;) {
+        rdma_cm_event* event = nullptr;
+        if (rdma_get_cm_event(channel_, &event) != 0) {
+            // Without its daemon the channel stays readable for ever and never brings anything.
+            if (errno != EAGAIN && errno != EINTR) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel_->fd, nullptr);
+            return;
+        }
+        CmEvent copy;
+        copy.type = event->event;
+        copy.status = event->status;
+        copy.id = event->id;
+        copy.parameters = event->param.conn;
+        if (const void* data = event->param.conn.private_data) {
+            std::memcpy(copy.data.data(), data, event->param.conn.private_data_len);
+            copy.parameters.private_data = copy.data.data();
+        }
+        std::shared_ptr<ServiceClient> client;
+        {
+            std::lock_guard lock(mutex_);
+            const bool request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST;
+            auto found = ids_.find(request ? event->listen_id : event->id);
+            if (found != ids_.end()) client = found->second.lock();
+        }
+        rdma_ack_cm_event(event);
+        if (client)
+            client->cm_event(copy);
+        else if (copy.type == RDMA_CM_EVENT_CONNECT_REQUEST)
+            rdma_destroy_id(copy.id);
+    }
+}
+
+Time Service::run_timers() {
+    const Time time = now();
+    std::vector<std::shared_ptr<ServiceClient>> due;
+    Time next = kNever;
+    {
+        std::lock_guard lock(mutex_);
+        for (auto i = timers_.begin(); i != timers_.end();) {
+            if (i->second.when > time) {
+                next = std::min(next, i->second.when);
+                ++i;
+                continue;
+            }
+            if (auto client = i->second.client.lock()) due.push_back(std::move(client));
+            i = timers_.erase(i);
+        }
+    }
+    for (auto& client : due) {
+        const Time again = client->timer(time);
+        if (again == kNever) continue;
+        std::lock_guard lock(mutex_);
+        timers_.try_emplace(client.get(), Timer{client, again});
+        next = std::min(next, again);
+    }
+    return next;
+}
+
+void Service::loop() {
+    for (;;) {
+        const Time next = run_timers();
+        int timeout = -1;
+        if (next != kNever)
+            timeout = static_cast<int>(
+                std::clamp<Time>((next - now() + kMillisecond - 1) / kMillisecond, 0, 3'600'000));
+        epoll_event events[16];
+        const int count = epoll_wait(epoll_fd_, events, 16, timeout);
+        for (int i = 0; i < count; i++) {
+            const int fd = events[i].data.fd;
+            if (fd == kick_fd_) {
+                std::uint64_t ignored;
+                [[maybe_unused]] auto size = read(kick_fd_, &ignored, sizeof ignored);
+            } else if (fd == channel_->fd) {
+                read_events();
+            } else {
+                std::shared_ptr<ServiceClient> client;
+                {
+                    std::lock_guard lock(mutex_);
+                    auto found = descriptors_.find(fd);
+                    if (found != descriptors_.end()) client = found->second.lock();
+                }
+                if (client) client->descriptor_ready();
+            }
+        }
+    }
+}
+
+}  // namespace verbena::rsocket

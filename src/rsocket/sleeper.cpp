@@ -1,0 +1,61 @@
+#include "rsocket/sleeper.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "base/reason.h"
+#include "verbs/private.h"
+
+namespace verbena::rsocket {
+
+Time now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+Sleeper::~Sleeper() {
+    if (both_fd_ >= 0) close(both_fd_);
+    if (event_fd_ >= 0) close(event_fd_);
+}
+
+int Sleeper::prepare() {
+    if (event_fd_ < 0) event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return event_fd_ < 0 ? fail(errno, "no descriptor to sleep on: %s", std::strerror(errno)) : 0;
+}
+
+void Sleeper::wake() const {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] auto size = write(event_fd_, &one, sizeof one);
+}
+
+void Sleeper::drain() const {
+    std::uint64_t count;
+    [[maybe_unused]] auto size = read(event_fd_, &count, sizeof count);
+}
+
+int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline) {
+    if (both_fd_ < 0) {
+        both_fd_ = epoll_create1(EPOLL_CLOEXEC);
+        epoll_event event{EPOLLIN, {}};
+        if (both_fd_ < 0 || epoll_ctl(both_fd_, EPOLL_CTL_ADD, event_fd_, &event) != 0)
+            return fail(errno, "no descriptor to sleep on: %s", std::strerror(errno));
+    }
+    if (watched_ != socket_fd) {
+        epoll_event event{EPOLLIN, {}};
+        if (epoll_ctl(both_fd_, EPOLL_CTL_ADD, socket_fd, &event) != 0 && errno != EEXIST)
+            return fail(errno, "descriptor %d cannot be waited for: %s", socket_fd, std::strerror(errno));
+        watched_ = socket_fd;
+    }
+    return verbena_wait_readable(context, both_fd_, deadline);
+}
+
+}  // namespace verbena::rsocket

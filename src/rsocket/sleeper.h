@@ -1,0 +1,40 @@
+// A thread that waits for one or several sockets. It registers with each socket, looks once more, and sleeps
+// until a descriptor of theirs is readable or somebody wakes it. Whoever takes something out of a socket's
+// descriptors (a completion event) wakes all who are registered there, since they would not see it any more.
+//
+// Thread safety: wake() from any thread while registered; all else is the owner's.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "base/time.h"
+
+namespace verbena::rsocket {
+
+Time now();
+
+class Sleeper {
+   public:
+    Sleeper() = default;
+    ~Sleeper();
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+
+    // Makes the descriptors, once. An errno.
+    [[nodiscard]] int prepare();
+    int fd() const { return event_fd_; }
+
+    void wake() const;
+    void drain() const;
+
+    // Sleeps until woken, until `socket_fd` is readable, or `deadline`. With a context the thread drives the
+    // packets meanwhile. 0, ETIMEDOUT or EINTR (a handler without SA_RESTART ran).
+    int sleep(ibv_context* context, int socket_fd, Time deadline);
+
+   private:
+    int event_fd_ = -1;
+    int both_fd_ = -1;  // an epoll set of event_fd_ and watched_
+    int watched_ = -1;
+};
+
+}  // namespace verbena::rsocket

@@ -1,0 +1,67 @@
+#include "rsocket/socket.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+
+namespace verbena::rsocket {
+
+Socket::~Socket() {
+    if (nudge_fd_ >= 0) ::close(nudge_fd_);
+    if (fd_ >= 0) ::close(fd_);
+}
+
+int Socket::open() {
+    fd_ = epoll_create1(EPOLL_CLOEXEC);
+    nudge_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd_ < 0 || nudge_fd_ < 0) return fail(errno, "no descriptor for a socket: %s", std::strerror(errno));
+    return watch(nudge_fd_, EPOLL_CTL_ADD);
+}
+
+int Socket::watch(int fd, int operation) {
+    epoll_event event{EPOLLIN, {}};
+    event.data.fd = fd;
+    if (epoll_ctl(fd_, operation, fd, &event) != 0)
+        return fail(errno, "watching descriptor %d: %s", fd, std::strerror(errno));
+    return 0;
+}
+
+void Socket::add_sleeper(Sleeper& sleeper) {
+    std::lock_guard lock(sleepers_mutex_);
+    sleepers_.push_back(&sleeper);
+    sleeping_.fetch_add(1);
+}
+
+void Socket::remove_sleeper(Sleeper& sleeper) {
+    std::lock_guard lock(sleepers_mutex_);
+    auto found = std::find(sleepers_.begin(), sleepers_.end(), &sleeper);
+    if (found == sleepers_.end()) return;
+    sleepers_.erase(found);
+    sleeping_.fetch_sub(1);
+}
+
+void Socket::wake_all(const Sleeper* except) {
+    if (sleeping_.load() == 0) return;
+    std::lock_guard lock(sleepers_mutex_);
+    for (Sleeper* sleeper : sleepers_)
+        if (sleeper != except) sleeper->wake();
+}
+
+void Socket::nudge() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] auto size = write(nudge_fd_, &one, sizeof one);
+    wake_all();
+}
+
+void Socket::drain_nudge() {
+    std::uint64_t count;
+    [[maybe_unused]] auto size = read(nudge_fd_, &count, sizeof count);
+}
+
+}  // namespace verbena::rsocket

@@ -1,0 +1,353 @@
+// The C library's socket calls, as programs find them when this library is preloaded: those on a descriptor
+// that stands for a rsocket go there, all others to the C library.
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <rdma/rsocket.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <memory>
+
+#include "rspreload/config.h"
+#include "rspreload/entries.h"
+#include "rspreload/real.h"
+
+using namespace verbena::rspreload;
+
+namespace {
+
+void remember(sockaddr_storage& storage, socklen_t& length, const sockaddr* address, socklen_t size) {
+    length = std::min<socklen_t>(size, sizeof storage);
+    if (address) std::memcpy(&storage, address, length);
+}
+
+// A descriptor for an accepted rsocket.
+int wrap(int rs, const Entry& listener, int flags) {
+    const int before = errno;
+    const int fd =
+        real().socket(listener.domain, listener.type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
+    auto entry = std::make_unique<Entry>();
+    entry->domain = listener.domain;
+    entry->type = listener.type;
+    entry->rs = rs;
+    if (fd < 0 || !insert(fd, entry.get())) {
+        const int error = fd < 0 ? errno : EMFILE;
+        if (fd >= 0) real().close(fd);
+        rclose(rs);
+        errno = error;
+        return -1;
+    }
+    entry.release();
+    rfcntl(rs, F_SETFD, long{FD_CLOEXEC});
+    if (flags & SOCK_NONBLOCK) rfcntl(rs, F_SETFL, long{O_NONBLOCK});
+    errno = before;
+    return fd;
+}
+
+int accept_any(int fd, sockaddr* address, socklen_t* length, int flags) {
+    const int rs = rsocket_of(fd);
+    Entry* entry = find(fd);
+    if (rs >= 0) {
+        const int child = raccept(rs, address, length);
+        return child < 0 ? child : wrap(child, *entry, flags);
+    }
+    const int child = real().accept4(fd, address, length, flags);
+    if (child >= 0 && entry && entry->state == State::fork_listen) {
+        auto later = std::make_unique<Entry>();
+        later->domain = entry->domain;
+        later->type = entry->type;
+        later->state = State::fork_passive;
+        if (insert(child, later.get())) later.release();
+    }
+    return child;
+}
+
+int duplicated(int from, int to) {
+    if (to >= 0) share(from, to);
+    return to;
+}
+
+bool unknown_to_rsockets(int error) { return error == ENOPROTOOPT || error == EOPNOTSUPP; }
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int socket(int domain, int type, int protocol) {
+    const int fd = real().socket(domain, type, protocol);
+    const int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 || !wanted(domain, kind, protocol) || is_library_code(__builtin_return_address(0))) return fd;
+    const int before = errno;
+    auto entry = std::make_unique<Entry>();
+    entry->domain = domain;
+    entry->type = kind;
+    if (fork_support() && kind == SOCK_STREAM) {
+        entry->state = State::fork_idle;
+    } else {
+        entry->rs = rsocket(domain, type | SOCK_CLOEXEC, protocol);
+        errno = before;
+        if (entry->rs < 0) return fd;  // no RDMA here: the kernel's socket it is
+    }
+    if (insert(fd, entry.get()))
+        entry.release();
+    else if (entry->rs >= 0)
+        rclose(entry->rs);
+    return fd;
+}
+
+int bind(int fd, const sockaddr* address, socklen_t length) {
+    Entry* entry = find(fd);
+    const int rs = rsocket_of(fd);
+    if (rs < 0) return real().bind(fd, address, length);
+    const int result = rbind(rs, address, length);
+    if (result == 0) {
+        entry->bound = true;
+        remember(entry->local, entry->local_length, address, length);
+        return 0;
+    }
+    // An address that no RDMA device has may be one of the host's all the same.
+    if (entry->type != SOCK_STREAM || (errno != ENODEV && errno != EADDRNOTAVAIL)) return result;
+    become_plain(fd, *entry);
+    return real().bind(fd, address, length);
+}
+
+int listen(int fd, int backlog) {
+    Entry* entry = find(fd);
+    const int rs = rsocket_of(fd);
+    if (rs >= 0) return rlisten(rs, backlog);
+    const int result = real().listen(fd, backlog);
+    if (result == 0 && entry && entry->state == State::fork_idle) entry->state = State::fork_listen;
+    return result;
+}
+
+int accept(int fd, sockaddr* address, socklen_t* length) { return accept_any(fd, address, length, 0); }
+int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
+    return accept_any(fd, address, length, flags);
+}
+
+int connect(int fd, const sockaddr* address, socklen_t length) {
+    Entry* entry = find(fd);
+    const int rs = rsocket_of(fd);
+    if (rs < 0) {
+        const int result = real().connect(fd, address, length);
+        if (entry && entry->state == State::fork_idle && (result == 0 || errno == EINPROGRESS))
+            entry->state = State::fork_active;
+        return result;
+    }
+    remember(entry->peer, entry->peer_length, address, length);
+    const int result = rconnect(rs, address, length);
+    if (result == 0 || entry->type != SOCK_STREAM) return result;
+    switch (errno) {
+        case EINPROGRESS:
+            entry->state = State::connecting;
+            return result;
+        case EALREADY:
+        case EISCONN:
+        case EINTR:
+        case EFAULT:
+        case EINVAL:
+        case EAFNOSUPPORT:
+            return result;
+        default:  // nobody listens there with rsockets: perhaps without
+            become_plain(fd, *entry);
+            return real().connect(fd, address, length);
+    }
+}
+
+int shutdown(int fd, int how) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rshutdown(rs, how) : real().shutdown(fd, how);
+}
+
+int close(int fd) {
+    remove(fd);
+    return real().close(fd);
+}
+
+int getpeername(int fd, sockaddr* address, socklen_t* length) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rgetpeername(rs, address, length) : real().getpeername(fd, address, length);
+}
+
+int getsockname(int fd, sockaddr* address, socklen_t* length) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rgetsockname(rs, address, length) : real().getsockname(fd, address, length);
+}
+
+// The kernel's socket gets every option too: it may have to take over.
+int setsockopt(int fd, int level, int option, const void* value, socklen_t size) {
+    const int rs = rsocket_of(fd);
+    if (rs < 0) return real().setsockopt(fd, level, option, value, size);
+    const int before = errno;
+    const int result = rsetsockopt(rs, level, option, value, size);
+    const int error = errno;
+    errno = before;
+    const int kernel = real().setsockopt(fd, level, option, value, size);
+    if (result == 0 || unknown_to_rsockets(error)) return result == 0 ? 0 : kernel;
+    errno = error;
+    return result;
+}
+
+int getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
+    const int rs = rsocket_of(fd);
+    if (rs < 0) return real().getsockopt(fd, level, option, value, size);
+    const socklen_t room = size ? *size : 0;
+    const int before = errno;
+    const int result = rgetsockopt(rs, level, option, value, size);
+    if (result == 0 || !unknown_to_rsockets(errno)) return result;
+    errno = before;
+    if (size) *size = room;
+    return real().getsockopt(fd, level, option, value, size);
+}
+
+ssize_t recv(int fd, void* buffer, size_t size, int flags) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rrecv(rs, buffer, size, flags) : real().recv(fd, buffer, size, flags);
+}
+
+ssize_t recvfrom(int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rrecvfrom(rs, buffer, size, flags, from, length)
+                   : real().recvfrom(fd, buffer, size, flags, from, length);
+}
+
+ssize_t recvmsg(int fd, msghdr* message, int flags) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rrecvmsg(rs, message, flags) : real().recvmsg(fd, message, flags);
+}
+
+ssize_t read(int fd, void* buffer, size_t size) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rread(rs, buffer, size) : real().read(fd, buffer, size);
+}
+
+ssize_t readv(int fd, const iovec* pieces, int count) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rreadv(rs, pieces, count) : real().readv(fd, pieces, count);
+}
+
+ssize_t send(int fd, const void* buffer, size_t size, int flags) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rsend(rs, buffer, size, flags) : real().send(fd, buffer, size, flags);
+}
+
+ssize_t sendto(int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rsendto(rs, buffer, size, flags, to, length)
+                   : real().sendto(fd, buffer, size, flags, to, length);
+}
+
+ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rsendmsg(rs, message, flags) : real().sendmsg(fd, message, flags);
+}
+
+ssize_t write(int fd, const void* buffer, size_t size) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rwrite(rs, buffer, size) : real().write(fd, buffer, size);
+}
+
+ssize_t writev(int fd, const iovec* pieces, int count) {
+    const int rs = rsocket_of(fd);
+    return rs >= 0 ? rwritev(rs, pieces, count) : real().writev(fd, pieces, count);
+}
+
+ssize_t sendfile(int to, int from, off_t* offset, size_t size) {
+    const int rs = rsocket_of(to);
+    if (rs < 0) return real().sendfile(to, from, offset, size);
+    std::array<char, 65536> buffer;
+    size_t sent = 0;
+    while (sent < size) {
+        const size_t wanted_now = std::min(size - sent, buffer.size());
+        const off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
+        const ssize_t got = pread(from, buffer.data(), wanted_now, at);
+        if (got <= 0) return sent > 0 ? static_cast<ssize_t>(sent) : got;
+        const ssize_t done = rwrite(rs, buffer.data(), static_cast<size_t>(got));
+        if (done < 0) return sent > 0 ? static_cast<ssize_t>(sent) : done;
+        if (offset)
+            *offset += done;
+        else
+            lseek(from, done, SEEK_CUR);
+        sent += static_cast<size_t>(done);
+        if (done < got) break;
+    }
+    return static_cast<ssize_t>(sent);
+}
+
+ssize_t sendfile64(int to, int from, off_t* offset, size_t size) { return sendfile(to, from, offset, size); }
+
+int dup(int fd) { return duplicated(fd, real().dup(fd)); }
+
+int dup2(int from, int to) {
+    if (from == to) return real().dup2(from, to);
+    remove(to);
+    return duplicated(from, real().dup2(from, to));
+}
+
+int dup3(int from, int to, int flags) {
+    if (from != to) remove(to);
+    return duplicated(from, real().dup3(from, to, flags));
+}
+
+int fcntl(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* const argument = va_arg(arguments, void*);
+    va_end(arguments);
+    Entry* entry = find(fd);
+    if (!entry) return real().fcntl(fd, command, argument);
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+        return duplicated(fd, real().fcntl(fd, command, argument));
+    const int result = real().fcntl(fd, command, argument);
+    if (const int rs = entry->rs.load(); result == 0 && command == F_SETFL && rs >= 0)
+        rfcntl(rs, F_SETFL, reinterpret_cast<long>(argument));
+    return result;
+}
+
+int fcntl64(int fd, int command, ...) {
+    va_list arguments;
+    va_start(arguments, command);
+    void* const argument = va_arg(arguments, void*);
+    va_end(arguments);
+    return fcntl(fd, command, argument);
+}
+
+int ioctl(int fd, unsigned long request, ...) {
+    va_list arguments;
+    va_start(arguments, request);
+    void* const argument = va_arg(arguments, void*);
+    va_end(arguments);
+    const int rs = find(fd) ? rsocket_of(fd) : -1;
+    if (rs >= 0 && request == FIONREAD) {
+        const auto room = std::make_unique<char[]>(1 << 20);
+        const int before = errno;
+        const ssize_t size = rrecv(rs, room.get(), 1 << 20, MSG_PEEK | MSG_DONTWAIT);
+        errno = before;
+        *static_cast<int*>(argument) = static_cast<int>(std::max<ssize_t>(size, 0));
+        return 0;
+    }
+    const int result = real().ioctl(fd, request, argument);
+    if (rs >= 0 && request == FIONBIO && result == 0)
+        rfcntl(rs, F_SETFL, *static_cast<int*>(argument) ? long{O_NONBLOCK} : 0L);
+    return result;
+}
+
+// What programs compiled with _FORTIFY_SOURCE call instead.
+ssize_t __read_chk(int fd, void* buffer, size_t size, size_t) { return read(fd, buffer, size); }
+ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t, int flags) {
+    return recv(fd, buffer, size, flags);
+}
+ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t, int flags, sockaddr* from,
+                       socklen_t* length) {
+    return recvfrom(fd, buffer, size, flags, from, length);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

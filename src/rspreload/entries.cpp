@@ -1,0 +1,108 @@
+#include "rspreload/entries.h"
+
+#include <poll.h>
+#include <rdma/rsocket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "rspreload/fork.h"
+#include "rspreload/real.h"
+
+namespace verbena::rspreload {
+namespace {
+
+constexpr std::size_t kMost = 1 << 16;
+std::array<std::atomic<Entry*>, kMost> entries;
+
+auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
+
+}  // namespace
+
+Entry* find(int fd) {
+    if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return nullptr;
+    return entries[static_cast<std::size_t>(fd)].load(std::memory_order_acquire);
+}
+
+int rsocket_of(int fd) {
+    Entry* entry = find(fd);
+    if (!entry) return -1;
+    switch (entry->state.load(std::memory_order_acquire)) {
+        case State::ready:
+            return entry->rs.load(std::memory_order_relaxed);
+        case State::connecting:
+            return settle(fd, *entry) ? -1 : entry->rs.load();
+        case State::fork_active:
+            return connect_after_fork(fd, *entry);
+        case State::fork_passive:
+            return accept_after_fork(fd, *entry);
+        case State::plain:
+        case State::fork_idle:
+        case State::fork_listen:
+            return -1;
+    }
+    return -1;
+}
+
+bool insert(int fd, Entry* entry) {
+    if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
+    entry->pid = getpid();
+    entries[static_cast<std::size_t>(fd)].store(entry, std::memory_order_release);
+    return true;
+}
+
+void share(int from, int to) {
+    Entry* entry = find(from);
+    if (!entry || to < 0 || static_cast<std::size_t>(to) >= kMost) return;
+    entry->references.fetch_add(1);
+    entries[static_cast<std::size_t>(to)].store(entry, std::memory_order_release);
+}
+
+void remove(int fd) {
+    if (!find(fd)) return;
+    Entry* entry = entries[static_cast<std::size_t>(fd)].exchange(nullptr);
+    if (!entry || entry->references.fetch_sub(1) != 1) return;
+    const int rs = entry->rs.exchange(-1);
+    if (rs >= 0) {
+        if (entry->pid == getpid())
+            rclose(rs);
+        else
+            real().close(rs);  // a forked child's copy of the descriptor
+    }
+    delete entry;
+}
+
+void become_plain(int fd, Entry& entry) {
+    const int before = errno;
+    const int rs = entry.rs.exchange(-1);
+    entry.state.store(State::plain);
+    if (rs >= 0) rclose(rs);
+    if (entry.bound) real().bind(fd, generic(entry.local), entry.local_length);
+    errno = before;
+}
+
+bool settle(int fd, Entry& entry) {
+    const int before = errno;
+    pollfd look{entry.rs.load(), POLLOUT, 0};
+    if (rpoll(&look, 1, 0) <= 0) {
+        errno = before;
+        return false;
+    }
+    State expected = State::connecting;
+    if (!(look.revents & (POLLERR | POLLHUP))) {
+        entry.state.compare_exchange_strong(expected, State::ready);
+        errno = before;
+        return false;
+    }
+    if (!entry.state.compare_exchange_strong(expected, State::plain)) {
+        errno = before;
+        return entry.rs.load() < 0;
+    }
+    become_plain(fd, entry);
+    real().connect(fd, generic(entry.peer), entry.peer_length);
+    errno = before;
+    return true;
+}
+
+}  // namespace verbena::rspreload

@@ -1,0 +1,53 @@
+// Which of the program's descriptors stand for rsockets. The program's descriptor is a socket of the
+// kernel's, unconnected: it keeps the number, answers what rsockets do not know, and takes over when the peer
+// speaks no rsockets. Duplicates share an entry.
+//
+// Thread safety: all calls. Looking up costs one load, since every read() of a program does it.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <atomic>
+
+namespace verbena::rspreload {
+
+enum class State {
+    ready,       // a rsocket
+    connecting,  // a rsocket whose connection is under way, non-blocking
+    plain,       // the kernel's, for good
+    fork_idle,   // the kernel's; becomes a rsocket when connected or accepted and used
+    fork_listen,
+    fork_active,
+    fork_passive,
+};
+
+struct Entry {
+    std::atomic<int> rs{-1};
+    std::atomic<State> state{State::ready};
+    std::atomic<int> references{1};
+    int domain = 0, type = 0;
+    pid_t pid = 0;
+    bool bound = false;
+    sockaddr_storage local{}, peer{};
+    socklen_t local_length = 0, peer_length = 0;
+};
+
+// nullptr: an ordinary descriptor.
+Entry* find(int fd);
+// The rsocket that the descriptor stands for now; -1: the descriptor itself is meant. Connections that wait
+// for their first use (fork support) become rsockets here.
+int rsocket_of(int fd);
+
+bool insert(int fd, Entry* entry);  // false: the number is too large
+// The descriptor was duplicated by the kernel.
+void share(int from, int to);
+// Before the descriptor is closed; closes the rsocket with its last descriptor.
+void remove(int fd);
+
+// The kernel's socket takes over: the rsocket is closed, and bound as that was.
+void become_plain(int fd, Entry& entry);
+// A non-blocking connection that failed is tried again by the kernel's socket; true if it is that one's now.
+bool settle(int fd, Entry& entry);
+
+}  // namespace verbena::rspreload

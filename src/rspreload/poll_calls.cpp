@@ -1,0 +1,203 @@
+// poll, select and epoll of a program whose sockets may be rsockets.
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rsocket.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <vector>
+
+#include "rspreload/entries.h"
+#include "rspreload/real.h"
+
+// Of the head of rdma-core; an older librdmacm has none, and epoll sets then know the kernel's sockets only.
+extern "C" {
+[[gnu::weak]] int repoll_create(int flags);
+[[gnu::weak]] int repoll_ctl(int epoll, int operation, int fd, epoll_event* event);
+[[gnu::weak]] int repoll_wait(int epoll, epoll_event* events, int count, int timeout);
+}
+
+using namespace verbena::rspreload;
+
+namespace {
+
+// With the program's signal mask for a while.
+class Masked {
+   public:
+    explicit Masked(const sigset_t* mask) : used_(mask != nullptr) {
+        if (used_) pthread_sigmask(SIG_SETMASK, mask, &before_);
+    }
+    ~Masked() {
+        if (used_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    }
+    Masked(const Masked&) = delete;
+    Masked& operator=(const Masked&) = delete;
+
+   private:
+    bool used_;
+    sigset_t before_{};
+};
+
+bool any_entry(const pollfd* fds, nfds_t count) {
+    return std::any_of(fds, fds + count, [](const pollfd& entry) { return find(entry.fd) != nullptr; });
+}
+
+// A connection under way may end as the kernel's: then the wait begins anew with that.
+int poll_all(pollfd* fds, nfds_t count, int timeout) {
+    thread_local std::vector<pollfd> translated;
+    for (;;) {
+        translated.assign(fds, fds + count);
+        bool connecting = false;
+        for (pollfd& entry : translated) {
+            const int rs = rsocket_of(entry.fd);
+            if (rs < 0) continue;
+            connecting |= find(entry.fd)->state == State::connecting;
+            entry.fd = rs;
+        }
+        const int ready = rpoll(translated.data(), count, timeout);
+        if (ready > 0 && connecting) {
+            bool again = false;
+            for (nfds_t i = 0; i < count; i++) {
+                Entry* entry = translated[i].revents ? find(fds[i].fd) : nullptr;
+                if (entry && entry->state == State::connecting) again |= settle(fds[i].fd, *entry);
+            }
+            if (again) continue;
+        }
+        for (nfds_t i = 0; i < count; i++) fds[i].revents = translated[i].revents;
+        return ready;
+    }
+}
+
+int milliseconds(const timespec* time) {
+    if (!time) return -1;
+    const long long ms = time->tv_sec * 1000LL + (time->tv_nsec + 999'999) / 1'000'000;
+    return static_cast<int>(std::min<long long>(ms, INT_MAX));
+}
+
+bool any_entry(int count, std::initializer_list<const fd_set*> sets) {
+    for (int fd = 0; fd < count; fd++)
+        for (const fd_set* set : sets)
+            if (set && FD_ISSET(fd, set) && find(fd)) return true;
+    return false;
+}
+
+int select_all(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, int timeout) {
+    auto in = [](fd_set* set, int fd) { return set && FD_ISSET(fd, set); };
+    std::vector<pollfd> fds;
+    for (int fd = 0; fd < count; fd++) {
+        const int events = (in(readable, fd) ? POLLIN : 0) | (in(writable, fd) ? POLLOUT : 0) |
+                           (in(exceptional, fd) ? POLLPRI : 0);
+        if (events) fds.push_back({fd, static_cast<short>(events), 0});
+    }
+    const int ready = poll_all(fds.data(), fds.size(), timeout);
+    if (ready < 0) return ready;
+    int bits = 0;
+    for (const pollfd& entry : fds) {
+        if (entry.revents & POLLNVAL) {
+            errno = EBADF;
+            return -1;
+        }
+        auto answer = [&](fd_set* set, int events) {
+            if (!in(set, entry.fd)) return;
+            if (entry.revents & events)
+                bits++;
+            else
+                FD_CLR(entry.fd, set);
+        };
+        answer(readable, POLLIN | POLLHUP | POLLERR);
+        answer(writable, POLLOUT | POLLERR);
+        answer(exceptional, POLLPRI);
+    }
+    return bits;
+}
+
+int create_epoll(int flags, const void* caller) {
+    if (!repoll_create || is_library_code(caller)) return real().epoll_create1(flags);
+    return repoll_create(flags);
+}
+
+// Whether librdmacm made this epoll set.
+template <class Ours, class Theirs>
+int with_epoll(Ours ours, Theirs theirs) {
+    const int before = errno;
+    const int result = ours();
+    if (result >= 0 || errno != EBADF) return result;
+    errno = before;
+    return theirs();
+}
+
+}  // namespace
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+int poll(pollfd* fds, nfds_t count, int timeout) {
+    if (!fds || !any_entry(fds, count) || is_library_code(__builtin_return_address(0)))
+        return real().poll(fds, count, timeout);
+    return poll_all(fds, count, timeout);
+}
+
+int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+    if (!fds || !any_entry(fds, count) || is_library_code(__builtin_return_address(0)))
+        return real().ppoll(fds, count, timeout, mask);
+    Masked masked(mask);
+    return poll_all(fds, count, milliseconds(timeout));
+}
+
+int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t) { return poll(fds, count, timeout); }
+int __ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask, size_t) {
+    return ppoll(fds, count, timeout, mask);
+}
+
+int select(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, timeval* timeout) {
+    if (!any_entry(count, {readable, writable, exceptional}))
+        return real().select(count, readable, writable, exceptional, timeout);
+    timespec time{};
+    if (timeout) time = {timeout->tv_sec, timeout->tv_usec * 1000};
+    return select_all(count, readable, writable, exceptional, milliseconds(timeout ? &time : nullptr));
+}
+
+int pselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, const timespec* timeout,
+            const sigset_t* mask) {
+    if (!any_entry(count, {readable, writable, exceptional}))
+        return real().pselect(count, readable, writable, exceptional, timeout, mask);
+    Masked masked(mask);
+    return select_all(count, readable, writable, exceptional, milliseconds(timeout));
+}
+
+int epoll_create(int size) {
+    if (size <= 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return create_epoll(0, __builtin_return_address(0));
+}
+int epoll_create1(int flags) { return create_epoll(flags, __builtin_return_address(0)); }
+
+int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
+    if (!repoll_ctl || is_library_code(__builtin_return_address(0)))
+        return real().epoll_ctl(epoll, operation, fd, event);
+    const int rs = rsocket_of(fd);
+    return with_epoll([&] { return repoll_ctl(epoll, operation, rs >= 0 ? rs : fd, event); },
+                      [&] { return real().epoll_ctl(epoll, operation, fd, event); });
+}
+
+int epoll_wait(int epoll, epoll_event* events, int count, int timeout) {
+    if (!repoll_wait || is_library_code(__builtin_return_address(0)))
+        return real().epoll_wait(epoll, events, count, timeout);
+    return with_epoll([&] { return repoll_wait(epoll, events, count, timeout); },
+                      [&] { return real().epoll_wait(epoll, events, count, timeout); });
+}
+
+int epoll_pwait(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {
+    Masked masked(mask);
+    return epoll_wait(epoll, events, count, timeout);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

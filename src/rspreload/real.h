@@ -1,0 +1,62 @@
+// The C library's own functions, which the names that this library defines hide.
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+
+namespace verbena::rspreload {
+
+struct Real {
+    int (*socket)(int, int, int);
+    int (*bind)(int, const sockaddr*, socklen_t);
+    int (*listen)(int, int);
+    int (*accept)(int, sockaddr*, socklen_t*);
+    int (*accept4)(int, sockaddr*, socklen_t*, int);
+    int (*connect)(int, const sockaddr*, socklen_t);
+    int (*shutdown)(int, int);
+    int (*close)(int);
+    int (*getpeername)(int, sockaddr*, socklen_t*);
+    int (*getsockname)(int, sockaddr*, socklen_t*);
+    int (*setsockopt)(int, int, int, const void*, socklen_t);
+    int (*getsockopt)(int, int, int, void*, socklen_t*);
+    ssize_t (*recv)(int, void*, std::size_t, int);
+    ssize_t (*recvfrom)(int, void*, std::size_t, int, sockaddr*, socklen_t*);
+    ssize_t (*recvmsg)(int, msghdr*, int);
+    ssize_t (*read)(int, void*, std::size_t);
+    ssize_t (*readv)(int, const iovec*, int);
+    ssize_t (*send)(int, const void*, std::size_t, int);
+    ssize_t (*sendto)(int, const void*, std::size_t, int, const sockaddr*, socklen_t);
+    ssize_t (*sendmsg)(int, const msghdr*, int);
+    ssize_t (*write)(int, const void*, std::size_t);
+    ssize_t (*writev)(int, const iovec*, int);
+    ssize_t (*sendfile)(int, int, off_t*, std::size_t);
+    int (*poll)(pollfd*, nfds_t, int);
+    int (*ppoll)(pollfd*, nfds_t, const timespec*, const sigset_t*);
+    int (*select)(int, fd_set*, fd_set*, fd_set*, timeval*);
+    int (*pselect)(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*);
+    int (*epoll_create1)(int);
+    int (*epoll_ctl)(int, int, int, epoll_event*);
+    int (*epoll_wait)(int, epoll_event*, int, int);
+    int (*epoll_pwait)(int, epoll_event*, int, int, const sigset_t*);
+    int (*dup)(int);
+    int (*dup2)(int, int);
+    int (*dup3)(int, int, int);
+    int (*fcntl)(int, int, ...);
+    int (*ioctl)(int, unsigned long, ...);
+};
+
+// Looked up at the first call.
+const Real& real();
+
+// Whether the code at this address is the rdma libraries' own, whose sockets and epoll sets are not the
+// program's.
+bool is_library_code(const void* address);
+
+}  // namespace verbena::rspreload

@@ -1,0 +1,47 @@
+// What the queue pairs of all services do alike.
+//
+// Thread safety: the queue pair's lock.
+#pragma once
+
+#include "transport/queue_pair.h"
+#include "transport/vendor_error.h"
+
+namespace verbena::transport {
+
+inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+
+// IBA 9.6.1.1.3, 10.9.3: equal but for the membership bit, and not both limited members; ours is full.
+constexpr bool pkey_matches(std::uint16_t theirs) { return (theirs & 0x7fff) == (kDefaultPkey & 0x7fff); }
+
+// The attributes that `mask` names; the states are not among them.
+void take_attributes(Attributes& to, const Attributes& from, std::uint32_t mask);
+
+// IBA 10.3.1.1: nothing is said any more about the requests of a queue pair that goes to the reset state.
+// What its queues have not given out yet is dropped, as adapters do.
+void forget_completions(const QpSetup& setup);
+
+// IBA 10.3.1.7: what waits in the queue pair's own receive queue completes, in order, as flushed. A shared
+// one is left alone (IBA 10.2.9).
+void flush_receives(const QpSetup& setup, Time now);
+
+// Pads, counts and gives one packet to the sink. `path` must live until the flush.
+inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::Headers& headers,
+                        std::span<const iovec> payload, std::uint32_t payload_length, QpCounters& counters,
+                        bool snapshot = false) {
+    wire::OutPacket out;
+    out.snapshot = snapshot;
+    out.path = &path;
+    out.pad_count = wire::pad_for(payload_length);
+    headers.bth.pad_count = out.pad_count;
+    out.header_length = static_cast<std::uint8_t>(wire::emit(headers, out.header.data()));
+    out.payload = payload;
+    counters.packets_sent++;
+    counters.bytes_sent += payload_length;
+    sink.send(out);
+}
+
+// A receive request that ends in an error.
+void complete_receive_in_error(const QpSetup& setup, std::uint64_t wr_id, completion::Status status,
+                               VendorError error, Time now);
+
+}  // namespace verbena::transport

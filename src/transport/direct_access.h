@@ -1,0 +1,54 @@
+// What a link to peers of the same host can do that no wire can: execute an RDMA WRITE or READ itself, as a
+// DMA engine would, and say whether the peer is alive but stands still.
+//
+// Order. The requester asks when every earlier request of its queue pair has been executed and acknowledged,
+// so a later WRITE is never seen before an earlier request; such an operation takes no PSN.
+//
+// Declining costs nothing: the request then leaves as packets, and what was wrong with it (key, bounds,
+// rights, state) is found and told by the responder. An operation that was declined half-way is repeated
+// whole, which an RDMA WRITE or READ may be (IBA 9.7.5.1.1).
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <span>
+
+#include "base/time.h"
+#include "wire/path.h"
+
+namespace verbena::transport {
+
+struct DirectTarget {
+    const wire::Path& path;     // ours, towards the peer
+    std::uint32_t qp_number;    // our queue pair's
+    std::uint32_t destination;  // the peer's
+    std::uint32_t rkey;
+    std::uint64_t address;
+    std::uint32_t length;         // of the whole operation, not 0
+    std::uint32_t offset;         // where this part of it begins
+    std::uint32_t reads_at_once;  // that might be outstanding now if they left as packets
+    Time now;
+};
+
+// What became of one part. Done: it is visible to the peer's program in the order that IBA 9.5 and common
+// practice ask for (the last word last). Not yet: the peer's queue pair waits for its first packet (in RTR,
+// IBA 11.5.1), after which it may be asked again.
+enum class Direct : std::uint8_t { done, declined, not_yet };
+
+class DirectAccess {
+   public:
+    virtual ~DirectAccess() = default;
+    // Under the queue pair's lock, inside a memory::Section.
+    virtual Direct write(const DirectTarget& target, std::span<const iovec> from) = 0;
+    virtual Direct read(const DirectTarget& target, std::span<const iovec> into) = 0;
+
+    // Whether asking has a chance at all.
+    virtual bool reaches(const wire::Path& path, std::uint32_t destination) = 0;
+
+    // The peer's process lives and has not yet looked at something that was sent to it: it was stopped, or a
+    // debugger has it, or it does not get the processor. Its silence means nothing.
+    virtual bool stands_still(const wire::Path& path, std::uint32_t destination) = 0;
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,176 @@
+#include "transport/message_receiver.h"
+
+#include <utility>
+
+#include "transport/copy.h"
+#include "transport/mutation.h"
+
+namespace verbena::transport {
+
+using completion::Status;
+
+MessageReceiver::MessageReceiver(RcShared shared)
+    : shared_(shared),
+      receive_source_(shared.setup.receive_queue),
+      pd_(shared.setup.pd),
+      receive_sges_(receive_source_ ? receive_source_->max_sge() : 0) {}
+
+MessageReceiver::~MessageReceiver() {
+    if (receive_taken_ && receive_source_->shared())
+        receive_source_->give_back(receive_wr_id_, {receive_sges_.data(), receive_sge_count_});
+}
+
+// IBA 9.7.4.1.2: what may follow what.
+bool MessageReceiver::in_sequence(const wire::OpcodeInfo& info) const {
+    if (info.first || info.only) return message_ == Message::none;
+    const Message wanted = info.operation == wire::Operation::send ? Message::send : Message::write;
+    return message_ == wanted;
+}
+
+// IBA 9.7.4.1.4: first and middle packets carry the path MTU, last ones 1..MTU, only ones 0..MTU.
+bool MessageReceiver::right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const {
+    const std::size_t length = packet.payload.size();
+    if (!info.may_have_payload) return length == 0;
+    if (info.first || info.middle) return length == shared_.mtu();
+    if (info.last) return length >= 1 && length <= shared_.mtu();
+    return length <= shared_.mtu();
+}
+
+VendorError MessageReceiver::choose_queue(const wire::Packet& packet) {
+    auto queue = shared_.setup.xrc_queues->find(packet.headers.xrceth.srqn);
+    if (!queue || queue->xrc_domain() == 0) return VendorError::xrc_queue_unknown;
+    if (queue->xrc_domain() != shared_.setup.xrc_domain && !mutated(Mutation::xrc_domain_ignored))
+        return VendorError::xrc_queue_other_domain;
+    pd_ = queue->pd();
+    if (receive_sges_.size() < queue->max_sge()) receive_sges_.resize(queue->max_sge());
+    receive_source_ = std::move(queue);
+    return VendorError::none;
+}
+
+bool MessageReceiver::take_receive() {
+    if (receive_taken_) return true;
+    if (receive_source_ == nullptr ||
+        !receive_source_->take(receive_wr_id_, receive_sges_, receive_sge_count_,
+                               receive_source_->shared() && shared_.reliable() ? shared_.setup.number : 0))
+        return false;
+    receive_taken_ = true;
+    receive_length_ = total_length({receive_sges_.data(), receive_sge_count_});
+    return true;
+}
+
+void MessageReceiver::begin_send() {
+    message_offset_ = 0;
+    message_ = Message::send;
+}
+
+VendorError MessageReceiver::place_send(const wire::Packet& packet) {
+    const std::size_t length = packet.payload.size();
+    if (message_offset_ + length > receive_length_) return VendorError::receive_too_small;
+    const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
+    // IBA 10.2.9.1: the requests of a shared queue are of its domain.
+    const memory::PdNumber pd = receive_source_->shared() ? receive_source_->pd() : shared_.setup.pd;
+    if (auto error = scatter(shared_.regions(), pd, sges, message_offset_, packet.payload);
+        error != memory::LookupError::none)
+        return offset_by(VendorError::receive_lkey_unknown, error);
+    message_offset_ += length;
+    return VendorError::none;
+}
+
+// The checks that come before a receive request is taken.
+VendorError MessageReceiver::begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info) {
+    if (info.starts_message()) {
+        if (auto error = check_write_start(packet.headers.reth); error != VendorError::none) return error;
+        reth_ = packet.headers.reth;
+        message_offset_ = 0;
+        message_ = Message::write;
+    }
+    // IBA 9.7.4.1.4: the payloads must add up to the RETH's length.
+    const std::uint64_t end = message_offset_ + packet.payload.size();
+    if (end > reth_.length || info.ends_message() != (end == reth_.length))
+        return VendorError::write_length_mismatch;
+    return VendorError::none;
+}
+
+VendorError MessageReceiver::place_write(const wire::Packet& packet) {
+    if (auto error = write_payload(reth_.virtual_address + message_offset_, reth_.rkey, packet.payload);
+        error != VendorError::none)
+        return error;
+    message_offset_ += packet.payload.size();
+    return VendorError::none;
+}
+
+// IBA 9.7.4.1.3 and .5: for the whole message, so that a bad one changes nothing. Length 0 needs no key.
+VendorError MessageReceiver::check_write_start(const wire::Reth& reth) {
+    if (!(shared_.attributes.access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
+    if (reth.length > kMaxMessage) return VendorError::message_too_long;
+    if (reth.length == 0) return VendorError::none;
+    const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite);
+    return found ? VendorError::none : refused(found.error, reth);
+}
+
+VendorError MessageReceiver::write_payload(std::uint64_t address, std::uint32_t rkey,
+                                           std::span<const std::uint8_t> bytes) {
+    if (bytes.empty()) return VendorError::none;
+    const auto found = look_up(rkey, address, bytes.size(), memory::kRemoteWrite);
+    if (!found) return refused(found.error, {address, rkey, static_cast<std::uint32_t>(bytes.size())});
+    if (mutated(Mutation::ack_before_placement)) {
+        place(found.address, bytes.data(), bytes.size() - 1);
+        late_address_ = found.address + bytes.size() - 1;
+        late_value_ = bytes.back();
+        return VendorError::none;
+    }
+    place(found.address, bytes.data(), bytes.size());
+    return VendorError::none;
+}
+
+VendorError MessageReceiver::refused(memory::LookupError error, const wire::Reth& range) {
+    refused_ = range;
+    return offset_by(VendorError::rkey_unknown, error);
+}
+
+void MessageReceiver::place_late() {
+    if (mutated(Mutation::ack_before_placement) && late_address_)
+        *std::exchange(late_address_, nullptr) = late_value_;
+}
+
+void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info,
+                                       completion::Opcode opcode, std::uint32_t length, Time now) {
+    completion::Completion c;
+    c.opcode = opcode;
+    c.byte_length = length;
+    c.source_qp = shared_.attributes.destination_qp;
+    if (info.has_immdt) {
+        c.flags = completion::kHasImmediate;
+        c.immediate = packet.headers.immediate;
+    } else if (info.has_ieth) {
+        c.flags = completion::kHasInvalidatedKey;
+        c.immediate = packet.headers.invalidate_rkey;
+    }
+    push_receive(c, packet.headers.bth.solicited, now);
+}
+
+void MessageReceiver::abort_receive(Status status, VendorError error, Time now) {
+    completion::Completion c;
+    c.status = status;
+    c.opcode = completion::Opcode::receive;
+    c.vendor_error = static_cast<std::uint32_t>(error);
+    push_receive(c, false, now);
+}
+
+void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Time now) {
+    receive_taken_ = false;
+    c.wr_id = receive_wr_id_;
+    c.qp_number = shared_.setup.number;
+    c.timestamp = static_cast<std::uint64_t>(now);
+    if (shared_.setup.service == Service::xrc_receive)
+        receive_source_->complete(c, solicited);
+    else
+        shared_.setup.receive_cq->push(c, solicited);
+}
+
+void MessageReceiver::flush_receive(Time now) {
+    if (receive_taken_) abort_receive(Status::work_request_flushed, VendorError::flushed, now);
+    message_ = Message::none;
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,77 @@
+// The message that a connected queue pair is receiving, RC, XRC and UC alike: SENDs and RDMA WRITEs come
+// packet by packet, take a receive request if they need one, are placed and completed. What a packet that
+// fails a check causes is the service's.
+//
+// Thread safety: the queue pair's lock; calls inside a memory::Section.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/rc_shared.h"
+#include "transport/vendor_error.h"
+
+namespace verbena::transport {
+
+class MessageReceiver {
+   public:
+    explicit MessageReceiver(RcShared shared);
+    // A request of a shared queue whose message never ended goes back there.
+    ~MessageReceiver();
+    MessageReceiver(const MessageReceiver&) = delete;
+    MessageReceiver& operator=(const MessageReceiver&) = delete;
+
+   protected:
+    enum class Message : std::uint8_t { none, send, write };
+
+    bool in_sequence(const wire::OpcodeInfo& info) const;
+    bool right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const;
+
+    // XRC: the queue that the message's first packet names (annex A14), and with it the protection domain.
+    VendorError choose_queue(const wire::Packet& packet);
+
+    // False: there is none. One that was taken before and not used is used first.
+    bool take_receive();
+    void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
+                          std::uint32_t length, Time now);
+    void abort_receive(completion::Status status, VendorError error, Time now);
+    // The message in progress ends here, its request flushed.
+    void flush_receive(Time now);
+
+    void begin_send();
+    VendorError place_send(const wire::Packet& packet);
+    VendorError begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info);
+    VendorError place_write(const wire::Packet& packet);
+    VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);
+    // What an rkey of the peer's opens.
+    memory::Lookup look_up(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,
+                           memory::Access need) const {
+        return shared_.regions().remote(rkey, pd_, address, length, need, shared_.setup.number);
+    }
+    VendorError refused(memory::LookupError error, const wire::Reth& range);
+    void place_late();  // for Mutation::ack_before_placement
+
+    RcShared shared_;
+    Message message_ = Message::none;
+    std::uint64_t message_offset_ = 0;
+    wire::Reth reth_;
+    wire::Reth refused_;  // the range whose check failed last, for the log
+    bool receive_taken_ = false;
+    std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
+    memory::PdNumber pd_;                           // in which remote keys are looked up
+
+   private:
+    VendorError check_write_start(const wire::Reth& reth);
+    void push_receive(completion::Completion& c, bool solicited, Time now);
+
+    std::uint64_t receive_wr_id_ = 0;
+    std::uint32_t receive_sge_count_ = 0;
+    std::vector<Sge> receive_sges_;
+    std::uint64_t receive_length_ = 0;
+
+    // Only for Mutation::ack_before_placement.
+    std::uint8_t* late_address_ = nullptr;
+    std::uint8_t late_value_ = 0;
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,103 @@
+// The matrix of operations: which send operations each service has (IBA 9.2.1 table 35, 10.8.3), which of
+// them take inline data, and which posting interface can express them. One table for the check at posting
+// (post_checks.cpp), for the test that moves data through every allowed cell, and for docs/operations.md,
+// which that test writes.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+
+#include "transport/attributes.h"
+#include "transport/requests.h"
+
+namespace verbena::transport {
+
+// Sets of services.
+inline constexpr std::uint8_t kOnRc = 1u << 0;
+inline constexpr std::uint8_t kOnUc = 1u << 1;
+inline constexpr std::uint8_t kOnUd = 1u << 2;
+inline constexpr std::uint8_t kOnXrc = 1u << 3;
+
+constexpr std::uint8_t service_bit(Service service) {
+    switch (service) {
+        case Service::rc:
+            return kOnRc;
+        case Service::uc:
+            return kOnUc;
+        case Service::ud:
+            return kOnUd;
+        case Service::xrc_send:
+            return kOnXrc;
+        case Service::xrc_receive:
+        case Service::raw_packet:
+            break;
+    }
+    return 0;  // no send queue
+}
+
+// What a request is about.
+enum class Form : std::uint8_t {
+    message,  // data to the peer
+    read,     // data from the peer
+    atomic,   // eight bytes from the peer
+    local,    // nothing leaves
+};
+
+struct OperationRule {
+    Operation operation;
+    const char* name;
+    Form form;
+    std::uint8_t services;  // that have it, by the specification
+    std::uint8_t missing;   // of these, where it is not implemented
+    bool takes_inline;
+    bool in_work_request;  // struct ibv_send_wr can express it; if not, only ibv_wr_* can
+};
+
+inline constexpr std::uint8_t kReliable = kOnRc | kOnXrc;
+inline constexpr std::uint8_t kConnected = kReliable | kOnUc;
+inline constexpr std::uint8_t kAll = kConnected | kOnUd;
+
+// In the order of docs/operations.md. TSO and DRIVER1 are no operations of these services.
+inline constexpr OperationRule kOperations[] = {
+    {Operation::send, "SEND", Form::message, kAll, 0, true, true},
+    {Operation::send_with_immediate, "SEND_IMM", Form::message, kAll, 0, true, true},
+    {Operation::send_with_invalidate, "SEND_INV", Form::message, kReliable, 0, true, true},
+    {Operation::rdma_write, "WRITE", Form::message, kConnected, 0, true, true},
+    {Operation::rdma_write_with_immediate, "WRITE_IMM", Form::message, kConnected, 0, true, true},
+    {Operation::rdma_read, "READ", Form::read, kReliable, 0, false, true},
+    {Operation::compare_swap, "CAS", Form::atomic, kReliable, 0, false, true},
+    {Operation::fetch_add, "FAA", Form::atomic, kReliable, 0, false, true},
+    {Operation::local_invalidate, "LOCAL_INV", Form::local, kConnected, 0, false, true},
+    {Operation::bind_window, "BIND_MW", Form::local, kConnected, 0, false, true},
+    {Operation::atomic_write, "ATOMIC_WRITE", Form::message, kReliable, kOnXrc, true, true},
+    {Operation::flush, "FLUSH", Form::read, kReliable, kOnXrc, false, false},
+    {Operation::tso, "TSO", Form::message, 0, 0, false, true},
+    {Operation::driver1, "DRIVER1", Form::message, 0, 0, false, true},
+};
+
+// nullptr: the number is no operation.
+constexpr const OperationRule* rule_of(Operation operation) {
+    // Indexed by the operation's number, which is what a post has.
+    struct Index {
+        const OperationRule* rules[16] = {};
+        constexpr Index() {
+            for (const OperationRule& rule : kOperations)
+                rules[static_cast<unsigned>(rule.operation)] = &rule;
+        }
+    };
+    constexpr Index kIndex;
+    const auto number = static_cast<unsigned>(operation);
+    return number < 16 ? kIndex.rules[number] : nullptr;
+}
+
+// The answer to posting the operation: 0, EINVAL for what the service does not have, EOPNOTSUPP for what we
+// lack.
+constexpr int allowed(Service service, const OperationRule& rule, bool inline_data) {
+    const std::uint8_t bit = service_bit(service);
+    if (rule.services == 0) return EOPNOTSUPP;
+    if (!(rule.services & bit)) return EINVAL;
+    if (rule.missing & bit) return EOPNOTSUPP;
+    return inline_data && !rule.takes_inline ? EINVAL : 0;
+}
+
+}  // namespace verbena::transport

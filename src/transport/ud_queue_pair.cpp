@@ -1,0 +1,268 @@
+#include "transport/ud_queue_pair.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/reason.h"
+#include "transport/copy.h"
+#include "transport/mutation.h"
+#include "transport/post_checks.h"
+#include "transport/qp_state_table.h"
+#include "wire/ip_header.h"
+#include "wire/mad.h"
+#include "wire/psn.h"
+
+namespace verbena::transport {
+namespace {
+
+constexpr std::uint8_t kIpv6WithUdp = 0x9;
+constexpr std::uint8_t kIpv4WithUdp = 0xa;
+
+using completion::Status;
+
+constexpr std::uint32_t kUseOwnQkey = 0x80000000;
+
+bool receives(QpState state) {
+    return state == QpState::rtr || state == QpState::rts || state == QpState::sqd || state == QpState::sqe;
+}
+
+}  // namespace
+
+UdQueuePair::UdQueuePair(const QpSetup& setup)
+    : QueuePair(setup),
+      queue_(setup.capabilities, setup.send_cq),
+      destinations_(queue_.slots()),
+      iovecs_(std::max<std::uint32_t>(setup.capabilities.max_send_sge, 1)),
+      receive_sges_(setup.receive_queue ? setup.receive_queue->max_sge() : 0) {
+    reset();
+}
+
+int UdQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time now) {
+    last_now_ = now;
+    QpState to;
+    if (int error = check_modify(Service::ud, state_, attributes, mask, to)) return error;
+    take_attributes(attributes_, attributes, mask);
+    if (to == QpState::error) {
+        if (state_ != QpState::error) enter_error(now);
+        return 0;
+    }
+    const QpState from = state_;
+    state_ = to;
+    if (to == QpState::reset) {
+        reset();
+        forget_completions(setup_);
+    }
+    if (to == QpState::rts && from == QpState::rtr) psn_ = attributes_.sq_psn;
+    // Nothing that was sent is outstanding: the queue is drained at once (IBA 10.3.1.5).
+    if (to == QpState::sqd && from != QpState::sqd && attributes_.sqd_async_notify && setup_.listener)
+        setup_.listener->qp_event(*this, QpEvent::send_queue_drained);
+    return 0;
+}
+
+// IBA 10.3.1.1: nothing is left of earlier requests, and nothing is said about them.
+void UdQueuePair::reset() {
+    attributes_ = Attributes{};
+    attributes_.capabilities = setup_.capabilities;
+    attributes_.path_mtu = setup_.port_mtu;
+    queue_.clear();
+    if (!setup_.shared_receive_queue && setup_.receive_queue) setup_.receive_queue->clear();
+}
+
+void UdQueuePair::enter_error(Time now) {
+    state_ = QpState::error;
+    flush_sends(now);
+    flush_receives(setup_, now);
+    // IBA 10.2.9.4: the QP takes no more from the shared queue.
+    if (setup_.shared_receive_queue && setup_.listener && !mutated(Mutation::last_wqe_not_reported))
+        setup_.listener->qp_event(*this, QpEvent::last_wqe_reached);
+}
+
+void UdQueuePair::query(Attributes& attributes) const {
+    attributes = attributes_;
+    attributes.state = attributes.current_state = state_;
+    attributes.draining = false;
+}
+
+int UdQueuePair::post_send(const SendRequest& request, Time now) {
+    last_now_ = now;
+    std::uint32_t length = 0;
+    if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
+    if (int error = queue_.check_room()) return error;
+    const SendEntry& entry =
+        queue_.push(request, length, setup_.signal_all || (request.flags & kSignaled) != 0);
+    Destination& destination = destinations_[entry.slot];
+    destination.path = *request.path;
+    if (destination.path.udp_source_port == 0)
+        destination.path.udp_source_port = wire::udp_source_port_for_ud(setup_.number);
+    destination.qp = request.remote_qp;
+    // IBA 10.2.5: the high bit asks for the queue pair's own Q_Key.
+    destination.qkey = request.remote_qkey & kUseOwnQkey ? attributes_.qkey : request.remote_qkey;
+    if (state_ == QpState::error || state_ == QpState::sqe) flush_sends(now);
+    return 0;
+}
+
+int UdQueuePair::check_send(std::span<const SendRequest> requests) const {
+    return check_sends(setup_, attributes_, state_, requests, queue_.room());
+}
+
+void UdQueuePair::receives_posted() {
+    if (state_ == QpState::error) flush_receives(setup_, last_now_);
+}
+
+bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packets, bool) {
+    last_now_ = now;
+    if (state_ != QpState::rts) return true;
+    const std::uint32_t most = std::min<std::uint32_t>(queue_.size(), max_packets);
+    std::uint32_t sent = 0;
+    while (sent < most && emit(sink, queue_.at(sent))) sent++;
+    if (sent > 0) sink.flush();  // a completed request's memory is the program's again
+    const bool failed = sent < most;
+    for (; sent > 0; sent--) complete_oldest(Status::success, VendorError::none, now);
+    if (failed) {
+        const VendorError error = queue_.at(0).local_error;
+        const Status status =
+            error == VendorError::send_too_long ? Status::local_length_error : Status::local_protection_error;
+        log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", setup_.number,
+            static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
+        complete_oldest(status, error, now);
+        state_ = QpState::sqe;
+        flush_sends(now);
+    }
+    after(now);
+    return queue_.empty();
+}
+
+// False: the request has a local error, which it then carries.
+bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
+    // One packet, not longer than the port can send (IBA 9.8.3.1, 11.6.2).
+    if (entry.length > setup_.port_mtu) {
+        entry.local_error = VendorError::send_too_long;
+        return false;
+    }
+    unsigned pieces = 0;
+    if (entry.flags & kInline) {
+        iovecs_[0] = {queue_.inline_data(entry), entry.length};
+        pieces = entry.length != 0;
+    } else if (auto error = gather(*setup_.regions, setup_.pd, queue_.sges(entry), 0, entry.length,
+                                   iovecs_.data(), pieces);
+               error != memory::LookupError::none) {
+        entry.local_error = offset_by(VendorError::send_lkey_unknown, error);
+        return false;
+    }
+
+    const Destination& destination = destinations_[entry.slot];
+    wire::Headers headers;
+    headers.bth.opcode = entry.operation == Operation::send_with_immediate
+                             ? wire::Opcode::ud_send_only_immediate
+                             : wire::Opcode::ud_send_only;
+    headers.bth.solicited = (entry.flags & kSolicited) != 0;
+    headers.bth.migration_request = true;
+    headers.bth.pkey = kDefaultPkey;
+    headers.bth.destination_qp = destination.qp;
+    headers.bth.psn = psn_;
+    headers.deth = {destination.qkey, setup_.number};
+    headers.immediate = entry.immediate_or_key;
+    psn_ = wire::psn_next(psn_);
+    if (destination.path.destination.is_multicast()) group_source_ = destination.path.source;
+    send_packet(sink, destination.path, headers, {iovecs_.data(), pieces}, entry.length, counters_);
+    return true;
+}
+
+void UdQueuePair::complete_oldest(Status status, VendorError error, Time now) {
+    const SendEntry& entry = queue_.at(0);
+    if (entry.signaled || status != Status::success) {
+        completion::Completion c;
+        c.wr_id = entry.wr_id;
+        c.status = status;
+        c.opcode = completion::Opcode::send;
+        c.vendor_error = static_cast<std::uint32_t>(error);
+        c.qp_number = setup_.number;
+        c.timestamp = static_cast<std::uint64_t>(now);
+        queue_.completed(setup_.send_cq->push(c, false));
+    }
+    queue_.pop();
+}
+
+void UdQueuePair::flush_sends(Time now) {
+    while (!queue_.empty()) complete_oldest(Status::work_request_flushed, VendorError::flushed, now);
+}
+
+// IBA 9.6.1, 9.8.3: header checks whose failure drops the packet silently.
+bool UdQueuePair::accepts(const wire::Headers& headers, const wire::Path& sender_view) const {
+    const wire::Bth& bth = headers.bth;
+    if (!receives(state_) || wire::info(bth.opcode).service != wire::Service::ud) return false;
+    if (!pkey_matches(bth.pkey)) return false;
+    if (headers.deth.qkey != attributes_.qkey && !mutated(Mutation::ud_qkey_ignored)) return false;
+    if (setup_.block_own_multicast && !mutated(Mutation::own_multicast_not_blocked) &&
+        headers.deth.source_qp == setup_.number && sender_view.source == group_source_ &&
+        sender_view.destination.is_multicast())
+        return false;
+    // IBA 9.6.1.2: a group's packets name the multicast QP, and only they do.
+    return sender_view.destination.is_multicast() == (bth.destination_qp == wire::kMulticastQp);
+}
+
+void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) {
+    last_now_ = now;
+    std::uint64_t wr_id = 0;
+    std::uint32_t sge_count = 0;
+    if (!accepts(packet.headers, sender_view) || !setup_.receive_queue ||
+        !setup_.receive_queue->take(wr_id, receive_sges_, sge_count)) {
+        counters_.dropped++;
+        return;
+    }
+    counters_.packets_received++;
+    counters_.bytes_received += packet.payload.size();
+
+    // A shared queue's elements are looked up in its own protection domain (IBA 10.2.9).
+    const ReceiveQueue& source = *setup_.receive_queue;
+    const memory::PdNumber pd = source.shared() ? source.pd() : setup_.pd;
+    const std::span<const Sge> sges{receive_sges_.data(), sge_count};
+    const std::uint64_t length = wire::kGrhLength + packet.payload.size();
+    if (length > total_length(sges))
+        return fail_receive(wr_id, Status::local_length_error, VendorError::receive_too_small, now);
+    std::array<std::uint8_t, wire::kGrhLength> grh;
+    write_grh(sender_view, wire::udp_payload_length(packet), grh.data());
+    auto error = mutated(Mutation::ud_grh_omitted) ? memory::LookupError::none
+                                                   : scatter(*setup_.regions, pd, sges, 0, grh);
+    if (error == memory::LookupError::none)
+        error = scatter(*setup_.regions, pd, sges, wire::kGrhLength, packet.payload);
+    if (error != memory::LookupError::none)
+        return fail_receive(wr_id, Status::local_protection_error,
+                            offset_by(VendorError::receive_lkey_unknown, error), now);
+
+    completion::Completion c;
+    c.wr_id = wr_id;
+    c.opcode = completion::Opcode::receive;
+    c.byte_length = static_cast<std::uint32_t>(length);
+    c.qp_number = setup_.number;
+    c.source_qp = packet.headers.deth.source_qp;
+    c.flags = completion::kHasGrh;
+    // Annex A17.4.5.1: the completion says which network header came. RoCE has no service level; adapters put
+    // it there (bit 3: UDP, bits 2..0: the header), and UCX tells by it how long the addresses in the first
+    // 40 bytes are.
+    c.service_level = sender_view.is_ipv4() ? kIpv4WithUdp : kIpv6WithUdp;
+    if (wire::info(packet.headers.bth.opcode).has_immdt) {
+        c.flags |= completion::kHasImmediate;
+        c.immediate = packet.headers.immediate;
+    }
+    c.timestamp = static_cast<std::uint64_t>(now);
+    setup_.receive_cq->push(c, packet.headers.bth.solicited);
+    after(now);
+}
+
+// IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
+void UdQueuePair::after(Time now) {
+    if (state_ == QpState::error || !completion_lost()) return;
+    if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
+    enter_error(now);
+}
+
+void UdQueuePair::fail_receive(std::uint64_t wr_id, Status status, VendorError error, Time now) {
+    log(LogLevel::warn, "QP 0x%06x: receive request wr_id 0x%llx failed: %s", setup_.number,
+        static_cast<unsigned long long>(wr_id), to_string(error));
+    complete_receive_in_error(setup_, wr_id, status, error, now);
+    enter_error(now);
+}
+
+}  // namespace verbena::transport

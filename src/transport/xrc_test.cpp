@@ -1,0 +1,178 @@
+// XRC (annex A14): requests name the receive queue, whose protection domain and completion queue count.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "transport/rc_harness.h"
+
+namespace verbena::transport::testing {
+namespace {
+
+using completion::Status;
+
+struct Xrc : ::testing::Test, Harness {
+    Xrc() {
+        service = Service::xrc_send;
+        signal_all = true;
+        start();
+    }
+    SendRequest request(Operation operation, std::uint32_t queue = kXrcQueue) const {
+        SendRequest r;
+        r.wr_id = 1;
+        r.operation = operation;
+        r.remote_address = side[1].address(4096);
+        r.rkey = side[1].keys.rkey;
+        r.immediate_or_key = 0x11223344;
+        r.remote_srq = queue;
+        return r;
+    }
+    Status outcome() {
+        const auto sent = sends(0);
+        EXPECT_FALSE(sent.empty());
+        return sent.empty() ? Status::general_error : sent[0].status;
+    }
+};
+
+TEST_F(Xrc, SendsCompleteToTheQueueTheyName) {
+    for (const std::uint32_t length : {0u, 1u, 1024u, 5000u}) {
+        fill(0, 0, length, length);
+        post_receive(1, length, {side[1].sge(0, 8192)});
+        ASSERT_EQ(post(0, request(Operation::send_with_immediate), {side[0].sge(0, length)}), 0);
+        run();
+        const auto received = receives(1);
+        ASSERT_EQ(received.size(), 1u);
+        EXPECT_EQ(received[0].wr_id, length);
+        EXPECT_EQ(received[0].byte_length, length);
+        EXPECT_EQ(received[0].qp_number, side[1].qp->number());
+        EXPECT_EQ(outcome(), Status::success);
+        EXPECT_TRUE(equal(0, 0, length));
+    }
+    for (const Sent& s : packets(0)) EXPECT_EQ(s.headers.xrceth.srqn, kXrcQueue);
+    for (const Sent& s : log) EXPECT_EQ(wire::info(s.headers.bth.opcode).service, wire::Service::xrc);
+}
+
+TEST_F(Xrc, WritesReadsAndAtomicsWork) {
+    fill(0, 0, 5000, 1);
+    ASSERT_EQ(post(0, request(Operation::rdma_write), {side[0].sge(0, 5000)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::success);
+    EXPECT_TRUE(equal(0, 4096, 5000));
+    ASSERT_EQ(post(0, request(Operation::rdma_read), {side[0].sge(16384, 5000)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::success);
+    EXPECT_TRUE(equal(16384, 4096, 5000));
+    std::uint64_t before = 0, after = 0;
+    std::memcpy(&before, side[1].memory.data() + 4096, 8);
+    SendRequest add = request(Operation::fetch_add);
+    add.compare_add = 5;
+    ASSERT_EQ(post(0, add, {side[0].sge(0, 8)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::success);
+    std::memcpy(&after, side[1].memory.data() + 4096, 8);
+    EXPECT_EQ(after, before + 5);
+    std::memcpy(&after, side[0].memory.data(), 8);
+    EXPECT_EQ(after, before);
+}
+
+TEST_F(Xrc, LossesAreRepaired) {
+    unsigned n = 0;
+    filter = [&n](const Sent&) { return ++n % 5 == 0 ? kDrop : kDeliver; };
+    fill(0, 0, 100'000, 3);
+    post_receive(1, 9, {side[1].sge(200'000, 100'000)});
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 100'000)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::success);
+    EXPECT_EQ(receives(1).size(), 1u);
+    EXPECT_TRUE(equal(0, 200'000, 100'000));
+}
+
+TEST_F(Xrc, WaitsForAReceive) {
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 100)}), 0);
+    run(100 * kMicrosecond);
+    std::array<std::uint32_t, ReceiveQueue::kMaxWaiters> waiters;
+    ASSERT_EQ(side[1].receives->post({5, {}}), 0);
+    ASSERT_EQ(side[1].receives->take_waiters(waiters), 1u);
+    EXPECT_EQ(waiters[0], side[1].qp->number());
+    std::uint64_t id;
+    ASSERT_TRUE(side[1].receives->take_id(id));
+    post_receive(1, 6, {side[1].sge(0, 100)});
+    run();
+    EXPECT_EQ(outcome(), Status::success);
+    EXPECT_EQ(receives(1).size(), 1u);
+}
+
+TEST_F(Xrc, AnUnknownQueueIsAnInvalidRequest) {
+    ASSERT_EQ(post(0, request(Operation::send, 0x78), {side[0].sge(0, 100)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::remote_invalid_request);
+    EXPECT_EQ(side[1].qp->state(), QpState::error);
+    EXPECT_EQ(side[1].events, std::vector{QpEvent::request_error});
+}
+
+TEST_F(Xrc, AQueueOfAnotherDomainIsAnInvalidRequest) {
+    xrc_queues.queues[0x78] = std::make_shared<ReceiveQueue>(
+        4, 1, SharedQueueSetup{.pd = 1, .cq = &side[1].receive_cq, .xrc_domain = kXrcDomain + 1});
+    ASSERT_EQ(post(0, request(Operation::rdma_write, 0x78), {side[0].sge(0, 100)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::remote_invalid_request);
+}
+
+TEST_F(Xrc, ABasicSharedQueueIsNoXrcQueue) {
+    xrc_queues.queues[0x78] = std::make_shared<ReceiveQueue>(4, 1, SharedQueueSetup{.pd = 1});
+    ASSERT_EQ(post(0, request(Operation::send, 0x78), {side[0].sge(0, 100)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::remote_invalid_request);
+}
+
+TEST_F(Xrc, RemoteKeysAreOfTheQueuesDomain) {
+    xrc_queues.queues[0x78] = std::make_shared<ReceiveQueue>(
+        4, 1, SharedQueueSetup{.pd = 2, .cq = &side[1].receive_cq, .xrc_domain = kXrcDomain});
+    ASSERT_EQ(post(0, request(Operation::rdma_write, 0x78), {side[0].sge(0, 100)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::remote_access_error);
+    EXPECT_EQ(side[1].events, std::vector{QpEvent::access_error});
+}
+
+// Its completion queue may be gone: nothing is completed any more.
+TEST_F(Xrc, ACloseInTheMiddleOfAMessageIsSilent) {
+    post_receive(1, 5, {side[1].sge(0, 8192)});
+    wire::Headers first;
+    first.bth.opcode = wire::Opcode::xrc_send_first;
+    first.bth.psn = start_psn[0];
+    first.xrceth.srqn = kXrcQueue;
+    inject(1, first, std::vector<std::uint8_t>(1024, 1));
+    side[1].receives->close();
+    wire::Headers last;
+    last.bth.opcode = wire::Opcode::xrc_send_last;
+    last.bth.psn = start_psn[0] + 1;
+    last.xrceth.srqn = kXrcQueue;
+    inject(1, last, {1, 2, 3, 4});
+    EXPECT_TRUE(receives(1).empty());
+}
+
+TEST_F(Xrc, ATargetHasNoSendQueueAndAnInitiatorAnswersNothing) {
+    EXPECT_EQ(post(1, request(Operation::send), {side[1].sge(0, 100)}), EINVAL);
+    wire::Headers only;
+    only.bth.opcode = wire::Opcode::xrc_send_only;
+    only.bth.psn = start_psn[1];
+    only.xrceth.srqn = kXrcQueue;
+    inject(0, only, {1, 2, 3, 4});
+    run();
+    EXPECT_TRUE(packets(0).empty());
+}
+
+TEST_F(Xrc, TheReceiveOfAnUnfinishedMessageGoesBackWhenTheTargetResets) {
+    post_receive(1, 5, {side[1].sge(0, 8192)});
+    wire::Headers first;
+    first.bth.opcode = wire::Opcode::xrc_send_first;
+    first.bth.psn = start_psn[0];
+    first.xrceth.srqn = kXrcQueue;
+    inject(1, first, std::vector<std::uint8_t>(1024, 1));
+    EXPECT_EQ(side[1].receives->waiting(), 0u);
+    ASSERT_EQ(modify(1, QpState::reset), 0);
+    EXPECT_EQ(side[1].receives->waiting(), 1u);
+    EXPECT_TRUE(receives(1).empty());
+}
+
+}  // namespace
+}  // namespace verbena::transport::testing

@@ -1,0 +1,66 @@
+// A file in memory, so that a duplicate of the descriptor, here or in another process, can still be read.
+
+#include "verbs/import.h"
+
+#include <infiniband/verbs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/reason.h"
+#include "verbs/objects.h"
+
+namespace verbena::verbs {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x3158'5443'4252'4556;  // "VERBCTX1" in memory order
+
+}  // namespace
+
+int make_command_file(std::uint32_t index, std::uint64_t node_guid) {
+    const CommandFile content{kMagic, static_cast<std::uint32_t>(getpid()), index, node_guid};
+    const int fd = memfd_create("verbena-context", MFD_CLOEXEC);
+    if (fd < 0) return fail_minus_one(errno, "no descriptor for the context: %s", std::strerror(errno));
+    if (pwrite(fd, &content, sizeof content, 0) == sizeof content) return fd;
+    close(fd);
+    return fail_minus_one(ENOMEM, "no memory for the context's descriptor");
+}
+
+int read_command_file(int fd, CommandFile& out) {
+    if (pread(fd, &out, sizeof out, 0) == sizeof out && out.magic == kMagic) return 0;
+    return fail(EINVAL, "descriptor %d is no context's cmd_fd", fd);
+}
+
+}  // namespace verbena::verbs
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+// The descriptor is the new context's from now on.
+struct ibv_context* ibv_import_device(int cmd_fd) {
+    Call call("ibv_import_device");
+    CommandFile content;
+    if (int error = read_command_file(cmd_fd, content)) {
+        errno = error;
+        return nullptr;
+    }
+    ibv_device** list = ibv_get_device_list(nullptr);
+    ibv_context* context = nullptr;
+    for (ibv_device** entry = list; entry && *entry && !context; entry++) {
+        const Device* device = Device::of(*entry);
+        if (device->index == content.index && device->node_guid == content.node_guid)
+            context = ibv_open_device(*entry);
+    }
+    ibv_free_device_list(list);
+    if (!context) return fail_null(ENODEV, "the descriptor's device is not there, or cannot be opened");
+    close(context->cmd_fd);
+    context->cmd_fd = cmd_fd;
+    Context::of(context)->foreign = content.pid != static_cast<std::uint32_t>(getpid());
+    return context;
+}
+
+}  // extern "C"

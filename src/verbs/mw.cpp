@@ -1,0 +1,115 @@
+// Memory windows (IBA 10.6.7; ibv_alloc_mw(3), ibv_bind_mw(3)). Type 2 is 2B: the queue pair that bound a
+// window and its protection domain are checked.
+
+#include "verbs/mw.h"
+
+#include <cerrno>
+#include <new>
+
+#include "adapter/adapter.h"
+#include "adapter/clock.h"
+#include "base/reason.h"
+#include "verbs/objects.h"
+#include "verbs/process.h"
+
+namespace verbena::verbs {
+namespace {
+
+// The other rights count for nothing in a window, but programs give them.
+constexpr memory::Access kWindowAccess = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead |
+                                         memory::kRemoteAtomic | memory::kZeroBased | memory::kFlushGlobal |
+                                         memory::kFlushPersistent | memory::kOptionalMask;
+
+int fill_binding(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
+                 transport::SendRequest& request) {
+    if (rkey >> 8 != mw->rkey >> 8)
+        return fail(EINVAL, "rkey 0x%x is not of the window 0x%x: only its lowest byte may be chosen", rkey,
+                    mw->rkey);
+    if (!info.mr && info.length) return fail(EINVAL, "bind_info.mr is NULL");
+    if (info.mw_access_flags & ~kWindowAccess)
+        return fail(EINVAL, "mw_access_flags 0x%x has bits that a window cannot have", info.mw_access_flags);
+    request.rkey = rkey;
+    request.immediate_or_key = info.mr ? info.mr->lkey : 0;
+    request.remote_address = info.addr;
+    request.range = info.length;
+    request.range_access = info.mw_access_flags;
+    request.sges = {};
+    return 0;
+}
+
+}  // namespace
+
+ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
+    Call call("ibv_alloc_mw");
+    Pd* pd = Pd::of(pd_handle);
+    Context* context = Context::of(pd_handle->context);
+    if (!context->process->usable()) {
+        context->process->refuse();
+        return nullptr;
+    }
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+        return fail_null(EINVAL, "memory window type %d; there are types 1 and 2", static_cast<int>(type));
+    auto* window = new (std::nothrow) Window;
+    if (!window) return fail_null(ENOMEM, "no memory");
+    const auto kind =
+        type == IBV_MW_TYPE_1 ? memory::RecordKind::window_type1 : memory::RecordKind::window_type2;
+    if (int error = context->process->adapter().regions().add_window(pd->number, kind, window->base.rkey)) {
+        delete window;
+        errno = error;
+        return nullptr;
+    }
+    window->base.context = pd_handle->context;
+    window->base.pd = pd_handle;
+    window->base.handle = window->base.rkey >> 8;
+    window->base.type = type;
+    pd->users++;
+    std::lock_guard lock(context->objects_lock);
+    context->windows.insert(window);
+    return &window->base;
+}
+
+int dealloc_mw(ibv_mw* mw) {
+    Call call("ibv_dealloc_mw", "MW", mw->rkey);
+    Context* context = Context::of(mw->context);
+    if (!context->process->forked())
+        if (int error = context->process->adapter().regions().remove_window(mw->rkey)) return error;
+    {
+        std::lock_guard lock(context->objects_lock);
+        context->windows.erase(Window::of(mw));
+    }
+    Pd::of(mw->pd)->users--;
+    delete Window::of(mw);
+    return 0;
+}
+
+int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
+    Call call("ibv_bind_mw", "MW", mw->rkey);
+    QueuePair* qp = QueuePair::of(base);
+    Process* process = qp->context->process;
+    if (!process->usable()) return process->refuse();
+    if (mw->type != IBV_MW_TYPE_1) return fail(EINVAL, "a type 2 window is bound by IBV_WR_BIND_MW");
+    if (bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
+        return fail(EINVAL, "a type 1 window is not zero-based");
+    if (mw->pd->context != base->context) return fail(EINVAL, "the window belongs to another context");
+    transport::SendRequest request;
+    request.wr_id = bind->wr_id;
+    request.operation = transport::Operation::bind_window;
+    request.flags = bind->send_flags;
+    const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
+    if (int error = fill_binding(mw, rkey, bind->bind_info, request)) return error;
+    std::size_t done;
+    const int error = process->adapter().post_send(*qp->qp, {&request, 1}, done, adapter::now());
+    process->engine().posted();
+    if (error == 0) mw->rkey = rkey;
+    return error;
+}
+
+int describe_bind(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
+                  transport::SendRequest& request) {
+    if (!mw) return fail(EINVAL, "bind_mw.mw is NULL");
+    if (mw->type != IBV_MW_TYPE_2)
+        return fail(EINVAL, "only type 2 windows are bound by IBV_WR_BIND_MW; ibv_bind_mw binds type 1");
+    return fill_binding(mw, rkey, info, request);
+}
+
+}  // namespace verbena::verbs

@@ -1,0 +1,243 @@
+// Asynchronous events of a device, import of devices and protection domains, and the copies between the
+// kernel's structures and the library's.
+#include <infiniband/sa.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <rdma/ib_user_sa.h>
+#include <rdma/ib_user_verbs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "harness.h"
+#include "host/client.h"
+
+extern "C" {
+void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec* to, struct ib_user_path_rec* from);
+void ibv_copy_path_rec_to_kern(struct ib_user_path_rec* to, struct ibv_sa_path_rec* from);
+void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr* to, struct ib_uverbs_qp_attr* from);
+int ibv_query_port_speed(struct ibv_context* context, uint32_t port, uint64_t* speed);
+}
+
+namespace verbena::verbs_test {
+namespace {
+
+// The next event of that type, acknowledged; others are passed over.
+bool wait_for(ibv_context* context, ibv_event_type type) {
+    ibv_async_event event;
+    do {
+        if (!readable(context->async_fd, kPatienceMs)) return false;
+        if (ibv_get_async_event(context, &event) != 0) return false;
+        ibv_ack_async_event(&event);
+    } while (event.event_type != type);
+    return true;
+}
+
+TEST(Import, ADeviceAndItsProtectionDomain) {
+    Pair pair;
+    ibv_context* imported = ibv_import_device(dup(pair.a.context->cmd_fd));
+    ASSERT_NE(imported, nullptr) << std::strerror(errno);
+    EXPECT_STREQ(ibv_get_device_name(imported->device), ibv_get_device_name(pair.a.context->device));
+    ibv_pd* pd = ibv_import_pd(imported, pair.a.pd->handle);
+    ASSERT_NE(pd, nullptr) << std::strerror(errno);
+    EXPECT_EQ(pd->context, imported);
+    EXPECT_EQ(pd->handle, pair.a.pd->handle);
+    {
+        // Memory of the imported domain for a queue pair of the original.
+        Memory local(pd, 64), remote(pair.b.pd, 64);
+        local.fill(5);
+        ibv_sge sge = local.sge(0, 64);
+        ASSERT_EQ(Request(1, IBV_WR_RDMA_WRITE, &sge, 1).to(remote).post(pair.a.qp), 0);
+        success(pair.a.send_cq);
+        EXPECT_TRUE(remote.holds(5, 64));
+        EXPECT_TRUE(refused(EBUSY, [&] { return ibv_dealloc_pd(pd); })) << "it counts with the original";
+    }
+    ibv_unimport_pd(pd);
+    EXPECT_TRUE(refused_null(ENOENT, [&] { return ibv_import_pd(imported, 0xfffffff); }));
+    EXPECT_EQ(ibv_close_device(imported), 0);
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_import_device(ends[0]); }));
+    EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_import_device(-1); }));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+TEST(Import, InAnotherProcess) {
+    Side side;
+    const std::uint32_t handle = side.pd->handle;
+    const int fd = dup(side.context->cmd_fd);
+    const pid_t child = fork();
+    if (child == 0) {
+        ibv_context* imported = ibv_import_device(fd);
+        if (!imported) _exit(1);
+        errno = 0;
+        if (ibv_import_pd(imported, handle) || errno != EOPNOTSUPP) _exit(2);
+        ibv_pd* own = ibv_alloc_pd(imported);
+        if (!own || ibv_dealloc_pd(own) != 0 || ibv_close_device(imported) != 0) _exit(3);
+        _exit(0);
+    }
+    close(fd);
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
+// Runs in a child with a network of its own, so that nothing of the host changes. Skips where that may not be
+// made.
+void in_own_network(const std::function<void()>& body) {
+    constexpr int kMayNot = 77;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(kMayNot);
+        setenv("VERBENA_FABRIC", ("test-verbs-net-" + std::to_string(getpid())).c_str(), 1);
+        body();
+        _exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kMayNot) GTEST_SKIP() << "no network of its own";
+    EXPECT_EQ(status, 0);
+}
+
+bool set_up(const char* name, bool up) {
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request{};
+    std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
+    int result = ioctl(fd, SIOCGIFFLAGS, &request);
+    const int flags = up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP;
+    request.ifr_flags = static_cast<short>(flags);
+    if (result == 0) result = ioctl(fd, SIOCSIFFLAGS, &request);
+    close(fd);
+    return result == 0;
+}
+
+// 10.77.0.1 on lo:77; it goes when that is set down.
+bool add_address() {
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ifreq request{};
+    std::strcpy(request.ifr_name, "lo:77");
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htobe32(0x0a4d0001);
+    std::memcpy(&request.ifr_addr, &address, sizeof address);
+    const int result = ioctl(fd, SIOCSIFADDR, &request);
+    close(fd);
+    return result == 0;
+}
+
+TEST(Addresses, ComeAndGo) {
+    in_own_network([] {
+        ASSERT_TRUE(set_up("lo", true));
+        ibv_context* context = open_loopback();
+        EXPECT_FALSE(readable(context->async_fd));
+        auto holds_it = [&] {
+            ibv_gid_entry entries[64];
+            const ssize_t count = ibv_query_gid_table(context, entries, 64, 0);
+            for (ssize_t i = 0; i < count; i++)
+                if (entries[i].gid.raw[12] == 10 && entries[i].gid.raw[13] == 77) return true;
+            return false;
+        };
+        ASSERT_TRUE(add_address());
+        EXPECT_TRUE(wait_for(context, IBV_EVENT_GID_CHANGE));
+        EXPECT_TRUE(holds_it()) << "the event comes after the change";
+        ASSERT_TRUE(set_up("lo:77", false));
+        EXPECT_TRUE(wait_for(context, IBV_EVENT_GID_CHANGE));
+        EXPECT_FALSE(holds_it());
+        EXPECT_EQ(ibv_close_device(context), 0);
+    });
+}
+
+TEST(Addresses, ThePortGoesDownAndUp) {
+    in_own_network([] {
+        ASSERT_TRUE(set_up("lo", true));
+        ibv_context* context = open_loopback();
+        auto state = [&] {
+            ibv_port_attr attributes{};
+            EXPECT_EQ(ibv_query_port(context, 1, &attributes), 0);
+            return attributes.state;
+        };
+        EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+        ASSERT_TRUE(set_up("lo", false));
+        EXPECT_TRUE(wait_for(context, IBV_EVENT_PORT_ERR));
+        EXPECT_EQ(state(), IBV_PORT_DOWN);
+        ASSERT_TRUE(set_up("lo", true));
+        EXPECT_TRUE(wait_for(context, IBV_EVENT_PORT_ACTIVE));
+        EXPECT_EQ(state(), IBV_PORT_ACTIVE);
+        EXPECT_EQ(ibv_close_device(context), 0);
+    });
+}
+
+// Also without any queue pair.
+TEST(DaemonDeath, IsAFatalErrorOfTheDevice) {
+    ibv_context* context = open_loopback();
+    host::StatusReply status;
+    ASSERT_EQ(host::call(host::Command::status, host::Empty{}, status), 0);
+    ASSERT_EQ(kill(static_cast<pid_t>(status.daemon_pid), SIGKILL), 0);
+    EXPECT_TRUE(wait_for(context, IBV_EVENT_DEVICE_FATAL));
+    EXPECT_EQ(ibv_alloc_pd(context), nullptr);
+    EXPECT_FALSE(readable(context->async_fd)) << "once";
+    EXPECT_EQ(ibv_close_device(context), 0);
+    context = open_loopback();
+    ibv_pd* pd = ibv_alloc_pd(context);
+    EXPECT_NE(pd, nullptr) << "a new daemon";
+    EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+    EXPECT_EQ(ibv_close_device(context), 0);
+}
+
+TEST(Port, SpeedInHundredsOfMegabits) {
+    Side side;
+    std::uint64_t speed = 0;
+    ASSERT_EQ(ibv_query_port_speed(side.context, 1, &speed), 0);
+    EXPECT_EQ(speed, 100u) << "loopback has none of its own and counts as 10 Gbit/s";
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_query_port_speed(side.context, 2, &speed); }));
+}
+
+TEST(Marshal, PathRecordsThereAndBack) {
+    ib_user_path_rec from{};
+    auto* bytes = static_cast<std::uint8_t*>(static_cast<void*>(&from));
+    for (std::size_t i = 0; i < sizeof from; i++) bytes[i] = static_cast<std::uint8_t>(i + 1);
+    from.raw_traffic = from.reversible = 1;
+    from.mtu = 3;
+    ibv_sa_path_rec record{};
+    ibv_copy_path_rec_from_kern(&record, &from);
+    EXPECT_EQ(record.mtu, 3);
+    EXPECT_EQ(record.hop_limit, from.hop_limit);
+    EXPECT_EQ(std::memcmp(record.sgid.raw, from.sgid, 16), 0);
+    ib_user_path_rec back{};
+    ibv_copy_path_rec_to_kern(&back, &record);
+    EXPECT_EQ(std::memcmp(&from, &back, offsetof(ib_user_path_rec, preference) + 1), 0);
+}
+
+TEST(Marshal, QueuePairAttributes) {
+    ib_uverbs_qp_attr from{};
+    from.qp_state = IBV_QPS_RTR;
+    from.path_mtu = IBV_MTU_2048;
+    from.dest_qp_num = 0x123456;
+    from.max_recv_sge = 7;
+    from.ah_attr.is_global = 1;
+    from.ah_attr.grh.dgid[15] = 9;
+    from.ah_attr.grh.flow_label = 0xabcde;
+    from.alt_ah_attr.sl = 3;
+    from.rnr_retry = 6;
+    from.alt_timeout = 14;
+    ibv_qp_attr to{};
+    ibv_copy_qp_attr_from_kern(&to, &from);
+    EXPECT_EQ(to.qp_state, IBV_QPS_RTR);
+    EXPECT_EQ(to.path_mtu, IBV_MTU_2048);
+    EXPECT_EQ(to.dest_qp_num, 0x123456u);
+    EXPECT_EQ(to.cap.max_recv_sge, 7u);
+    EXPECT_EQ(to.ah_attr.is_global, 1);
+    EXPECT_EQ(to.ah_attr.grh.dgid.raw[15], 9);
+    EXPECT_EQ(to.ah_attr.grh.flow_label, 0xabcdeu);
+    EXPECT_EQ(to.alt_ah_attr.sl, 3);
+    EXPECT_EQ(to.rnr_retry, 6);
+    EXPECT_EQ(to.alt_timeout, 14);
+}
+
+}  // namespace
+}  // namespace verbena::verbs_test

@@ -1,0 +1,102 @@
+// What the scale tests share: a device, and a queue pair brought up to RTS.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace verbena::scale {
+
+[[noreturn]] inline void fail(const char* what) {
+    std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
+    std::exit(1);
+}
+
+struct Device {
+    ibv_context* context = nullptr;
+    ibv_pd* pd = nullptr;
+    ibv_cq* cq = nullptr;
+    ibv_gid gid{};
+
+    explicit Device(unsigned completions) {
+        int devices = 0;
+        ibv_device** list = ibv_get_device_list(&devices);
+        if (!list || devices == 0) fail("no device");
+        context = ibv_open_device(list[0]);
+        ibv_free_device_list(list);
+        if (!context || !(pd = ibv_alloc_pd(context))) fail("ibv_open_device");
+        cq = ibv_create_cq(context, static_cast<int>(completions), nullptr, nullptr, 0);
+        if (!cq) fail("ibv_create_cq");
+        if (ibv_query_gid(context, 1, 0, &gid)) fail("ibv_query_gid");
+    }
+    ibv_mr* register_memory(void* memory, std::size_t size) const {
+        ibv_mr* region = ibv_reg_mr(pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
+        if (!region) fail("ibv_reg_mr");
+        return region;
+    }
+    ibv_qp* create_qp() const {
+        ibv_qp_init_attr attr{};
+        attr.qp_type = IBV_QPT_RC;
+        attr.send_cq = attr.recv_cq = cq;
+        attr.cap = {4, 4, 1, 1, 0};
+        ibv_qp* qp = ibv_create_qp(pd, &attr);
+        if (!qp) fail("ibv_create_qp");
+        return qp;
+    }
+};
+
+inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+        fail("to INIT");
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = peer;
+    attr.max_dest_rd_atomic = 1;
+    attr.min_rnr_timer = 12;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.dgid = gid;
+    attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr.port_num = 1;
+    if (ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+        fail("to RTR");
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout =
+        17;  // 0.5 s: where five hundred processes share a processor, a partner may wait long for it
+    attr.retry_cnt = attr.rnr_retry = 7;
+    attr.max_rd_atomic = 1;
+    if (ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                          IBV_QP_MAX_QP_RD_ATOMIC))
+        fail("to RTS");
+}
+
+inline void post_receive(ibv_qp* qp, ibv_sge sge) {
+    ibv_recv_wr wr{}, *bad;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    if (ibv_post_recv(qp, &wr, &bad)) fail("ibv_post_recv");
+}
+
+inline void post_send(ibv_qp* qp, ibv_sge sge) {
+    ibv_send_wr wr{}, *bad;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    if (ibv_post_send(qp, &wr, &bad)) fail("ibv_post_send");
+}
+
+inline ibv_sge word(std::uint64_t& value, const ibv_mr* region) {
+    return {reinterpret_cast<std::uintptr_t>(&value), sizeof value, region->lkey};
+}
+
+}  // namespace verbena::scale

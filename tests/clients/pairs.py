@@ -5,6 +5,7 @@ passes when every program ended with the status that the case allows, in time, a
 """
 
 import dataclasses
+import pathlib
 import re
 import shlex
 import signal
@@ -14,17 +15,20 @@ from stations import wait_for
 
 READY_SECONDS = 15
 SERVER_END_SECONDS = 10
-REJECTED_TRIES = 5
+REJECTED_TRIES = 10
 ANY = {4: "0.0.0.0", 6: "::"}
+PRELOAD = pathlib.Path(__file__).resolve().parents[2] / "build/lib/rsocket/librspreload.so"
+GROUP = {4: "239.7.1.2", 6: "ff0e::7:102"}
 # What the stock clients print when nobody listens yet: a server that looks ready may be a moment short of it.
-REJECTED = re.compile(r"REJECTED, (error:? |status )?8|Unexpected CM event bl blka 8|connection refused", re.IGNORECASE)
+REJECTED = re.compile(r"REJECTED, (error:? |status )?8|Unexpected CM event bl blka 8|UNREACHABLE; error: 1\b|connection refused", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
     """Command lines may hold {addr} (the server's address), {port}, {gid} (-d DEVICE -g INDEX of the station that runs
     the command), {dev} and {index}, {side} (the server's IPv4 address, for programs whose side channel is IPv4 whatever
-    the GID), {any} (the family's wildcard address). An empty server means that the client runs alone."""
+    the GID), {any} (the family's wildcard address), {own} (the address of the station that runs the command), {group}
+    (a multicast group), {preload} (librspreload.so). An empty server means that the client runs alone."""
 
     name: str
     server: str
@@ -36,6 +40,7 @@ class Case:
     clients: int = 1
     seconds: float = 30
     families: tuple = (4, 6)  # those that the program takes
+    places: str = ""  # a regular expression: elsewhere it is left out
     attempts: int = 1  # of which one has to pass
     expect: str = ""  # a regular expression that each client's output must match
     expect_server: str = ""
@@ -63,6 +68,7 @@ def command(template, station, place, port):
     name, index = device or ("", "")
     return shlex.split(template.format(
         addr=place.server.address(place.family), side=place.server.address(4), port=port, any=ANY[place.family],
+        own=station.address(place.family), group=GROUP[place.family], preload=PRELOAD,
         gid=f"-d {name} -g {index}", dev=name, index=index))
 
 

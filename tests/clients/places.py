@@ -1,4 +1,5 @@
-"""Where a case runs: one station with itself over loopback, or two network namespaces joined by a veth pair.
+"""Where a case runs: one station with itself over loopback, or two network namespaces joined by a veth pair; the local
+places are loopback by the memory that processes of one host share.
 
 make_places() is a context manager: what it made (namespaces) is taken away again at its end, also after an interrupt.
 """
@@ -6,11 +7,12 @@ make_places() is a context manager: what it made (namespaces) is taken away agai
 import contextlib
 import dataclasses
 import os
+import re
 import subprocess
 
 from stations import Station
 
-NAMES = ("lo4", "lo6", "ns4-1500", "ns6-1500", "ns4-9000", "ns6-9000")
+NAMES = ("lo4", "lo6", "local4", "local6", "ns4-1500", "ns6-1500", "ns4-9000", "ns6-9000")
 ADDRESSES = ({4: "10.91.0.1", 6: "fd91::1"}, {4: "10.91.0.2", 6: "fd91::2"})
 LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 
@@ -21,6 +23,7 @@ class Place:
     family: int
     server: object  # a station
     client: object
+    shares: str = ""  # places that share something (addresses, ports) have this in common: one case at a time there
 
 
 class Unavailable(Exception):
@@ -30,29 +33,30 @@ class Unavailable(Exception):
 @contextlib.contextmanager
 def make_places(names, launcher, loopback):
     """Yields [(name, Place, or the reason why there is none)]; loopback: the addresses of the lo places."""
-    here = Station("this host", launcher, loopback)
+    stations = {"lo": Station("this host", launcher, loopback),
+                "local": Station("this host", ["env", "VERBENA_LINK=local", *launcher], loopback)}
     with contextlib.ExitStack() as made:
-        pairs, places = {}, []
+        places = []
         for name in names:
-            kind, family, mtu = name[:2], int(name[2]), name[4:]
-            if kind == "lo":
-                places.append((name, Place(name, family, here, here)))
+            kind, family, mtu = re.fullmatch(r"([a-z]+)([46])-?(\d*)", name).groups()
+            if kind in stations:
+                here = stations[kind]
+                places.append((name, Place(name, int(family), here, here, "loopback")))
                 continue
             try:
-                if mtu not in pairs:
-                    pairs[mtu] = made.enter_context(namespaces(launcher, int(mtu)))
-                places.append((name, Place(name, family, *pairs[mtu])))
+                pair = made.enter_context(namespaces(name, launcher, int(mtu)))
+                places.append((name, Place(name, int(family), *pair, name)))
             except Unavailable as reason:
                 places.append((name, str(reason)))
         yield places
 
 
 @contextlib.contextmanager
-def namespaces(launcher, mtu):
+def namespaces(place, launcher, mtu):
     """Two namespaces with an interface "eth0" each, joined; yields a station in each."""
     if os.geteuid() != 0:
         raise Unavailable("network namespaces need root")
-    names = [f"verbena-{os.getpid()}-{mtu}-{end}" for end in "ab"]
+    names = [f"verbena-{os.getpid()}-{place}-{end}" for end in "ab"]
     try:
         try:
             for name in names:

@@ -73,6 +73,7 @@ class Guest(Station):
         self.network = network
         self.console = console or os.path.join(self.directory.name, "console")
         self.pending = b""
+        self.requests = 0
         self.socket = None
         initrd = os.path.join(self.directory.name, "initrd")
         with open(initrd, "wb") as out:
@@ -116,8 +117,11 @@ class Guest(Station):
 
     def request(self, **words):
         """One request to the agent, and its answer."""
-        self.socket.sendall(json.dumps(words).encode() + b"\n")
-        answer = json.loads(self._line(ANSWER_SECONDS))
+        self.requests += 1
+        self.socket.sendall(json.dumps({**words, "request": self.requests}).encode() + b"\n")
+        answer = {}
+        while answer.get("request") != self.requests:  # what was asked at the start may be answered late
+            answer = json.loads(self._line(ANSWER_SECONDS))
         if answer.get("absent"):
             raise FileNotFoundError(f"{self.name}: {answer['error']}")
         if "error" in answer:
@@ -151,8 +155,6 @@ class Guest(Station):
             channel.sendall(b'{"do": "start", "argv": ["true"]}\n')
             if select.select([channel], [], [], 1)[0] or self.qemu.poll() is not None:
                 self._line(ANSWER_SECONDS)
-                while select.select([channel], [], [], 1)[0]:
-                    self._line(ANSWER_SECONDS)
                 return
         raise Unavailable(f"the guest did not come up in {BOOT_SECONDS} s:\n{self._console_end()}")
 

@@ -1,7 +1,8 @@
 """The guest's end of the control channel: starts, watches and ends programs at the host's request.
 
-A request is one line of JSON on a virtio serial port, and so is its answer: {"do": what, ...} -> {"result": value} or
-{"error": text}, with "absent" where a program is not installed. Requests are answered in order and none blocks. The channel's end is the guest's end.
+A request is one line of JSON on a virtio serial port, and so is its answer: {"do": what, "request": n, ...} ->
+{"result": value, "request": n} or {"error": text, ...}, with "absent" where a program is not installed.
+Requests are answered in order and none blocks. The channel's end is the guest's end.
 """
 
 import glob
@@ -61,13 +62,14 @@ def main():
             if not line:
                 continue
             request = json.loads(line)
+            asked = request.pop("request", None)
             try:
                 answer = {"result": REQUESTS[request.pop("do")](**request)}
             except FileNotFoundError as error:
                 answer = {"error": str(error), "absent": True}
             except Exception as error:  # whatever it is, the host shall read it
                 answer = {"error": repr(error)}
-            rest = memoryview(json.dumps(answer).encode() + b"\n")
+            rest = memoryview(json.dumps({**answer, "request": asked}).encode() + b"\n")
             while rest:
                 rest = rest[port.write(rest):]
 

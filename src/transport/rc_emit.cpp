@@ -1,0 +1,120 @@
+// The requester's packets: headers and payload of each (IBA 9.2, 9.3, 9.4).
+#include <algorithm>
+
+#include "transport/copy.h"
+#include "transport/mutation.h"
+#include "transport/rc_requester.h"
+
+namespace verbena::transport {
+namespace {
+
+using wire::Opcode;
+
+// IBA 9.2, table 38; a message's place is given by its first and last packet.
+Opcode opcode_of(Operation operation, bool first, bool last) {
+    struct Row {
+        Opcode first, middle, last, only;
+    };
+    auto pick = [&](const Row& row) {
+        if (first) return last ? row.only : row.first;
+        return last ? row.last : row.middle;
+    };
+    switch (operation) {
+        case Operation::send_with_immediate:
+            return pick({Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last_immediate,
+                         Opcode::rc_send_only_immediate});
+        case Operation::send_with_invalidate:
+            return pick({Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last_invalidate,
+                         Opcode::rc_send_only_invalidate});
+        case Operation::rdma_write:
+            return pick({Opcode::rc_write_first, Opcode::rc_write_middle, Opcode::rc_write_last,
+                         Opcode::rc_write_only});
+        case Operation::rdma_write_with_immediate:
+            return pick({Opcode::rc_write_first, Opcode::rc_write_middle, Opcode::rc_write_last_immediate,
+                         Opcode::rc_write_only_immediate});
+        case Operation::atomic_write:
+            return Opcode::rc_atomic_write;
+        default:
+            return pick(
+                {Opcode::rc_send_first, Opcode::rc_send_middle, Opcode::rc_send_last, Opcode::rc_send_only});
+    }
+}
+
+}  // namespace
+
+bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now) {
+    const std::uint32_t psn = wire::psn_add(entry.first_psn, packet);
+    if (entry.is_read()) return emit_read(sink, entry, packet, psn), true;
+    if (entry.is_atomic()) return emit_atomic(sink, entry, psn), true;
+    if (entry.operation == Operation::flush) return emit_flush(sink, entry, psn), true;
+
+    const std::uint32_t mtu = shared_.mtu();
+    const std::uint64_t offset = std::uint64_t{packet} * mtu;
+    const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, entry.length - offset));
+    unsigned pieces = 0;
+    if (entry.flags & kInline) {
+        iovecs_[0] = {queue_.inline_data(entry) + offset, length};
+        pieces = length != 0;
+    } else if (entry.operation == Operation::atomic_write && entry.sge_count == 0) {
+        iovecs_[0] = {&entry.compare_add, length};
+        pieces = 1;
+    } else if (auto error = gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length,
+                                   iovecs_.data(), pieces);
+               error != memory::LookupError::none) {
+        local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
+        return false;
+    }
+
+    wire::Headers headers;
+    const bool last = packet + 1 == entry.packets;
+    address(headers.bth, shared_, opcode_of(entry.operation, packet == 0, last), psn);
+    headers.bth.ack_request = ask;
+    // IBA 9.2.3: only with the last packet of a message that consumes a receive.
+    headers.bth.solicited = last && (entry.flags & kSolicited) && entry.operation != Operation::rdma_write;
+    headers.xrceth.srqn = entry.remote_srq;
+    headers.reth = {entry.remote_address, entry.rkey, entry.length};
+    headers.immediate = entry.immediate_or_key;
+    headers.invalidate_rkey = entry.immediate_or_key;
+    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_));
+    return true;
+}
+
+void RcRequester::emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet,
+                            std::uint32_t psn) {
+    std::uint64_t from = std::uint64_t{packet} * shared_.mtu();
+    const std::uint64_t to =
+        std::min<std::uint64_t>(std::uint64_t{packet + step(entry, packet)} * shared_.mtu(), entry.length);
+    if (mutated(Mutation::read_resumed_one_packet_late) && packet % entry.chunk != 0)
+        from = std::min<std::uint64_t>(from + shared_.mtu(), to);
+    wire::Headers headers;
+    address(headers.bth, shared_, Opcode::rc_read_request, psn);
+    headers.bth.ack_request = true;
+    headers.xrceth.srqn = entry.remote_srq;
+    headers.reth = {entry.remote_address + from, entry.rkey, static_cast<std::uint32_t>(to - from)};
+    send_packet(sink, shared_, headers, {}, 0);
+}
+
+void RcRequester::emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn) {
+    wire::Headers headers;
+    const bool swap = entry.operation == Operation::compare_swap;
+    address(headers.bth, shared_, swap ? Opcode::rc_compare_swap : Opcode::rc_fetch_add, psn);
+    headers.bth.ack_request = true;
+    headers.xrceth.srqn = entry.remote_srq;
+    // IBA 9.3.5.3: FETCH & ADD carries the addend where COMPARE & SWAP carries the swap value.
+    headers.atomic_eth = {entry.remote_address, entry.rkey, swap ? entry.swap : entry.compare_add,
+                          swap ? entry.compare_add : 0};
+    send_packet(sink, shared_, headers, {}, 0);
+}
+
+// Annex A19.4.2.
+void RcRequester::emit_flush(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn) {
+    wire::Headers headers;
+    address(headers.bth, shared_, Opcode::rc_flush, psn);
+    headers.bth.ack_request = true;
+    headers.feth = {static_cast<std::uint8_t>(entry.range_access & 0xff),
+                    static_cast<std::uint8_t>(entry.range_access >> 8)};
+    headers.reth = {entry.remote_address, entry.rkey, static_cast<std::uint32_t>(entry.range)};
+    send_packet(sink, shared_, headers, {}, 0);
+}
+
+}  // namespace verbena::transport

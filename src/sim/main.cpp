@@ -97,7 +97,7 @@ int run_all_mutations(Batch batch) {
                             static_cast<unsigned long long>(failure.seed));
                 return 1;
             }
-        std::printf("%-4d %-32s ", ++number, sim::to_string(mutation));
+        std::printf("%-4d %-32s ", ++number, to_string(mutation));
         if (!conversation.empty()) {
             std::printf("by %s\n", conversation.c_str());
         } else if (result.failures.empty()) {
@@ -120,7 +120,7 @@ int run(const Options& options) {
             std::fprintf(stderr, "no mutation is called %s; they are:\n", options.mutate.c_str());
             int number = 0;
             for (Mutation known : all_mutations())
-                std::fprintf(stderr, "  %d %s\n", ++number, sim::to_string(known));
+                std::fprintf(stderr, "  %d %s\n", ++number, to_string(known));
             return 2;
         }
         set_mutation(mutation);

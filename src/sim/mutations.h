@@ -5,13 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mutation.h"
+#include "base/mutation_names.h"
 
 namespace verbena::sim {
 
 // All, in the order of their numbers, which begin at 1.
 std::vector<Mutation> all_mutations();
-const char* to_string(Mutation mutation);
 // By name or number; Mutation::none if there is none.
 Mutation find_mutation(std::string_view name);
 

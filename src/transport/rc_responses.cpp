@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/reason.h"
+#include "transport/copy.h"
 #include "transport/mutation.h"
 #include "transport/rc_responder.h"
 #include "wire/psn.h"
@@ -169,15 +170,21 @@ Time RcResponder::next_deadline() const {
 
 void RcResponder::fail(VendorError cause, Time now) {
     const ResponderFault fault = responder_fault(cause);
-    if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access)
+    if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access) {
+        // An lkey in its place is a common slip. Its lowest bit alone does not tell: the owner of a window
+        // chooses all eight.
+        const Sge as_local{refused_.virtual_address, refused_.length, refused_.rkey};
+        const bool is_lkey =
+            cause == VendorError::rkey_unknown &&
+            check(shared_.regions(), shared_.setup.pd, {&as_local, 1}, 0) != memory::LookupError::bad_key;
         log(LogLevel::warn,
             "QP 0x%06x: request of the peer refused: %s (rkey 0x%x%s, address 0x%llx, %u bytes)",
-            shared_.setup.number, to_string(cause), refused_.rkey,
-            memory::looks_like_lkey(refused_.rkey) ? ", which is an lkey" : "",
+            shared_.setup.number, to_string(cause), refused_.rkey, is_lkey ? ", which is an lkey" : "",
             static_cast<unsigned long long>(refused_.virtual_address), refused_.length);
-    else
+    } else {
         log(LogLevel::warn, "QP 0x%06x: request of the peer refused: %s", shared_.setup.number,
             to_string(cause));
+    }
     failed_ = true;
     refusing_ = true;
     pending_ = Pending::error_nak;

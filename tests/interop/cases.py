@@ -1,17 +1,19 @@
 """What runs between Verbena and Linux soft-RoCE: stock programs, with sizes that an emulated guest does in a second.
 
-Every case runs in both directions, over IPv4 and over IPv6, at two MTUs; LOSS are the same programs with counts for a
-network that drops one packet in twenty. What Linux rxe itself cannot do is listed, RXE_CANNOT, and reported as not run,
+Every case runs in both directions, over IPv4 and over IPv6, at two MTUs; LOSS is for a network that drops one packet in
+twenty: the same programs with smaller counts, and of the unreliable services those that end all the same. What Linux rxe itself cannot do is listed, RXE_CANNOT, and reported as not run,
 so that nobody takes a missing line for a passed one.
 """
 
 import dataclasses
+import os
 import select
 
 from pairs import Case
 
 ENDED = ()  # the server runs until somebody ends it
 DONE = "return status 0"
+HERE = os.path.dirname(os.path.realpath(__file__))
 
 
 def exchanged(program, options, seconds, expect="#bytes", attempts=1, name=""):
@@ -38,7 +40,7 @@ def cases(pings, messages, size, exchanges, seconds, attempts=1):
     yield perftest("ib_atomic_bw", f"-n {messages}", seconds)
     yield exchanged("ibv_srq_pingpong", f"{{gid}} -p {{port}} -c -q 4 -s {size} -n {exchanges}", min(seconds, 40), "iters in",
                     attempts)
-    # SIDR makes up for what is lost, the datagrams themselves nobody: none are sent where packets get lost.
+    # SIDR makes up for what is lost, the datagrams themselves nobody: here none are sent.
     yield Case("udaddy-no-data", "udaddy -b {addr} -C 0", "udaddy -s {addr} -C 0", expect=DONE, expect_server=DONE,
                seconds=seconds)
     yield stream("rstream", f"-T v -I {exchanges} -C 2 -S {size}", seconds)
@@ -51,14 +53,14 @@ def stream(name, options, seconds):
                 seconds=seconds)
 
 
-def datagrams():
-    """UD, by its GID and by SIDR."""
-    for name, options in {"": "-c -s 1000 -n 200", "-events": "-e -n 200"}.items():
+def datagrams(largest):
+    """UD, by its GID and by SIDR; largest: bytes of a datagram, the path MTU."""
+    for name, options in {"": f"-c -s {largest} -n 200", "-events": "-e -n 200"}.items():
         yield exchanged("ibv_ud_pingpong", f"{{gid}} -p {{port}} {options}", 40, "iters in", name=f"ibv_ud_pingpong{name}")
-    for name, options in {"": "", "-5-ids": "-c 5 -C 50 -S 1000"}.items():
+    for name, options in {"": "", "-5-ids": f"-c 5 -C 50 -S {largest}"}.items():
         yield Case(f"udaddy{name}", f"udaddy -b {{addr}} {options}", f"udaddy -s {{addr}} {options}", expect=DONE,
                    expect_server=DONE, seconds=60)
-    yield perftest("ib_send_bw", "-c UD -n 100 -s 1024", 60, name="ib_send_bw-ud")
+    yield perftest("ib_send_bw", f"-c UD -n 100 -s {largest}", 60, name="ib_send_bw-ud")
     yield perftest("ib_send_lat", "-c UD -n 100 -s 64", 60, name="ib_send_lat-ud")
 
 
@@ -66,20 +68,30 @@ def unreliable():
     """UC."""
     yield exchanged("ibv_uc_pingpong", "{gid} -p {port} -c -s 5000 -n 100", 40, "iters in")
     yield perftest("ib_send_lat", "-c UC -n 100 -s 64", 60, name="ib_send_lat-uc")
+    yield perftest("ib_send_bw", "-c UC -n 100 -s 4096", 60, name="ib_send_bw-uc")
     yield perftest("ib_write_lat", "-c UC -n 100 -s 5000", 60, name="ib_write_lat-uc")
     yield perftest("ib_write_bw", "-c UC -n 100 -s 4096", 60, name="ib_write_bw-uc")
 
 
-def multicast():
+def unreliable_with_loss():
+    """Nobody repeats what is lost: the sender ends all the same, and the receiver by the clock or when it has enough."""
+    for service in ("UD", "UC"):
+        yield perftest("ib_send_bw", f"-c {service} -D 2 -s 1024", 60, name=f"ib_send_bw-{service.lower()}")
+    yield perftest("ib_write_bw", "-c UC -n 100 -s 4096", 60, name="ib_write_bw-uc")
+    line = "mckey -b {own} -m {group}"
+    yield Case("mckey", f"{line} -C 20", f"{line} -C 200 -s {{own}}", families=(4,), expect=DONE, expect_server=DONE, seconds=60)
+
+
+def multicast(largest):
     """The sender is the client. mckey starts sending when it has joined: the receiver must have joined before."""
     line = "mckey -b {own} -m {group}"
-    for name, options, sender in (("", "", ""), ("-5-ids", "-c 5 -C 20 -S 500", ""), ("-send-only", "", "-o")):
+    for name, options, sender in (("", "", ""), ("-5-ids", f"-c 5 -C 20 -S {largest}", ""), ("-send-only", "", "-o")):
         yield Case(f"mckey{name}", f"{line} {options}", f"{line} {options} -s {sender}", families=(4,), expect=DONE,
                    expect_server=DONE, seconds=60)
 
 
 def sockets():
-    """rsockets: each way in which a stream moves its data, files, datagrams."""
+    """rsockets: each way in which a stream moves its data; files; the endpoints of rdma_create_ep."""
     for name, options in {"blocking": "-T b -S 100000", "nonblocking": "-T n -S 100000",
                           "resolved": "-T r -S 1000", "1M": "-T v -S 1000000 -C 2"}.items():
         yield stream(f"rstream-{name}", f"-I 10 -C 5 {options}", 60)
@@ -96,14 +108,26 @@ def sockets():
 
 
 def table():
-    """tests/verbs: every way in which a request fails, and how both sides see it."""
+    """tests/verbs: every way in which a request fails, and how both sides see it; memory windows."""
     line = "verbs_table -d {dev} -x {index} -p {port}"
     return Case("verbs_table", line, line + " {side}", ready="tcp", expect=": 0 of", expect_server=": 0 of", seconds=120)
 
 
-PLAIN = [*cases(pings=100, messages=100, size=20000, exchanges=200, seconds=60), *datagrams(), *unreliable(), *multicast(),
-         *sockets(), table()]
-LOSS = list(cases(pings=5, messages=20, size=5000, exchanges=20, seconds=120, attempts=4))
+def daemon():
+    """The daemon's death between two connections; and, with Verbena beside soft-RoCE in the guest, who has the port."""
+    yield Case("daemon-killed", "rping -s -P -a {addr} -p {port}", f"{HERE}/reconnect {{addr}} {{port}}", server_exit=ENDED,
+               places="to rxe", expect="^reconnected in", seconds=60)
+    yield Case("port-of-the-kernel", "", "/verbena/build/bin/verbena run -- ibv_devinfo", places="rxe to",
+               expect=r"UDP port 4791 is taken by the kernel \(soft-RoCE")
+
+
+def plain(path_mtu):
+    return [*cases(pings=100, messages=100, size=20000, exchanges=200, seconds=60), *datagrams(path_mtu), *unreliable(),
+            *multicast(path_mtu), *sockets(), table(), *daemon()]
+
+
+LOSS = [*cases(pings=5, messages=20, size=5000, exchanges=20, seconds=120, attempts=4), *unreliable_with_loss()]
+SETS = {"1500": plain(1024), "4200": plain(4096), "loss": LOSS}
 
 # Between two rxe of Linux 6.1 these fail as well, with what is said here.
 RXE_CANNOT = {

@@ -19,6 +19,7 @@ HOST = 1  # the namespace's own address; guest i has i + 1
 BOOT_SECONDS = 180
 ANSWER_SECONDS = 60
 MEMORY_MB = 2048
+BUILT = ("bin/verbena", "bin/verbenad", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libverbena-view.so")
 
 
 def addresses(number):
@@ -67,7 +68,7 @@ class Network:
 class Guest(Station):
     """A running virtual machine. Programs that it starts are watched through its control channel."""
 
-    def __init__(self, network, number, image, acceleration, console=None, programs=()):
+    def __init__(self, network, number, image, acceleration, console=None, programs=(), build=None):
         super().__init__(f"rxe in guest {number}", [], addresses(number + 1))
         self.directory = tempfile.TemporaryDirectory(prefix="verbena-guest-")
         self.network = network
@@ -79,7 +80,7 @@ class Guest(Station):
         with open(initrd, "wb") as out:
             subprocess.run(["cat", os.path.join(image, "guest.cpio")], stdout=out, check=True)
             out.seek(0, os.SEEK_END)
-            overlay(out, programs)
+            overlay(out, programs, build)
         tap = f"tap{number}"
         ip("netns", "exec", network.name, "ip", "tuntap", "add", "dev", tap, "mode", "tap")
         ip("-n", network.name, "link", "set", tap, "mtu", str(network.mtu), "master", "eth0", "up")
@@ -208,8 +209,9 @@ class GuestProgram:
         return self.guest.request(do="stop", pid=self.pid, number=int(number))
 
 
-def overlay(out, programs):
-    """Appends today's init and agent to the initial RAM disk, the runner of the clients' cases, and the programs."""
+def overlay(out, programs, build):
+    """Appends today's init and agent to the initial RAM disk, the runner of the clients' cases, the programs, and what
+    programs need of a build, below /verbena/build."""
     archive = cpio.Archive(out)
     archive.add("verbena", 0o40755)
     for directory in (os.path.join(HERE, "guest"), os.path.join(os.path.dirname(HERE), "clients")):
@@ -218,9 +220,14 @@ def overlay(out, programs):
                 add_file(archive, entry.path)
     for program in programs:
         add_file(archive, program)
+    if build and all(os.path.exists(os.path.join(build, path)) for path in BUILT):
+        for directory in ("build", "build/bin", "build/lib"):
+            archive.add("verbena/" + directory, 0o40755)
+        for path in BUILT:
+            add_file(archive, os.path.join(build, path), "build/" + path)
     archive.close()
 
 
-def add_file(archive, path):
+def add_file(archive, path, name=None):
     with open(path, "rb") as file:
-        archive.add("verbena/" + os.path.basename(path), 0o100755, file.read())
+        archive.add("verbena/" + (name or os.path.basename(path)), 0o100755, file.read())

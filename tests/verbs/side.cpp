@@ -130,29 +130,38 @@ Ends::Ends(Device& device, unsigned gid_index, const Row& row, bool responds)
       row_(row),
       pd_(ibv_alloc_pd(device.context)),
       other_pd_(ibv_alloc_pd(device.context)),
-      data_(pd_, responds ? row.fault.region_access : row.fault.local_access),
+      data_(pd_, (responds ? row.fault.region_access : row.fault.local_access) |
+                     (row.fault.window == Window::none ? 0 : IBV_ACCESS_MW_BIND)),
       foreign_(other_pd_, kAll),
       gone_(pd_, kAll),
       receive_(pd_, row.fault.receive_access),
       psn_(std::random_device{}() & 0xffffff) {
+    qp_ = create_qp();
+}
+
+ibv_qp* Ends::create_qp() {
     ibv_qp_init_attr setup{};
     setup.send_cq = send_cq;
     setup.recv_cq = receive_cq;
     setup.cap = {8, 4, 1, 1, 0};
     setup.qp_type = IBV_QPT_RC;
-    qp_ = ibv_create_qp(pd_, &setup);
-    if (!qp_) fail("ibv_create_qp");
+    ibv_qp* qp = ibv_create_qp(pd_, &setup);
+    if (!qp) fail("ibv_create_qp");
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = 1;
-    attributes.qp_access_flags = static_cast<unsigned>(row.fault.qp_access);
+    attributes.qp_access_flags = static_cast<unsigned>(row_.fault.qp_access);
     check(
-        ibv_modify_qp(qp_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
         "RESET->INIT");
+    return qp;
 }
 
 Ends::~Ends() {
+    // The window first: soft-RoCE does not let go of a queue pair to which one is bound.
+    if (window_) ibv_dealloc_mw(window_);
     destroy_qp();
+    if (other_qp_) ibv_destroy_qp(other_qp_);
     for (ibv_cq* cq : {send_cq, receive_cq}) ibv_destroy_cq(cq);
     for (Region* region : {&data_, &foreign_, &gone_, &receive_}) region->deregister();
     for (ibv_pd* pd : {pd_, other_pd_}) ibv_dealloc_pd(pd);
@@ -188,6 +197,11 @@ Address Ends::address() const {
 }
 
 void Ends::connect(const Address& peer) {
+    bring_up(qp_, peer);
+    gone_.deregister();
+}
+
+void Ends::bring_up(ibv_qp* qp, const Address& peer) {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RTR;
     to.path_mtu = std::min(peer.mtu, device_.mtu);
@@ -200,7 +214,7 @@ void Ends::connect(const Address& peer) {
     to.ah_attr.grh.dgid = peer.gid;
     to.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index_);
     to.ah_attr.grh.hop_limit = 64;
-    check(ibv_modify_qp(qp_, &to,
+    check(ibv_modify_qp(qp, &to,
                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
           "INIT->RTR");
@@ -210,11 +224,62 @@ void Ends::connect(const Address& peer) {
     to.rnr_retry = row_.fault.rnr_retry;
     to.sq_psn = psn_;
     to.max_rd_atomic = 4;
-    check(ibv_modify_qp(qp_, &to,
+    check(ibv_modify_qp(qp, &to,
                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                             IBV_QP_MAX_QP_RD_ATOMIC),
           "RTR->RTS");
-    gone_.deregister();
+}
+
+std::uint32_t Ends::window_key(const Address& peer) {
+    const Window kind = row_.fault.window;
+    if (kind == Window::none) return 0;
+    window_ = ibv_alloc_mw(pd_, kind == Window::type_1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+    if (!window_) fail("ibv_alloc_mw");
+    if (kind == Window::type_1) {
+        ibv_mw_bind bind{};
+        bind.send_flags = IBV_SEND_SIGNALED;
+        bind.bind_info = {data_.handle(), data_.address(), kWindow,
+                          static_cast<unsigned>(row_.fault.window_access)};
+        check(ibv_bind_mw(qp_, window_, &bind), "ibv_bind_mw");
+        finish("the bind");
+        return window_->rkey;
+    }
+    const std::uint32_t key = ibv_inc_rkey(window_->rkey);
+    if (kind == Window::other_qp) bring_up(other_qp_ = create_qp(), peer);
+    bind_window(kind == Window::other_qp ? other_qp_ : qp_, key);
+    if (kind == Window::invalidated || kind == Window::rebound) invalidate_window(key);
+    if (kind == Window::rebound) bind_window(qp_, ibv_inc_rkey(key));
+    return key;
+}
+
+void Ends::bind_window(ibv_qp* qp, std::uint32_t key) {
+    ibv_send_wr request{}, *bad;
+    request.opcode = IBV_WR_BIND_MW;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.bind_mw.mw = window_;
+    request.bind_mw.rkey = key;
+    request.bind_mw.bind_info = {data_.handle(), data_.address(), kWindow,
+                                 static_cast<unsigned>(row_.fault.window_access)};
+    check(ibv_post_send(qp, &request, &bad), "posting the bind");
+    finish("the bind");
+    window_->rkey = key;  // soft-RoCE's library looks here for the key of before
+}
+
+void Ends::invalidate_window(std::uint32_t key) {
+    ibv_send_wr request{}, *bad;
+    request.opcode = IBV_WR_LOCAL_INV;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.invalidate_rkey = key;
+    check(ibv_post_send(qp_, &request, &bad), "posting the invalidation");
+    finish("the invalidation");
+}
+
+// Takes the completion of a request to prepare the row.
+void Ends::finish(const char* what) {
+    ibv_wc completion;
+    if (!next(send_cq, completion)) throw Trouble(std::string(what) + " does not complete");
+    if (completion.status != IBV_WC_SUCCESS)
+        throw Trouble(std::string(what) + ": " + ibv_wc_status_str(completion.status));
 }
 
 void Ends::post_receive() {
@@ -262,6 +327,11 @@ int Ends::post_request(const Address& peer, bool followed) {
         request.wr.atomic.compare_add = 1;
     }
     std::vector<ibv_send_wr> ahead(fault.ahead, request);
+    if (fault.invalidate_first) {
+        ahead.push_back(request);
+        ahead[0].opcode = IBV_WR_SEND_WITH_INV;
+        ahead[0].invalidate_rkey = rkey;
+    }
     for (std::size_t i = 0; i < ahead.size(); i++) {
         ahead[i].wr_id = kAhead;
         ahead[i].next = i + 1 < ahead.size() ? &ahead[i + 1] : &request;

@@ -72,6 +72,7 @@ class Region {
     Region& operator=(const Region&) = delete;
 
     void deregister();
+    ibv_mr* handle() const { return mr_; }
     std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(bytes_.data()); }
     std::uint64_t word() const;  // the first
 
@@ -102,6 +103,8 @@ class Ends {
 
     Address address() const;
     void connect(const Address& peer);
+    // The key of the row's window, made through the connected queue pair; 0 without one.
+    std::uint32_t window_key(const Address& peer);
     void post_receive();
     void destroy_qp();
     std::uint64_t word() const { return data_.word(); }  // the first that requests read and write
@@ -118,6 +121,11 @@ class Ends {
 
    private:
     Region& region_for(Key key);
+    ibv_qp* create_qp();
+    void bring_up(ibv_qp* qp, const Address& peer);
+    void bind_window(ibv_qp* qp, std::uint32_t key);
+    void invalidate_window(std::uint32_t key);
+    void finish(const char* what);
 
     Device& device_;
     const unsigned gid_index_;
@@ -129,6 +137,8 @@ class Ends {
     Region gone_;
     Region receive_;
     ibv_qp* qp_ = nullptr;
+    ibv_qp* other_qp_ = nullptr;  // for the window of another queue pair
+    ibv_mw* window_ = nullptr;
     std::uint32_t psn_;
 };
 

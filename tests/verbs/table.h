@@ -15,10 +15,15 @@ namespace table {
 inline constexpr int kNone = -1;  // no completion, no event
 inline constexpr int kAll =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+inline constexpr int kRemote = kAll & ~IBV_ACCESS_LOCAL_WRITE;
 inline constexpr std::uint32_t kBuffer = 64 << 10;  // bytes, each region
 
 enum class Key : std::uint8_t { good, unknown, foreign_pd, deregistered, other_kind };
 enum class Receive : std::uint8_t { none, posted, late };
+// What the request's key is of: the region, or a memory window over its first half that is bound, was
+// invalidated, has another key by now, or was bound through another queue pair of the responder.
+enum class Window : std::uint8_t { none, type_1, type_2, invalidated, rebound, other_qp };
+inline constexpr std::uint32_t kWindow = kBuffer / 2;  // bytes
 
 // What is unusual about the request, about the responder and about the requester.
 struct Fault {
@@ -40,6 +45,10 @@ struct Fault {
     // local link executes at once.)
     unsigned ahead = 0;
     bool peer_vanishes = false;
+    Window window = Window::none;
+    int window_access = kRemote;
+    bool invalidate_first =
+        false;  // a SEND with invalidate of the request's key before it, which takes the receive
 };
 
 // How the request ends. The NAK is in the vendor error (0x0211 invalid request, 0x0212 remote access, 0x0213

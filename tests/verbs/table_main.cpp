@@ -77,7 +77,7 @@ void request(Ends& ends, const Row& row, const Address& peer, const Device& devi
     verdict.expect("ibv_post_send", error, expected.post_error);
     if (!error) {
         ibv_wc completion;
-        for (unsigned i = 0; i < row.fault.ahead; i++) {
+        for (unsigned i = 0; i < row.fault.ahead + row.fault.invalidate_first; i++) {
             if (!ends.next(ends.send_cq, completion)) throw Trouble("a request before it does not complete");
             verdict.expect("status of a request before it", completion.status, IBV_WC_SUCCESS);
             verdict.expect("its wr_id", static_cast<long long>(completion.wr_id), kAhead);
@@ -96,13 +96,15 @@ void request(Ends& ends, const Row& row, const Address& peer, const Device& devi
     if (error || expected.status != IBV_WC_SUCCESS) check_reason(verdict, logged, device);
 }
 
-void respond(Ends& ends, const Row& row, const Device& device, long long logged, Verdict& verdict) {
+void respond(Ends& ends, const Row& row, const Device& device, std::uint32_t key, long long logged,
+             Verdict& verdict) {
     Responder expected = row.responder;
     if (!device.is_verbena) {
         expected.event = kNone;
         if (row.rxe_responder) expected = *row.rxe_responder;
     }
     if (row.fault.peer_vanishes) return;
+    const bool invalidates = row.opcode == IBV_WR_SEND_WITH_INV || row.fault.invalidate_first;
     ibv_wc completion;
     if (expected.receive_status == kNone) {
         if (ends.next(ends.receive_cq, completion, 0)) verdict.expect("receive", completion.status, kNone);
@@ -112,6 +114,12 @@ void respond(Ends& ends, const Row& row, const Device& device, long long logged,
         verdict.expect("receive's status", completion.status, expected.receive_status);
         verdict.expect("receive's wr_id", static_cast<long long>(completion.wr_id), 0x1122334455667788);
         if (device.is_verbena) verdict.expect("receive's vendor_err", completion.vendor_err, expected.vendor);
+        // soft-RoCE sets the kernel's flag, a bit that says something else to programs.
+        if (device.is_verbena && invalidates && expected.receive_status == IBV_WC_SUCCESS) {
+            verdict.expect("flag of an invalidated key", completion.wc_flags & IBV_WC_WITH_INV,
+                           IBV_WC_WITH_INV);
+            verdict.expect("invalidated_rkey", completion.invalidated_rkey, key);
+        }
     }
     verdict.expect("responder's state", ends.state(expected.state), expected.state);
     verdict.expect("asynchronous event", ends.event(expected.event), expected.event);
@@ -124,19 +132,23 @@ bool run_row(Wire& wire, Device& device, const Options& options, const Row& row,
     const auto began = std::chrono::steady_clock::now();
     const long long logged = log_size();
     Ends ends(device, options.gid_index, row, responds);
-    const Address peer = wire.exchange(ends.address());
+    const Address mine = ends.address();
+    Address peer = wire.exchange(mine);
+    std::uint32_t window = 0;
     if (row.fault.ahead > 0 && !(device.is_verbena && peer.is_verbena)) {
         std::printf("not run %s\n", row.cause);
         return true;
     }
     try {
         ends.connect(peer);
+        if (responds) window = ends.window_key(peer);
         if (responds && row.fault.receive == Receive::posted) ends.post_receive();
         if (responds && row.fault.peer_vanishes) ends.destroy_qp();
     } catch (const Trouble& trouble) {
         verdict.say(trouble.what());
     }
-    wire.barrier();
+    const std::uint32_t peers_window = wire.exchange(window);
+    if (peers_window) peer.rkey = peers_window;
     try {
         if (!responds) request(ends, row, peer, device, verdict);
         if (responds && row.fault.receive == Receive::late) {
@@ -148,7 +160,7 @@ bool run_row(Wire& wire, Device& device, const Options& options, const Row& row,
     }
     wire.barrier();
     try {
-        if (responds) respond(ends, row, device, logged, verdict);
+        if (responds) respond(ends, row, device, window ? window : mine.rkey, logged, verdict);
     } catch (const Trouble& trouble) {
         verdict.say(trouble.what());
     }

@@ -27,7 +27,7 @@ def perftest(program, options, seconds, name=""):
 
 
 def cases(pings, messages, size, exchanges, seconds, attempts=1):
-    """attempts: for ibv_rc_pingpong, which agrees with nobody on the end. Whoever is done first destroys its queue pair;
+    """attempts: for programs that agree with nobody on the end. Whoever is done first destroys its queue pair;
     if its last acknowledgement was lost the other can never have it."""
     ping = f"-a {{addr}} -p {{port}} -C {pings} -V -S {size}"
     yield Case("rping", f"rping -s {ping}", f"rping -c {ping}", seconds=seconds)
@@ -107,6 +107,13 @@ def sockets():
                expect="rdma_xclient: end 0", expect_server="rdma_xserver: end 0", seconds=60)
 
 
+def sockets_with_loss():
+    yield stream("rstream-nonblocking", "-I 10 -C 2 -T n -S 20000", 120)
+    for case in sockets():
+        if case.name in ("rcopy", "rdma_client", "rdma_xclient"):
+            yield dataclasses.replace(case, seconds=120, attempts=4)
+
+
 def table():
     """tests/verbs: every way in which a request fails, and how both sides see it; memory windows."""
     line = "verbs_table -d {dev} -x {index} -p {port}"
@@ -126,12 +133,13 @@ def plain(path_mtu):
             *multicast(path_mtu), *sockets(), table(), *daemon()]
 
 
-LOSS = [*cases(pings=5, messages=20, size=5000, exchanges=20, seconds=120, attempts=4), *unreliable_with_loss()]
+LOSS = [*cases(pings=5, messages=20, size=5000, exchanges=20, seconds=120, attempts=4), *unreliable_with_loss(),
+        *sockets_with_loss()]
 SETS = {"1500": plain(1024), "4200": plain(4096), "loss": LOSS}
 
 # Between two rxe of Linux 6.1 these fail as well, with what is said here.
 RXE_CANNOT = {
-    "udpong": "rconnect answers ENOENT",
+    "udpong": "rconnect answers ENOENT, and its server never answers a greeting",
     "udaddy -p 2": "RDMA_CM_EVENT_ADDR_ERROR",
     "mckey over IPv6": "rdma_join_multicast answers ENOTSUPP (524)",
     "mckey -M": "rdma_join_multicast fails for an unmapped group",

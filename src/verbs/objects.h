@@ -139,7 +139,7 @@ struct Channel {
     ibv_comp_channel base{};
     EventQueue<CompletionEvent> events;
     std::atomic<std::uint32_t> cqs{0};
-    std::atomic<const void*> reader{nullptr};  // the thread that waited for events last
+    std::atomic<pid_t> reader{0};  // the thread that waited for events last
 
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
@@ -161,9 +161,9 @@ struct Cq : completion::CompletionListener {
     bool single_threaded = false;
     Pd* domain = nullptr;  // the parent domain that it was created with
     completion::Completion current;
-    // Who polled last, or took an event (an address that is the thread's own), and whether it has not found
-    // the queue empty since, so that it may be at work on a completion. For verbena_quiesce().
-    std::atomic<const void*> poller{nullptr};
+    // The thread that polled last, or took an event (0: none), and whether it has not found the queue empty
+    // since, so that it may be at work on a completion. For verbena_quiesce().
+    std::atomic<pid_t> poller{0};
     std::atomic<bool> poller_at_work{false};
 
     ibv_cq* base() { return reinterpret_cast<ibv_cq*>(&shown.base); }

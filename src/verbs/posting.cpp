@@ -3,6 +3,8 @@
 
 #include "verbs/posting.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -127,9 +129,10 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
 
 }  // namespace
 
-const void* this_thread() {
-    thread_local char mark;
-    return &mark;
+pid_t this_thread() {
+    thread_local pid_t number = 0;
+    if (!number) number = gettid();
+    return number;
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {

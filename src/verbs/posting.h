@@ -18,7 +18,7 @@ struct Cq;
 // once. 0, ENOENT, or an errno with a reason.
 int take_completion(Cq& cq, completion::Completion& out, bool may_progress);
 
-// An address that is the calling thread's own, see Cq::poller.
-const void* this_thread();
+// The calling thread's number, see Cq::poller; cheap.
+pid_t this_thread();
 
 }  // namespace verbena::verbs

@@ -5,13 +5,17 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "adapter/clock.h"
 #include "adapter/engine.h"
+#include "base/thread_state.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
 #include "verbs/process.h"
@@ -20,7 +24,11 @@ namespace verbena::verbs {
 namespace {
 
 constexpr Duration kAcknowledgementWait = 100 * kMillisecond;
+// For another thread that works on a completion; and for one that cannot, because it gets no processor: that
+// has used less than so much of one, and wants more.
 constexpr Duration kPollerWait = 500 * kMillisecond;
+constexpr Duration kStarvedPollerWait = 10 * kSecond;
+constexpr Duration kOwnTime = 100 * kMillisecond;
 
 // The calling thread is the program's only one: nobody else can be at work, or come. Ours are the helpers,
 // and the thread of rsockets, which makes this false.
@@ -52,15 +60,23 @@ bool progress_until(Process& process, Duration limit, Done done) {
     return true;
 }
 
+// The thread that polls this queue, or waits for its events; 0: not known.
+pid_t poller_of(ibv_cq* handle) {
+    if (!handle) return 0;  // XRC queue pairs lack one or both
+    Cq* cq = Cq::of(handle);
+    const pid_t poller = cq->poller.load(std::memory_order_relaxed);
+    return poller || !cq->channel ? poller : cq->channel->reader.load(std::memory_order_relaxed);
+}
+
 // Another thread polls this queue, or waits for its events, and has not found it empty since something was
 // there. If nobody has done either with a queue that has a channel, the thread that will may have been
 // started a moment ago.
 bool poller_is_behind(ibv_cq* handle) {
-    if (!handle) return false;  // XRC queue pairs lack one or both
+    if (!handle) return false;
     Cq* cq = Cq::of(handle);
-    const void* self = this_thread();
-    const void* poller = cq->poller.load(std::memory_order_relaxed);
-    const void* reader = cq->channel ? cq->channel->reader.load(std::memory_order_relaxed) : nullptr;
+    const pid_t self = this_thread();
+    const pid_t poller = cq->poller.load(std::memory_order_relaxed);
+    const pid_t reader = cq->channel ? cq->channel->reader.load(std::memory_order_relaxed) : 0;
     if (poller == self || (!poller && (reader == self || !cq->channel))) return false;
     return cq->queue->waiting() || (poller && cq->poller_at_work.load(std::memory_order_acquire));
 }
@@ -70,7 +86,7 @@ void give_up_on_poller(ibv_cq* handle) {
     if (!handle) return;
     Cq* cq = Cq::of(handle);
     cq->poller_at_work.store(false, std::memory_order_relaxed);
-    const void* nobody = nullptr;
+    pid_t nobody = 0;
     cq->poller.compare_exchange_strong(nobody, this_thread());
 }
 
@@ -91,6 +107,41 @@ bool with_live(ibv_context* base, ibv_qp* qp, Look look) {
     if (found == context->queue_pairs.end()) return false;
     look(**found);
     return true;
+}
+
+// The threads that may be behind: those that are known to poll; all but the caller where one is not known,
+// since it may have been started and not have run yet.
+std::vector<pid_t> candidates(ibv_context* base, ibv_qp* qp) {
+    std::vector<pid_t> threads;
+    bool all = false;
+    with_live(base, qp, [&](QueuePair& live) {
+        for (ibv_cq* cq : {live.base()->send_cq, live.base()->recv_cq}) {
+            if (!poller_is_behind(cq)) continue;
+            threads.push_back(poller_of(cq));
+            all = all || threads.back() == 0;
+        }
+    });
+    if (all) threads = threads_of_process();
+    std::erase(threads, this_thread());
+    return threads;
+}
+
+// False if they do something else.
+template <class Done>
+bool wait_for_pollers(Process& process, ibv_context* base, ibv_qp* qp, Done done) {
+    std::vector<std::pair<pid_t, Duration>> threads;  // and what they had used before
+    for (pid_t thread : candidates(base, qp)) threads.emplace_back(thread, look_at_thread(thread).used);
+    const auto starved = [&] {
+        return std::any_of(threads.begin(), threads.end(), [](const auto& entry) {
+            const ThreadState now = look_at_thread(entry.first);
+            return now.wants_processor && now.used - entry.second < kOwnTime;
+        });
+    };
+    const Time end = adapter::now() + kStarvedPollerWait;
+    for (;;) {
+        if (progress_until(process, kPollerWait, done)) return true;
+        if (adapter::now() >= end || !starved()) return false;
+    }
 }
 
 }  // namespace
@@ -151,7 +202,7 @@ void verbena_quiesce(struct ibv_context* base, struct ibv_qp* qp) {
         return !behind;
     };
     if (settled()) return;
-    if (!alone() && progress_until(*process, kPollerWait, settled)) return;
+    if (!alone() && wait_for_pollers(*process, base, qp, settled)) return;
     with_live(base, qp, [](QueuePair& live) {
         give_up_on_poller(live.base()->send_cq);
         give_up_on_poller(live.base()->recv_cq);

@@ -20,12 +20,12 @@ extern "C" {
 // Processes every packet that has arrived so far.
 [[gnu::visibility("default")]] void verbena_settle(struct ibv_context* context);
 
-// The same, and waits (half a second at most) until another thread that polls the queue pair's completion
-// queues has taken what is there and come back to find them empty. Call it before a DISCONNECTED event is
-// handed to the program: the data that the peer sent before it disconnected comes first, and programs destroy
-// everything on that event, under the feet of a thread that still works on the last completion. A
-// program that polls in the calling thread, or has no other, is not held up; one that leaves a queue with a
-// channel alone is, once.
+// The same, and waits (half a second at most, but longer for a thread that gets no processor) until another
+// thread that polls the queue pair's completion queues has taken what is there and come back to find them
+// empty. Call it before a DISCONNECTED event is handed to the program: the data that the peer sent before it
+// disconnected comes first, and programs destroy everything on that event, under the feet of a thread that
+// still works on the last completion. A program that polls in the calling thread, or has no other, is not
+// held up; one that leaves a queue with a channel alone is, once.
 [[gnu::visibility("default")]] void verbena_quiesce(struct ibv_context* context, struct ibv_qp* qp);
 
 // The caller turns to something else than polling: acknowledgements that waited for its next post or poll

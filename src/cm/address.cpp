@@ -19,9 +19,15 @@ namespace {
 constexpr std::uint16_t kAfIb = 27;  // AF_IB, where the C library's headers do not have it
 constexpr std::uint16_t kFirstUnprivilegedPort = 1024;
 
+// AF_IB names InfiniBand ports. A RoCE device is none, so no address of that family leads anywhere; "any" of
+// them can be bound to, as in Linux.
+int no_infiniband(const Endpoint& endpoint) {
+    return fail(ENODEV, "%s is an InfiniBand address (AF_IB), and all devices are RoCE; use an IP address",
+                verbena::to_string(endpoint.address).c_str());
+}
+
 int check_family(const Endpoint& endpoint) {
-    if (endpoint.family == kAfIb)
-        return fail(EOPNOTSUPP, "AF_IB addresses are not supported; use the IP address of the interface");
+    if (endpoint.family == kAfIb) return 0;
     if (endpoint.family != AF_INET && endpoint.family != AF_INET6)
         return fail(EAFNOSUPPORT, "address family %u is neither AF_INET nor AF_INET6", endpoint.family);
     if (endpoint.family == AF_INET && !endpoint.address.is_ipv4() && !endpoint.address.is_zero())
@@ -48,6 +54,7 @@ Gid loopback_of(std::uint16_t family) {
 int Manager::State::bind(Id& id, const Endpoint& local, bool privileged) {
     if (int error = check_family(local)) return error;
     if (id.state != IdState::idle) return wrong_state(id, "idle to be bound");
+    if (local.family == kAfIb && !local.is_any()) return no_infiniband(local);
     if (local.address.is_link_local() && local.scope_id == 0)
         return fail(EINVAL, "%s is link-local and needs a scope id (sin6_scope_id)",
                     to_string(local).c_str());
@@ -98,6 +105,7 @@ int Manager::State::resolve_address(Id& id, const Endpoint* source, const Endpoi
     if (int error = check_family(remote)) return error;
     if (id.state != IdState::idle && id.state != IdState::address_bound)
         return wrong_state(id, "idle or bound to resolve an address");
+    if (remote.family == kAfIb) return no_infiniband(remote);
     Endpoint old_remote = id.remote;
     id.remote = remote;
     if (id.state == IdState::idle) {

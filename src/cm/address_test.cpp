@@ -48,6 +48,24 @@ TEST_F(Address, BindFixesTheDeviceOfAConcreteAddress) {
     }
 }
 
+// Ids on the device hear of it, whatever their state; those of others and those on none do not.
+TEST_F(Address, HardwareAddressChanges) {
+    IdNumber bound = create(client), other = create(client), any = create(client), idle = create(client);
+    ASSERT_EQ(client->bind(bound, client.address(), false), 0);
+    ASSERT_EQ(client->bind(other, client.second_address(), false), 0);
+    ASSERT_EQ(client->bind(any, any4(), false), 0);
+    client->hardware_address_changed(0);
+    Event event = client.take();
+    EXPECT_EQ(event.type, EventType::addr_change);
+    EXPECT_EQ(event.id, bound);
+    EXPECT_TRUE(client.quiet());
+    client->hardware_address_changed(1);
+    EXPECT_EQ(client.take().id, other);
+    EXPECT_TRUE(client.quiet());
+    EXPECT_EQ(query(client, bound).state, IdState::address_bound);
+    destroy(client, idle);
+}
+
 TEST_F(Address, BindErrors) {
     IdNumber id = create(client);
     EXPECT_EQ(client->bind(id, ipv4(0xc0a80003), false), ENODEV);
@@ -55,8 +73,9 @@ TEST_F(Address, BindErrors) {
     Endpoint odd = any4();
     odd.family = AF_UNIX;
     EXPECT_EQ(client->bind(id, odd, false), EAFNOSUPPORT);
+    odd = ipv6(1, 0, 0xfe);
     odd.family = 27;  // AF_IB
-    EXPECT_EQ(client->bind(id, odd, false), EOPNOTSUPP);
+    EXPECT_EQ(client->bind(id, odd, false), ENODEV);
     EXPECT_EQ(client->bind(id, ipv6(1, 0, 0xfe), false), EADDRNOTAVAIL);
     Endpoint link_local = ipv6(3, 0, 0xfe);
     link_local.address.bytes[1] = 0x80;
@@ -281,7 +300,7 @@ TEST_F(Address, FamiliesMustAgree) {
     EXPECT_EQ(query(client, id).state, IdState::idle);
     Endpoint odd = server.address(1);
     odd.family = 27;
-    EXPECT_EQ(client->resolve_address(id, nullptr, odd, kSecond, net.now), EOPNOTSUPP);
+    EXPECT_EQ(client->resolve_address(id, nullptr, odd, kSecond, net.now), ENODEV);
 }
 
 // --- order

@@ -133,6 +133,7 @@ class Connections {
     void on_mra(const wire::Mra& mra, Time now);
     void on_rej(const wire::Rej& rej, Time now);
     void on_lap(const wire::Lap& lap, const Sender& sender);
+    void send_rtu(const Connection& connection);
     void send_mra(const Connection& connection, wire::CmAnswered answered);
     void refuse(const Sender& sender, std::uint32_t local_comm_id, std::uint32_t remote_comm_id,
                 wire::CmAnswered answered, wire::RejReason reason);

@@ -305,8 +305,7 @@ void Connections::on_unexpected_rep(Connection* connection, const wire::Rep& rep
                 if (same) send_mra(*connection, wire::CmAnswered::rep);
                 return;
             case ConnectionState::established:
-                if (same && !mutated(Mutation::rtu_not_repeated))
-                    ready_to_use(connection->local_comm_id);  // our RTU was lost
+                if (same && !mutated(Mutation::rtu_not_repeated)) send_rtu(*connection);  // ours was lost
                 return;
             case ConnectionState::idle:
             case ConnectionState::closed:
@@ -323,17 +322,19 @@ void Connections::on_unexpected_rep(Connection* connection, const wire::Rep& rep
 
 int Connections::ready_to_use(std::uint32_t id) {
     Connection* connection = find_mutable(id);
-    bool possible = connection && (connection->state == ConnectionState::rep_received ||
-                                   (connection->active && connection->state == ConnectionState::established));
-    if (!possible)
+    if (!connection || connection->state != ConnectionState::rep_received)
         return fail(EINVAL, "there is no reply to confirm: the connection is %s",
                     connection ? to_string(connection->state) : "gone");
-    wire::Rtu rtu;
-    rtu.local_comm_id = connection->local_comm_id;
-    rtu.remote_comm_id = connection->remote_comm_id;
     connection->state = ConnectionState::established;
-    send(*connection, make_mad(connection->transaction_id, rtu));
+    send_rtu(*connection);
     return 0;
+}
+
+void Connections::send_rtu(const Connection& connection) {
+    wire::Rtu rtu;
+    rtu.local_comm_id = connection.local_comm_id;
+    rtu.remote_comm_id = connection.remote_comm_id;
+    send(connection, make_mad(connection.transaction_id, rtu));
 }
 
 void Connections::on_rtu(const wire::Rtu& rtu) {

@@ -333,6 +333,7 @@ TEST_F(Listen, ChildrenThatNobodyAcceptedHearNothing) {
     destroy(client, id);
     net.run();
     EXPECT_TRUE(server.quiet());
+    server->hardware_address_changed(0);
     server->device_removed(0, net.now);
     EXPECT_TRUE(server.quiet());
     IdInfo info;

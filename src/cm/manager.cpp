@@ -269,6 +269,11 @@ void Manager::device_removed(std::uint32_t device, Time now) {
         if (Id* id = state_->find(number)) state_->remove_device(*id, now);
 }
 
+void Manager::hardware_address_changed(std::uint32_t device) {
+    for (auto& [number, id] : state_->ids)
+        if (id.route.device == device) state_->deliver(id, EventType::addr_change, 0);
+}
+
 Time Manager::next_deadline() const {
     return std::min({state_->connections.next_deadline(), state_->sidr.next_deadline(),
                      state_->queries.next(), state_->held.next_deadline()});

@@ -99,6 +99,8 @@ class Manager {
     // The first data packet of a connection arrived before the RTU.
     void communication_established(std::uint32_t local_qp_number, Time now);
     void device_removed(std::uint32_t device, Time now);
+    // Of the device's network interface. Its ids hear of it (ADDR_CHANGE); nothing else happens to them.
+    void hardware_address_changed(std::uint32_t device);
 
     // --- time
     Time next_deadline() const;  // kNever if nothing is waited for

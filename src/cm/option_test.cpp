@@ -87,14 +87,14 @@ TEST_F(Option, PathRecord) {
     } path{};
     static_assert(sizeof path == 72);
     IdNumber id = create(client);
-    path.flags = 1 | 2 | 32;
+    path.flags = 1 | 2 | 8 | 32;
     EXPECT_EQ(set(client, id, 1, 1, path), EINVAL);  // no address yet
     ASSERT_EQ(client->resolve_address(id, nullptr, server.address(7471), kSecond, net.now), 0);
     client.take();
     EXPECT_EQ(set(client, id, 1, 1, std::uint32_t{0}), EINVAL);
     path.flags = 1 | 2;
     EXPECT_EQ(set(client, id, 1, 1, path), EINVAL);
-    path.flags = 1 | 2 | 32;
+    path.flags = 1 | 2 | 8 | 32;
     EXPECT_EQ(set(client, id, 1, 1, path), 0);
     EXPECT_EQ(client.take().type, EventType::route_resolved);
     EXPECT_EQ(query(client, id).state, IdState::route_resolved);

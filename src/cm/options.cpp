@@ -20,8 +20,8 @@ enum : int { kPath = 1 };
 constexpr std::size_t kPathDataLength = 72;
 constexpr std::uint32_t kPathGmp = 1 << 0;
 constexpr std::uint32_t kPathPrimary = 1 << 1;
-constexpr std::uint32_t kPathBidirectional = 1 << 5;
-constexpr std::uint8_t kMaxTimeout = 31;  // 5 bits
+constexpr std::uint32_t kPathBidirectional = 1 << 3 | 1 << 5;  // outbound, and the same way back inbound
+constexpr std::uint8_t kMaxTimeout = 31;                       // 5 bits
 
 template <class T>
 bool read(std::span<const std::uint8_t> from, T& value) {

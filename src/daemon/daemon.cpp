@@ -73,7 +73,7 @@ int Daemon::open_queues() {
     if (!is_default()) {
         wire_note_ = "fabric \"" + options_.fabric +
                      "\" is separate: its programs reach each other on this host, not the network";
-    } else if (wait_for_port(wire::kUdpPort, wire_note_)) {
+    } else if (wait_for_port(wire::kUdpPort, options_.port_patience, wire_note_)) {
         wire_ = true;
         setup.port = wire::kUdpPort;
     } else {
@@ -140,6 +140,7 @@ void Daemon::refresh_devices() {
     }
     for (std::uint32_t gone : devices_->update(interfaces, addresses, sessions_.count() == 0))
         manager_->device_removed(gone, now());
+    for (std::uint32_t moved : devices_->moved()) manager_->hardware_address_changed(moved);
     if (devices_->changed()) sessions_.tell_news();
 }
 

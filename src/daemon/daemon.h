@@ -23,6 +23,7 @@ struct Options {
     std::string fabric = "default";
     bool service = false;  // for all users; never leaves
     Duration idle = 5 * kSecond;
+    Duration port_patience = 2 * kSecond;  // with programs of a dead daemon that still hold the port
 };
 
 class Daemon final : private Sessions::Handler {

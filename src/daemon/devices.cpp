@@ -146,6 +146,11 @@ std::vector<std::uint32_t> Devices::update(std::span<const Interface> interfaces
             describe(*device, each);
         }
     }
+    moved_.clear();
+    for (std::size_t i = 0; i < devices_.size(); i++)  // the node GUID is made of the hardware address
+        if (devices_[i].present && before[i].present && devices_[i].index == before[i].index &&
+            devices_[i].node_guid != before[i].node_guid)
+            moved_.push_back(devices_[i].index);
     changed_ = devices_ != before;
     if (changed_) publish();
     return gone;

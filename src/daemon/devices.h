@@ -34,6 +34,8 @@ class Devices {
                                       std::span<const Address> addresses, bool may_reorder);
 
     bool changed() const { return changed_; }
+    // The indices of devices whose interface got another hardware address with the last update.
+    std::vector<std::uint32_t> moved() const { return moved_; }
 
     struct Place {
         const host::Device* device = nullptr;
@@ -62,6 +64,7 @@ class Devices {
     std::uint32_t next_index_ = 0;
     std::array<host::Device, host::kMaxDevices> devices_{};  // what the table holds
     bool changed_ = false;
+    std::vector<std::uint32_t> moved_;
     std::vector<Interface> interfaces_;
     std::vector<Address> addresses_;
 };

@@ -190,6 +190,19 @@ TEST_F(DevicesTest, NodeGuids) {
     EXPECT_NE(devices.loopback()->node_guid, 0u);
 }
 
+TEST_F(DevicesTest, AnotherHardwareAddress) {
+    update();
+    EXPECT_TRUE(devices.moved().empty());
+    links[1].mac = {0x02, 0x11, 0x22, 0x33, 0x44, 0x66};
+    update();
+    EXPECT_EQ(devices.moved(), std::vector{devices.by_interface(2)->index});
+    update();
+    EXPECT_TRUE(devices.moved().empty()) << "told once";
+    links.erase(links.begin() + 1);  // gone is not moved
+    update();
+    EXPECT_TRUE(devices.moved().empty());
+}
+
 TEST_F(DevicesTest, NamesAsTheProgramWantsThem) {
     update();
     setenv("VERBENA_DEVICE", "mlx5_", 1);

@@ -21,6 +21,7 @@ class NetworkTest : public FabricTest {
         if (geteuid() != 0) GTEST_SKIP() << "needs root to make a network namespace";
         FabricTest::SetUp();
         unsetenv("VERBENA_FABRIC");
+        unsetenv("VERBENA_PORT_PATIENCE_MS");
         setenv("VERBENA_IDLE_MS", "60000", 1);
         // The test process itself moves: each test has its own namespace, made anew.
         ASSERT_EQ(unshare(CLONE_NEWNET), 0);

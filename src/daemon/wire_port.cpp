@@ -19,7 +19,6 @@
 namespace verbena::daemon {
 namespace {
 
-constexpr Duration kPatience = 2 * kSecond;
 constexpr Duration kPatienceWithOthers =
     300 * kMillisecond;  // their programs are unlikely to be in our way for a moment
 constexpr Duration kPatienceWithKernel = 500 * kMillisecond;
@@ -77,7 +76,7 @@ std::string describe(std::uint16_t port, const PortHolder& holder) {
 
 }  // namespace
 
-bool wait_for_port(std::uint16_t port, std::string& note) {
+bool wait_for_port(std::uint16_t port, Duration patience_with_ours, std::string& note) {
     const Time begin = now();
     Time kernel_since = kNever;
     for (;;) {
@@ -101,7 +100,7 @@ bool wait_for_port(std::uint16_t port, std::string& note) {
         const bool ours = std::any_of(holders.begin(), holders.end(),
                                       [](const PortHolder& h) { return h.pid != 0 || h.user == geteuid(); });
         const bool leaving = answer == Holder::leaving;
-        const Duration patience = ours || leaving || kernel ? kPatience : kPatienceWithOthers;
+        const Duration patience = ours || leaving || kernel ? patience_with_ours : kPatienceWithOthers;
         if (now() - kernel_since > kPatienceWithKernel || now() > begin + patience) return false;
         timespec pause{0, kPause};
         nanosleep(&pause, nullptr);

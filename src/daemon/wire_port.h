@@ -9,14 +9,15 @@
 #include <functional>
 #include <string>
 
+#include "base/time.h"
 #include "daemon/descriptor.h"
 #include "daemon/loop.h"
 
 namespace verbena::daemon {
 
-// Waits until nobody holds the port, at most two seconds. True: it can be bound. False: `note` says who has
+// Waits until nobody holds the port, at most `patience`. True: it can be bound. False: `note` says who has
 // it, as the beginning of a sentence ("UDP port 4791 is taken by ...").
-bool wait_for_port(std::uint16_t port, std::string& note);
+bool wait_for_port(std::uint16_t port, Duration patience, std::string& note);
 
 // Answers those who want the port.
 class YieldListener {

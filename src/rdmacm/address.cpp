@@ -2,6 +2,8 @@
 #include "rdmacm/address.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 
 #include <cerrno>
@@ -18,6 +20,20 @@ namespace {
 constexpr std::uint16_t kPkey = 0xffff;  // the default partition; RoCE has no other
 constexpr std::uint8_t kExactly = 2;     // selector of a path record's MTU, rate and lifetime (IBA 15.2.5.16)
 constexpr std::uint8_t kPort = 1;
+constexpr int kPortBits = 16;  // of a service id of rdma_cm's; above them is the port space
+
+// A bound service id (AF_IB) has to be of the id's port space.
+int check_service(const Id& id, const sockaddr* address) {
+    if (!address || address->sa_family != kFamilyIb) return 0;
+    sockaddr_ib ib;
+    std::memcpy(&ib, address, sizeof ib);
+    const std::uint64_t mask = be64toh(ib.sib_sid_mask) >> kPortBits;
+    if ((be64toh(ib.sib_sid) >> kPortBits & mask) == (static_cast<std::uint64_t>(id.ps) & mask)) return 0;
+    return fail_minus_one(EPROTONOSUPPORT,
+                          "service id 0x%016llx, mask 0x%016llx is none of port space 0x%04x",
+                          static_cast<unsigned long long>(be64toh(ib.sib_sid)),
+                          static_cast<unsigned long long>(be64toh(ib.sib_sid_mask)), id.ps);
+}
 
 void show_path(Id& id, const cm::Route& route) {
     ibv_sa_path_rec& path = id.path;
@@ -61,12 +77,18 @@ int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint) {
         endpoint.flow_info = in6.sin6_flowinfo;
         return 0;
     }
-    if (address->sa_family == kFamilyIb)
-        return fail_minus_one(EOPNOTSUPP, "AF_IB addresses are not supported; use AF_INET or AF_INET6");
-    return fail_minus_one(EINVAL, "address family %d is neither AF_INET nor AF_INET6", address->sa_family);
+    if (address->sa_family == kFamilyIb) {
+        sockaddr_ib ib;
+        std::memcpy(&ib, address, sizeof ib);
+        std::memcpy(endpoint.address.bytes.data(), &ib.sib_addr, endpoint.address.bytes.size());
+        endpoint.port = static_cast<std::uint16_t>(be64toh(ib.sib_sid));
+        return 0;
+    }
+    return fail_minus_one(EINVAL, "address family %d is neither AF_INET, AF_INET6 nor AF_IB",
+                          address->sa_family);
 }
 
-void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address) {
+void to_sockaddr(const cm::Endpoint& endpoint, rdma_port_space space, sockaddr_storage& address) {
     address = {};
     if (endpoint.family == AF_INET) {
         sockaddr_in in{};
@@ -82,6 +104,14 @@ void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address) {
         in6.sin6_flowinfo = endpoint.flow_info;
         std::memcpy(&in6.sin6_addr, endpoint.address.bytes.data(), endpoint.address.bytes.size());
         std::memcpy(&address, &in6, sizeof in6);
+    } else if (endpoint.family == kFamilyIb) {
+        sockaddr_ib ib{};
+        ib.sib_family = kFamilyIb;
+        ib.sib_pkey = htons(kPkey);
+        ib.sib_sid = htobe64(static_cast<std::uint64_t>(space) << kPortBits | endpoint.port);
+        ib.sib_sid_mask = htobe64(~std::uint64_t{0});
+        std::memcpy(&ib.sib_addr, endpoint.address.bytes.data(), sizeof ib.sib_addr);
+        std::memcpy(&address, &ib, sizeof ib);
     }
 }
 
@@ -89,6 +119,7 @@ socklen_t length_of(const sockaddr* address) {
     if (!address) return 0;
     if (address->sa_family == AF_INET) return sizeof(sockaddr_in);
     if (address->sa_family == AF_INET6) return sizeof(sockaddr_in6);
+    if (address->sa_family == kFamilyIb) return sizeof(sockaddr_ib);
     return 0;
 }
 
@@ -101,8 +132,8 @@ ibv_gid to_gid(const Gid& gid) {
 
 int show(Id& id, const cm::IdInfo& info) {
     rdma_addr& shown = id.route.addr;
-    to_sockaddr(info.local, shown.src_storage);
-    to_sockaddr(info.remote, shown.dst_storage);
+    to_sockaddr(info.local, id.ps, shown.src_storage);
+    to_sockaddr(info.remote, id.ps, shown.dst_storage);
     if (info.route.device == cm::kNoDevice) return 0;
     if (!id.device) {
         id.device = acquire_device(info.route.device);
@@ -148,7 +179,7 @@ int rdma_bind_addr(rdma_cm_id* public_id, sockaddr* addr) {
     if (!id) return -1;
     host::BindRequest request;
     request.id = id->number;
-    if (to_endpoint(addr, request.local) != 0) return -1;
+    if (to_endpoint(addr, request.local) != 0 || check_service(*id, addr) != 0) return -1;
     cm::IdInfo info;
     if (ask(host::Command::bind, request, info) != 0) return -1;
     return show(*id, info);
@@ -161,12 +192,13 @@ int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_a
     request.id = id->number;
     request.timeout_ms = timeout_ms;
     request.has_source = src_addr != nullptr;
-    if (src_addr && to_endpoint(src_addr, request.source) != 0) return -1;
+    if (src_addr && (to_endpoint(src_addr, request.source) != 0 || check_service(*id, src_addr) != 0))
+        return -1;
     if (to_endpoint(dst_addr, request.remote) != 0) return -1;
     // Before the request: another thread may read the event, and with it the address, before this one goes
     // on.
     const sockaddr_storage before = id->route.addr.dst_storage;
-    to_sockaddr(request.remote, id->route.addr.dst_storage);
+    to_sockaddr(request.remote, id->ps, id->route.addr.dst_storage);
     if (ask(host::Command::resolve_address, request) != 0) {
         id->route.addr.dst_storage = before;
         return -1;
@@ -192,6 +224,7 @@ int rdma_listen(rdma_cm_id* public_id, int backlog) {
     request.backlog = backlog;
     cm::IdInfo info;
     if (ask(host::Command::listen, request, info) != 0) return -1;
+    id->listens = true;
     return show(*id, info);
 }
 

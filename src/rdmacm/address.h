@@ -11,13 +11,14 @@ inline constexpr int kFamilyIb = 27;  // AF_IB
 
 struct Id;
 
-// 0, or -1 with errno and a reason: EINVAL (no address, or of no IP family), EOPNOTSUPP (AF_IB).
+// 0, or -1 with errno and a reason: EINVAL (no address, or of no known family). The port of an AF_IB address
+// is in its service id.
 int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint);
 
-// Zeroes `address` if the endpoint is not set.
-void to_sockaddr(const cm::Endpoint& endpoint, sockaddr_storage& address);
+// Zeroes `address` if the endpoint is not set. The port space is part of an AF_IB address.
+void to_sockaddr(const cm::Endpoint& endpoint, rdma_port_space space, sockaddr_storage& address);
 
-// The size of the structure, by family; 0: not an IP address.
+// The size of the structure, by family; 0: none of rdma_cm's.
 socklen_t length_of(const sockaddr* address);
 
 ibv_gid to_gid(const Gid& gid);

@@ -1,6 +1,7 @@
 // rdma_getaddrinfo and rdma_freeaddrinfo: the resolver of the C library, in rdma_cm's terms. Only the first
 // answer is converted, as librdmacm does; a resolver's failure is returned as its own EAI_* code, which is
 // what programs print with gai_strerror.
+#include <infiniband/ib.h>
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
 
@@ -10,6 +11,7 @@
 
 #include "base/reason.h"
 #include "host/client.h"
+#include "rdmacm/address.h"
 #include "rdmacm/id.h"
 
 namespace verbena::rdmacm {
@@ -24,7 +26,7 @@ addrinfo resolver_hints(const rdma_addrinfo& hints) {
     addrinfo out{};
     if (hints.ai_flags & RAI_PASSIVE) out.ai_flags |= AI_PASSIVE;
     if (hints.ai_flags & RAI_NUMERICHOST) out.ai_flags |= AI_NUMERICHOST;
-    out.ai_family = hints.ai_family;
+    if (hints.ai_family != kFamilyIb) out.ai_family = hints.ai_family;
     if (is_stream(hints.ai_qp_type)) out.ai_socktype = SOCK_STREAM;
     if (hints.ai_qp_type == IBV_QPT_UD) out.ai_socktype = SOCK_DGRAM;
     if (hints.ai_port_space == RDMA_PS_TCP) out.ai_protocol = IPPROTO_TCP;
@@ -43,8 +45,28 @@ bool copy_address(const sockaddr* from, socklen_t length, sockaddr*& to, socklen
     return true;
 }
 
-bool convert(const addrinfo& from, const rdma_addrinfo& hints, rdma_addrinfo& to) {
+// A GID looks like an IPv6 address: who gives one, as a number, may have it as an address of InfiniBand.
+bool wants_infiniband(const rdma_addrinfo& hints, const addrinfo& found) {
+    return hints.ai_flags & RAI_FAMILY && hints.ai_family == kFamilyIb && hints.ai_flags & RAI_NUMERICHOST &&
+           found.ai_family == AF_INET6;
+}
+
+// What the resolver found, in the family that the hints ask for.
+bool convert_address(const addrinfo& from, const rdma_addrinfo& hints, rdma_addrinfo& to, sockaddr*& address,
+                     socklen_t& length) {
     to.ai_family = from.ai_family;
+    if (!wants_infiniband(hints, from)) return copy_address(from.ai_addr, from.ai_addrlen, address, length);
+    to.ai_family = kFamilyIb;
+    cm::Endpoint endpoint;
+    if (to_endpoint(from.ai_addr, endpoint) != 0) return false;
+    endpoint.family = kFamilyIb;
+    sockaddr_storage converted;
+    to_sockaddr(endpoint, static_cast<rdma_port_space>(to.ai_port_space), converted);
+    const auto* plain = static_cast<const sockaddr*>(static_cast<const void*>(&converted));
+    return copy_address(plain, sizeof(sockaddr_ib), address, length);
+}
+
+bool convert(const addrinfo& from, const rdma_addrinfo& hints, rdma_addrinfo& to) {
     to.ai_qp_type = hints.ai_qp_type                 ? hints.ai_qp_type
                     : from.ai_socktype == SOCK_DGRAM ? static_cast<int>(IBV_QPT_UD)
                                                      : static_cast<int>(IBV_QPT_RC);
@@ -53,9 +75,9 @@ bool convert(const addrinfo& from, const rdma_addrinfo& hints, rdma_addrinfo& to
                                                          : static_cast<int>(RDMA_PS_TCP);
     if (hints.ai_flags & RAI_PASSIVE) {
         to.ai_flags = RAI_PASSIVE;
-        return copy_address(from.ai_addr, from.ai_addrlen, to.ai_src_addr, to.ai_src_len);
+        return convert_address(from, hints, to, to.ai_src_addr, to.ai_src_len);
     }
-    return copy_address(from.ai_addr, from.ai_addrlen, to.ai_dst_addr, to.ai_dst_len);
+    return convert_address(from, hints, to, to.ai_dst_addr, to.ai_dst_len);
 }
 
 // Neither a name nor a service: the hints are the answer.

@@ -32,6 +32,11 @@ int check_limits(const Id& id, const rdma_conn_param* given) {
     return 0;
 }
 
+int check_named_qp(const Id& id, const rdma_conn_param* given) {
+    if (id.ps != RDMA_PS_TCP || id.qp || given) return 0;
+    return fail_minus_one(EINVAL, "the id has no queue pair and conn_param, which could name one, is NULL");
+}
+
 int append_private_data(cm::ConnectParameters& parameters, const void* data, std::size_t length) {
     std::size_t used = parameters.private_data_length;
     if (used + length > parameters.private_data.size())
@@ -89,9 +94,7 @@ extern "C" {
 int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
     IdCall id("rdma_connect", public_id);
     if (!id) return -1;
-    if (id->ps == RDMA_PS_TCP && !id->qp && !given)
-        return fail_minus_one(EINVAL,
-                              "the id has no queue pair and conn_param, which could name one, is NULL");
+    if (check_named_qp(*id, given) != 0) return -1;
     if (check_limits(*id, given) != 0) return -1;
     if (id->device) {
         id->responder_resources = given && given->responder_resources != RDMA_MAX_RESP_RES
@@ -112,6 +115,7 @@ int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
 int rdma_accept(rdma_cm_id* public_id, rdma_conn_param* given) {
     IdCall id("rdma_accept", public_id);
     if (!id) return -1;
+    if (check_named_qp(*id, given) != 0) return -1;
     if (check_limits(*id, given) != 0) return -1;
     // What the peer asked for, unless the program says otherwise; never more than the device can.
     if (given && given->initiator_depth != RDMA_MAX_INIT_DEPTH)
@@ -184,10 +188,11 @@ int rdma_notify(rdma_cm_id* public_id, ibv_event_type event) {
 int rdma_set_local_ece(rdma_cm_id* public_id, ibv_ece* ece) {
     IdCall id("rdma_set_local_ece", public_id);
     if (!id) return -1;
-    if (!ece || !ece->vendor_id || id->qp)
+    if (!ece || !ece->vendor_id || ece->comp_mask || id->qp)
         return fail_minus_one(EINVAL, "%s",
                               !ece              ? "ece is NULL"
                               : !ece->vendor_id ? "ece->vendor_id is 0"
+                              : ece->comp_mask  ? "ece->comp_mask has no bits yet"
                                                 : "the id has a queue pair, whose options count");
     id->local_ece = *ece;
     return 0;

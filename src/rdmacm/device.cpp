@@ -140,6 +140,8 @@ extern "C" {
 ibv_context** rdma_get_devices(int* num_devices) {
     Call call("rdma_get_devices");
     auto devices = process().devices->all();
+    if (num_devices) *num_devices = 0;
+    if (devices.empty()) return fail_null(ENODEV, "there is no RDMA device");
     auto** list = static_cast<ibv_context**>(std::calloc(devices.size() + 1, sizeof(ibv_context*)));
     if (!list) return fail_null(ENOMEM, "no memory for a list of %zu devices", devices.size());
     for (std::size_t i = 0; i < devices.size(); i++) list[i] = devices[i]->verbs;

@@ -82,6 +82,7 @@ int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
     if (!listener->synchronous)
         return fail_minus_one(EINVAL,
                               "the id has an event channel: its requests come from rdma_get_cm_event");
+    if (!listener->listens) return fail_minus_one(EINVAL, "the id does not listen: no request would come");
     drop_event(*listener);
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(listen->channel, &event) != 0) return -1;

@@ -66,7 +66,9 @@ IdCall::IdCall(const char* name, const rdma_cm_id* id, Daemon daemon)
 }
 
 Id::~Id() {
+    const int before = errno;  // of the call that drops the last reference
     if (device) release_device(device);
+    errno = before;
 }
 
 std::shared_ptr<Id> adopt_id(cm::IdNumber number, const std::shared_ptr<Channel>& home, void* context,

@@ -51,7 +51,8 @@ struct Id : rdma_cm_id {
     cm::IdNumber number = 0;  // the daemon's name for it
     std::uint32_t generation = 0;
     std::shared_ptr<Channel> home;
-    bool synchronous = false;     // calls wait for their own event; `home` belongs to this id alone
+    bool synchronous = false;  // calls wait for their own event; `home` belongs to this id alone
+    bool listens = false;
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
     std::atomic<bool> removal_told{false};
     std::atomic<bool> used{false};  // the program made a call on it

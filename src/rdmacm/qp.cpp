@@ -176,6 +176,9 @@ int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
         return fail_minus_one(EINVAL, "the protection domain is of device %s, the id of device %s",
                               ibv_get_device_name(attributes->pd->context->device),
                               ibv_get_device_name(id->verbs->device));
+    if ((id->send_cq && attributes->send_cq && id->send_cq != attributes->send_cq) ||
+        (id->recv_cq && attributes->recv_cq && id->recv_cq != attributes->recv_cq))
+        return fail_minus_one(EINVAL, "the id has completion queues already, and others are given");
     if (add_xrc_domain(*id, *attributes) != 0) return -1;
 
     bool own_send = !attributes->send_cq && !id->send_cq;

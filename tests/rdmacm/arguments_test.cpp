@@ -119,6 +119,14 @@ const std::vector<Row>& rows() {
              return rdma_connect(side.resolved("127.0.0.1", 1), &parameters);
          }},
         {"accept, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_accept(id, nullptr); }},
+        {"accept without queue pair and parameters", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             std::uint16_t port = 0;
+             side.listener("127.0.0.1", port);
+             auto parameters = parameters_for(unused_qp_number());
+             rdma_connect(side.resolved("127.0.0.1", port), &parameters);
+             return rdma_accept(side.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id, nullptr);
+         }},
         {"reject, idle", EINVAL, [](Side&, rdma_cm_id* id) { return rdma_reject(id, nullptr, 0); }},
         {"reject, 225 bytes of private data", EINVAL,
          [](Side&, rdma_cm_id* id) {
@@ -183,6 +191,18 @@ const std::vector<Row>& rows() {
          [](Side&, rdma_cm_id* id) {
              ibv_ece none{};
              return rdma_set_local_ece(id, &none);
+         }},
+        {"set_local_ece, unknown bits", EINVAL,
+         [](Side&, rdma_cm_id* id) {
+             ibv_ece later{1, 0, 1};
+             return rdma_set_local_ece(id, &later);
+         }},
+        {"set_local_ece, with a queue pair", EINVAL,
+         [](Side& side, rdma_cm_id*) {
+             rdma_cm_id* id = side.resolved("127.0.0.1", 1);
+             create_qp(id);
+             ibv_ece ece{1, 0, 0};
+             return rdma_set_local_ece(id, &ece);
          }},
         {"get_remote_ece(NULL)", EINVAL,
          [](Side&, rdma_cm_id* id) { return rdma_get_remote_ece(id, nullptr); }},
@@ -289,55 +309,12 @@ INSTANTIATE_TEST_SUITE_P(Table, Refusal, testing::Range<std::size_t>(0, rows().s
     return name;
 });
 
-struct OptionRow {
-    const char* what;
-    int level, option;
-    std::size_t length;
-    int error;
-};
-
-TEST(Options, SizesLevelsAndStates) {
-    const OptionRow table[] = {
-        {"TOS, one byte", RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 1, 0},
-        {"TOS, four bytes", RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 4, EINVAL},
-        {"REUSEADDR, int", RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 4, 0},
-        {"REUSEADDR, one byte", RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1, EINVAL},
-        {"AFONLY, int", RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4, 0},
-        {"AFONLY, nothing", RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 0, EINVAL},
-        {"ACK_TIMEOUT, one byte", RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 1, 0},
-        {"ACK_TIMEOUT, two bytes", RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 2, EINVAL},
-        {"unknown option", RDMA_OPTION_ID, 99, 4, ENOSYS},
-        {"unknown level", 7, 0, 1, ENOSYS},
-        {"IB PATH, nothing resolved", RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, sizeof(ibv_path_data), EINVAL},
-        {"larger than any value", RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 100'000, EINVAL},
-    };
-    Side side;
-    std::vector<char> value(100'000);
-    value[0] = 1;
-    for (const OptionRow& row : table) {
-        errno = 0;
-        EXPECT_EQ(outcome(rdma_set_option(side.id(), row.level, row.option, value.data(), row.length)),
-                  row.error)
-            << row.what;
-    }
-    EXPECT_EQ(outcome(rdma_set_option(side.id(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, nullptr, 1)), EINVAL);
-}
-
-TEST(Options, ReuseIsClearedWhileIdleOnly) {
-    Side side;
-    rdma_cm_id* id = side.id();
-    int on = 1, off = 0;
-    EXPECT_EQ(outcome(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on)), 0);
-    EXPECT_EQ(outcome(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &off, sizeof off)), 0);
-    EXPECT_EQ(outcome(rdma_bind_addr(id, Address("127.0.0.1", 0).get())), 0);
-    EXPECT_EQ(outcome(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &off, sizeof off)),
-              EINVAL);
-}
-
 TEST(Strings, EveryEventHasItsName) {
     EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_ADDR_RESOLVED), "RDMA_CM_EVENT_ADDR_RESOLVED");
     EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
     EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_REJECTED), "RDMA_CM_EVENT_REJECTED");
+    EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_ADDR_CHANGE), "RDMA_CM_EVENT_ADDR_CHANGE");
+    EXPECT_STREQ(rdma_event_str(static_cast<rdma_cm_event_type>(9999)), "UNKNOWN EVENT");
 }
 
 }  // namespace

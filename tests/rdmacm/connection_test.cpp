@@ -209,6 +209,33 @@ TEST(Connection, WithoutAQueuePairTheProgramEstablishesItself) {
     request.client.expect(RDMA_CM_EVENT_DISCONNECTED);
 }
 
+// Options that two programs' own queue pairs negotiate (ECE) travel with the request and the reply.
+TEST(Connection, OptionsToEstablishTravelBothWays) {
+    Side server, client;
+    std::uint16_t port = 0;
+    server.listener("127.0.0.1", port);
+    rdma_cm_id* active = client.resolved("127.0.0.1", port);
+    ibv_ece wanted{0x123456, 0x89abcdef, 0}, offered{0x15b3, 7, 0}, seen{};
+    ASSERT_EQ(outcome(rdma_set_local_ece(active, &wanted)), 0);
+    auto parameters = parameters_for(unused_qp_number());
+    ASSERT_EQ(outcome(rdma_connect(active, &parameters)), 0);
+    rdma_cm_id* passive = server.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+    ASSERT_TRUE(passive);
+    ASSERT_EQ(outcome(rdma_get_remote_ece(passive, &seen)), 0);
+    EXPECT_EQ(seen.vendor_id, wanted.vendor_id);
+    EXPECT_EQ(seen.options, wanted.options);
+    EXPECT_EQ(seen.comp_mask, 0u);
+    ASSERT_EQ(outcome(rdma_set_local_ece(passive, &offered)), 0);
+    parameters.qp_num = unused_qp_number();
+    ASSERT_EQ(outcome(rdma_accept(passive, &parameters)), 0);
+    client.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+    ASSERT_EQ(outcome(rdma_get_remote_ece(active, &seen)), 0);
+    EXPECT_EQ(seen.vendor_id, offered.vendor_id);
+    EXPECT_EQ(seen.options, offered.options);
+    ASSERT_EQ(outcome(rdma_establish(active)), 0);
+    server.expect(RDMA_CM_EVENT_ESTABLISHED);
+}
+
 TEST(Connection, NobodyListens) {
     Side side;
     rdma_cm_id* id = side.resolved("127.0.0.1", 9);

@@ -1,6 +1,7 @@
 // Datagram ids: the look-up of a remote queue pair (SIDR), multicast joins.
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 
 #include <cerrno>
 #include <cstring>
@@ -110,6 +111,68 @@ TEST(Multicast, JoinTellsTheGroupAndLeaveForgetsIt) {
     EXPECT_EQ(rdma_ack_cm_event(event), 0);
     EXPECT_EQ(outcome(rdma_leave_multicast(id, group.get())), 0);
     EXPECT_EQ(outcome(rdma_leave_multicast(id, group.get())), EADDRNOTAVAIL);
+}
+
+// A member of a group with a queue pair and room for some messages.
+struct Member {
+    static constexpr std::size_t kGrh = 40, kRoom = kGrh + 16;
+    explicit Member(Side& side, sockaddr* group) : id(side.id(RDMA_PS_UDP)) {
+        EXPECT_EQ(outcome(rdma_resolve_addr(id, Address("127.0.0.1", 0).get(), group, kResolveMs)), 0);
+        side.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+        create_qp(id);
+        region = rdma_reg_msgs(id, memory, sizeof memory);
+        EXPECT_TRUE(region);
+        for (char* room : {memory, memory + kRoom, memory + 2 * kRoom})
+            EXPECT_EQ(outcome(rdma_post_recv(id, room, room, kRoom, region)), 0);
+        EXPECT_EQ(outcome(rdma_join_multicast(id, group, nullptr)), 0);
+        joined = side.expect(RDMA_CM_EVENT_MULTICAST_JOIN);
+    }
+    ~Member() { EXPECT_EQ(outcome(rdma_dereg_mr(region)), 0); }
+    Member(const Member&) = delete;
+    Member& operator=(const Member&) = delete;
+
+    void send(const char* text, ibv_ah_attr to, std::uint32_t qp_number) {
+        char* out = memory + 3 * kRoom;
+        std::strcpy(out, text);
+        ibv_ah* handle = ibv_create_ah(id->pd, &to);
+        ASSERT_TRUE(handle);
+        ASSERT_EQ(
+            outcome(rdma_post_ud_send(id, nullptr, out, 16, region, IBV_SEND_SIGNALED, handle, qp_number)),
+            0);
+        ibv_wc sent{};
+        EXPECT_EQ(rdma_get_send_comp(id, &sent), 1);
+        EXPECT_EQ(sent.status, IBV_WC_SUCCESS);
+        EXPECT_EQ(ibv_destroy_ah(handle), 0);
+    }
+    void expect(const char* text) {
+        ibv_wc received{};
+        ASSERT_EQ(rdma_get_recv_comp(id, &received), 1);
+        EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+        EXPECT_STREQ(reinterpret_cast<const char*>(received.wr_id) + kGrh, text);
+    }
+
+    rdma_cm_id* id;
+    Event joined;
+    ibv_mr* region = nullptr;
+    char memory[4 * kRoom] = {};
+};
+
+TEST(Multicast, NothingArrivesAfterLeave) {
+    Address group("239.1.2.5", 0);
+    Side here, there;
+    Member sender(here, group.get()), receiver(there, group.get());
+    sender.send("before", sender.joined.ud.ah_attr, sender.joined.ud.qp_num);
+    receiver.expect("before");
+    sender.expect("before");
+    EXPECT_EQ(outcome(rdma_leave_multicast(receiver.id, group.get())), 0);
+    sender.send("after", sender.joined.ud.ah_attr, sender.joined.ud.qp_num);
+    sender.expect("after");
+    ibv_ah_attr own = sender.joined.ud.ah_attr;
+    own.grh.dgid = receiver.id->route.addr.addr.ibaddr.sgid;
+    sender.send("to one", own, receiver.id->qp->qp_num);
+    receiver.expect("to one");
+    ibv_wc more{};
+    EXPECT_EQ(ibv_poll_cq(receiver.id->recv_cq, 1, &more), 0);
 }
 
 TEST(Multicast, LeavingDropsTheUnreadJoin) {

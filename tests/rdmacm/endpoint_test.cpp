@@ -1,12 +1,13 @@
 // Synchronous ids (rdma_create_ep, channel NULL), migration, address look-up, devices.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netdb.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -115,6 +116,48 @@ TEST(Migration, EventsMoveAlong) {
     EXPECT_TRUE(first.quiet(20));
 }
 
+// A request that nobody has read goes with its listener, and its child is on the new channel.
+TEST(Migration, UnreadRequestsMoveAlong) {
+    Side first, second, client;
+    std::uint16_t port = 0;
+    rdma_cm_id* listener = first.listener("127.0.0.1", port);
+    auto parameters = parameters_for(unused_qp_number());
+    ASSERT_EQ(outcome(rdma_connect(client.resolved("127.0.0.1", port), &parameters)), 0);
+    ASSERT_TRUE(wait_readable(first.channel->fd, kPatienceMs));
+    ASSERT_EQ(outcome(rdma_migrate_id(listener, second.channel)), 0);
+    EXPECT_TRUE(first.quiet());
+    const Event request = second.expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+    ASSERT_TRUE(request.id);
+    EXPECT_EQ(request.listen_id, listener);
+    EXPECT_EQ(request.id->channel, second.channel);
+    ASSERT_EQ(outcome(rdma_reject(request.id, nullptr, 0)), 0);
+    client.expect(RDMA_CM_EVENT_REJECTED, 28);
+}
+
+// Both wait until every event that was read is acknowledged.
+TEST(Migration, AndDestructionWaitForAcknowledgements) {
+    for (bool destroys : {false, true}) {
+        Side first, second;
+        rdma_cm_id* id = nullptr;
+        ASSERT_EQ(outcome(rdma_create_id(first.channel, &id, nullptr, RDMA_PS_TCP)), 0);
+        ASSERT_EQ(outcome(rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 7).get(), kResolveMs)), 0);
+        rdma_cm_event* event = nullptr;
+        ASSERT_EQ(outcome(rdma_get_cm_event(first.channel, &event)), 0);
+        std::atomic<bool> acknowledged{false};
+        std::thread waits([&] {
+            EXPECT_EQ(outcome(destroys ? rdma_destroy_id(id) : rdma_migrate_id(id, second.channel)), 0);
+            EXPECT_TRUE(acknowledged);
+        });
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        acknowledged = true;
+        EXPECT_EQ(outcome(rdma_ack_cm_event(event)), 0);
+        waits.join();
+        if (!destroys) {
+            EXPECT_EQ(outcome(rdma_destroy_id(id)), 0);
+        }
+    }
+}
+
 TEST(Migration, ToSynchronousAndBack) {
     Side side;
     rdma_cm_id* id = side.id();
@@ -149,42 +192,6 @@ TEST(Channels, NonBlockingChannelAnswersEagain) {
     errno = 0;
     EXPECT_EQ(rdma_get_cm_event(side.channel, &event), -1);
     EXPECT_EQ(errno, EAGAIN);
-}
-
-TEST(AddressInfo, PassiveAndActive) {
-    rdma_addrinfo* passive = look_up(nullptr, "4000", RAI_PASSIVE);
-    ASSERT_TRUE(passive);
-    EXPECT_TRUE(passive->ai_flags & RAI_PASSIVE);
-    EXPECT_GT(passive->ai_src_len, 0u);
-    EXPECT_EQ(passive->ai_dst_len, 0u);
-    EXPECT_EQ(passive->ai_qp_type, IBV_QPT_RC);
-    EXPECT_EQ(passive->ai_port_space, RDMA_PS_TCP);
-    rdma_freeaddrinfo(passive);
-    rdma_addrinfo* active = look_up("127.0.0.1", "4000", 0);
-    ASSERT_TRUE(active);
-    EXPECT_EQ(active->ai_family, AF_INET);
-    EXPECT_EQ(active->ai_dst_len, sizeof(sockaddr_in));
-    EXPECT_EQ(active->ai_src_len, 0u);
-    rdma_freeaddrinfo(active);
-}
-
-TEST(AddressInfo, ResolverCodesAreReturnedAsTheyAre) {
-    rdma_addrinfo hints{}, *found = nullptr;
-    hints.ai_flags = RAI_NUMERICHOST;
-    EXPECT_EQ(rdma_getaddrinfo("not-a-number", "1", &hints, &found), EAI_NONAME);
-}
-
-TEST(AddressInfo, SourceOfTheHintsIsCopied) {
-    Address source("127.0.0.1", 5);
-    rdma_addrinfo hints{}, *found = nullptr;
-    hints.ai_port_space = RDMA_PS_UDP;
-    hints.ai_src_addr = source.get();
-    hints.ai_src_len = sizeof(sockaddr_in);
-    ASSERT_EQ(rdma_getaddrinfo("127.0.0.1", "7", &hints, &found), 0);
-    ASSERT_EQ(found->ai_src_len, sizeof(sockaddr_in));
-    EXPECT_EQ(std::memcmp(found->ai_src_addr, source.get(), sizeof(sockaddr_in)), 0);
-    EXPECT_EQ(found->ai_qp_type, IBV_QPT_UD);
-    rdma_freeaddrinfo(found);
 }
 
 // rdma_resolve_addrinfo: the same with an event.

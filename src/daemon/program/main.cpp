@@ -50,6 +50,8 @@ void report(int ready_fd, const char* text) {
 
 bool parse(int argc, char** argv, Arguments& out) {
     if (const char* idle = std::getenv("VERBENA_IDLE_MS")) out.options.idle = std::atoll(idle) * kMillisecond;
+    if (const char* patience = std::getenv("VERBENA_PORT_PATIENCE_MS"))
+        out.options.port_patience = std::atoll(patience) * kMillisecond;
     for (int i = 1; i < argc; i++) {
         const std::string name = argv[i];
         const char* value = i + 1 < argc ? argv[i + 1] : nullptr;

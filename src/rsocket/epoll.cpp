@@ -23,8 +23,10 @@ class Epoll {
     ~Epoll() {
         for (auto& [fd, member] : members_)
             if (auto socket = member.socket.lock()) socket->remove_sleeper(sleeper_);
-        ::close(fd_);
+        if (fd_ >= 0) ::close(fd_);
     }
+    // Its descriptor was closed by close(), and the number is another's now.
+    void lose_descriptor() { fd_ = -1; }
     Epoll(const Epoll&) = delete;
     Epoll& operator=(const Epoll&) = delete;
 
@@ -48,7 +50,7 @@ class Epoll {
     };
     int collect(std::span<epoll_event> events);
 
-    const int fd_;
+    int fd_;
     Sleeper sleeper_;
     std::mutex mutex_;
     std::map<int, Member> members_;  // rsockets
@@ -207,7 +209,9 @@ int repoll_create(int flags) {
     auto set = std::make_shared<Epoll>(fd);
     if (int error = set->start()) return fail_minus_one(error, "no epoll set");
     std::lock_guard lock(sets_mutex);
-    sets()[fd] = std::move(set);
+    auto& place = sets()[fd];
+    if (place) place->lose_descriptor();
+    place = std::move(set);
     return fd;
 }
 

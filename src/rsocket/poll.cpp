@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "base/select_sets.h"
 #include "rsocket/sleeper.h"
 #include "rsocket/table.h"
 
@@ -148,13 +149,8 @@ int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, 
     Call call("rselect");
     if (count < 0 || count > FD_SETSIZE)
         return fail_minus_one(EINVAL, "%d descriptors, at most %d", count, FD_SETSIZE);
-    auto in = [](fd_set* set, int fd) { return set && FD_ISSET(fd, set); };
-    std::vector<pollfd> wanted;
-    for (int fd = 0; fd < count; fd++) {
-        int events = (in(readable, fd) ? POLLIN : 0) | (in(writable, fd) ? POLLOUT : 0) |
-                     (in(exceptional, fd) ? POLLPRI : 0);
-        if (events) wanted.push_back({fd, static_cast<short>(events), 0});
-    }
+    const SelectSets sets{readable, writable, exceptional};
+    std::vector<pollfd> wanted = sets.entries(count);
     Time deadline = kNever;
     int milliseconds = -1;
     if (timeout) {
@@ -171,21 +167,8 @@ int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, 
         *timeout = {left / kSecond, static_cast<suseconds_t>(left % kSecond / kMicrosecond)};
     }
     if (ready < 0) return ready;
-    int bits = 0;
-    for (const pollfd& entry : wanted) {
-        if (entry.revents & POLLNVAL) return fail_minus_one(EBADF, "descriptor %d is not open", entry.fd);
-        auto answer = [&](fd_set* set, int events) {
-            if (!in(set, entry.fd)) return;
-            if (entry.revents & events)
-                bits++;
-            else
-                FD_CLR(entry.fd, set);
-        };
-        answer(readable, POLLIN | POLLHUP | POLLERR);
-        answer(writable, POLLOUT | POLLERR);
-        answer(exceptional, POLLPRI);
-    }
-    return bits;
+    const auto bits = sets.answer(wanted);
+    return bits ? *bits : fail_minus_one(EBADF, "one of the descriptors is not open");
 }
 
 }  // extern "C"

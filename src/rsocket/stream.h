@@ -98,6 +98,7 @@ class Stream final : public Socket, public ServiceClient {
     void message_arrived(std::uint32_t message);
     void give_credits();
     void end(int error);
+    void lost(int error);
     // Waits until `holds`; 0, EAGAIN, EINTR. The lock is released meanwhile.
     template <class Condition>
     int wait(Lock& lock, Sleeper& sleeper, bool blocking, Time deadline, Condition holds);
@@ -130,6 +131,7 @@ class Stream final : public Socket, public ServiceClient {
     bool reported_ = false;  // rconnect told of success
     bool heard_ = false;     // from the peer, since the last look of the keepalive timer
     int error_ = 0;          // SO_ERROR
+    bool broken_ = false;    // ended by an error
     bool reset_told_ = false;
     Settings settings_;
     rdma_cm_id* id_ = nullptr;

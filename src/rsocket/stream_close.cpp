@@ -43,6 +43,7 @@ int Stream::shutdown(int how) {
         stop_listening(lock);
         return 0;
     }
+    if (broken_) return fail_minus_one(ENOTCONN, "the connection was lost");
     if (phase_ == Phase::ended && was_connected_) {
         const bool already = shut_write_;
         shut_write_ |= how != SHUT_RD;
@@ -58,11 +59,11 @@ int Stream::shutdown(int how) {
     }
     wake_all();
     if (!readable_ && !writable_) {
-        if (int error = send_control(lock, Control::disconnect)) end(error);
+        if (int error = send_control(lock, Control::disconnect)) lost(error);
         drain_sends(lock, kDelivery);
         if (phase_ == Phase::connected) end(0);
     } else if (wrote && !writable_) {
-        if (int error = send_control(lock, Control::shutdown)) end(error);
+        if (int error = send_control(lock, Control::shutdown)) lost(error);
     }
     nudge();
     return 0;
@@ -92,7 +93,7 @@ void Stream::close() {
         readable_ = writable_ = false;
         wake_all();
         if (!abort) {
-            if (int error = send_control(lock, Control::disconnect)) end(error);
+            if (int error = send_control(lock, Control::disconnect)) lost(error);
             drain_sends(lock,
                         settings_.lingering.l_onoff ? settings_.lingering.l_linger * kSecond : kDelivery);
         }

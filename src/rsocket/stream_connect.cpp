@@ -267,7 +267,9 @@ void Stream::cm_event(const CmEvent& event) {
             if (phase_ == Phase::accepting) established(nullptr);
             if (phase_ == Phase::connected) {
                 progress();  // what came before
-                end(0);
+                // Who closes or shuts down says so first. A peer that did neither was killed, or threw away
+                // what was under way.
+                if (phase_ == Phase::connected) end(peer_done_ ? 0 : ECONNRESET);
             } else {
                 connecting_failed(ECONNRESET);
             }
@@ -412,7 +414,7 @@ int Stream::local_address(Address& address) {
 
 int Stream::peer_address(Address& address) {
     Lock lock(mutex_);
-    if (phase_ != Phase::connected && !(phase_ == Phase::ended && was_connected_ && id_))
+    if (phase_ != Phase::connected && !(phase_ == Phase::ended && was_connected_ && !broken_ && id_))
         return fail_minus_one(ENOTCONN, "the socket is not connected");
     if (destination_)
         address = *destination_;

@@ -118,7 +118,7 @@ ssize_t Stream::write_mapped(Cursor data, off_t offset, int flags) {
         const int error = connection_.post_direct(place, {target.address + into, target.key, length},
                                                   length <= connection_.inline_limit());
         lock.lock();
-        if (error) end(error);
+        if (error) lost(error);
         position += length;
     }
     lock.unlock();

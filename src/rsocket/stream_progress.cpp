@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "base/reason.h"
@@ -35,7 +36,7 @@ bool Stream::progress(const Sleeper* self) {
         }
     }
     if (received > 0 && phase_ != Phase::ended)
-        if (int error = connection_.post_receives(received)) end(error);
+        if (int error = connection_.post_receives(received)) lost(error);
     give_credits();
     if (something) wake_all(self);
     return something;
@@ -96,15 +97,24 @@ void Stream::message_arrived(std::uint32_t message) {
 void Stream::give_credits() {
     while (phase_ == Phase::connected && controls_ > 0 && receive_window_.owes()) {
         controls_--;
-        if (int error = connection_.post_grant(receive_window_.grant())) end(error);
+        if (int error = connection_.post_grant(receive_window_.grant())) lost(error);
     }
 }
 
 void Stream::end(int error) {
     phase_ = Phase::ended;
     readable_ = writable_ = false;
-    if (error) error_ = error;
+    if (error) {
+        error_ = error;
+        broken_ = true;
+    }
     nudge();
+}
+
+// A request could not be posted: the queue pair is gone, whatever the reason is called.
+void Stream::lost(int error) {
+    log(LogLevel::debug, "rsocket %d: posting failed: %s", fd(), std::strerror(error));
+    end(ECONNRESET);
 }
 
 bool Stream::can_send() const {
@@ -143,7 +153,7 @@ short Stream::readiness(short wanted) {
             events = kIn | kOut | POLLRDHUP;
             // As TCP: a peer that closed is the end of what can be read; both ends closed is a hang-up.
             if (error_) events |= POLLERR;
-            if (error_ || shut_write_ || !was_connected_) events |= POLLHUP;
+            if (broken_ || shut_write_ || !was_connected_) events |= POLLHUP;
             break;
     }
     return static_cast<short>(events & (wanted | POLLERR | POLLHUP));
@@ -173,7 +183,7 @@ Time Stream::timer(Time time) {
     if (phase_ != Phase::connected || !settings_.keepalive) return kNever;
     if (!std::exchange(heard_, false) && controls_ > 0) {
         controls_--;
-        if (int error = connection_.post_control(Control::keepalive)) end(error);
+        if (int error = connection_.post_control(Control::keepalive)) lost(error);
     }
     return time + settings_.keepalive_idle * kSecond;
 }

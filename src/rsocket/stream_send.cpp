@@ -22,7 +22,8 @@ constexpr std::uint32_t kLargestMessage = 64 << 10;
 // SIGPIPE unless MSG_NOSIGNAL asks for none.
 int Stream::why_not_writable(int flags) {
     if (int error = std::exchange(error_, 0)) return error;
-    if (phase_ == Phase::ended && was_connected_ && !shut_write_ && !std::exchange(reset_told_, true))
+    if (phase_ == Phase::ended && was_connected_ && !shut_write_ && !broken_ &&
+        !std::exchange(reset_told_, true))
         return fail(ECONNRESET, "the peer has closed the connection");
     if (!(flags & MSG_NOSIGNAL)) raise(SIGPIPE);
     return fail(EPIPE, "%s",
@@ -85,7 +86,7 @@ ssize_t Stream::send(Cursor data, int flags, const Address*) {
         data.copy_out(place, length);
         const int error = connection_.post_data(place, to, length <= connection_.inline_limit());
         lock.lock();
-        if (error) end(error);
+        if (error) lost(error);
     } while (data.left() > 0);
     return static_cast<ssize_t>(total - data.left());
 }

@@ -167,23 +167,24 @@ int shutdown(int fd, int how) {
 }
 
 int close(int fd) {
+    if (close_epoll(fd)) return 0;
     remove(fd);
     return real().close(fd);
 }
 
 int getpeername(int fd, sockaddr* address, socklen_t* length) {
-    const int rs = rsocket_of(fd);
+    const int rs = present_rsocket_of(fd);
     return rs >= 0 ? rgetpeername(rs, address, length) : real().getpeername(fd, address, length);
 }
 
 int getsockname(int fd, sockaddr* address, socklen_t* length) {
-    const int rs = rsocket_of(fd);
+    const int rs = present_rsocket_of(fd);
     return rs >= 0 ? rgetsockname(rs, address, length) : real().getsockname(fd, address, length);
 }
 
 // The kernel's socket gets every option too: it may have to take over.
 int setsockopt(int fd, int level, int option, const void* value, socklen_t size) {
-    const int rs = rsocket_of(fd);
+    const int rs = present_rsocket_of(fd);
     if (rs < 0) return real().setsockopt(fd, level, option, value, size);
     const int before = errno;
     const int result = rsetsockopt(rs, level, option, value, size);
@@ -196,7 +197,7 @@ int setsockopt(int fd, int level, int option, const void* value, socklen_t size)
 }
 
 int getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
-    const int rs = rsocket_of(fd);
+    const int rs = present_rsocket_of(fd);
     if (rs < 0) return real().getsockopt(fd, level, option, value, size);
     const socklen_t room = size ? *size : 0;
     const int before = errno;
@@ -287,12 +288,16 @@ int dup(int fd) { return duplicated(fd, real().dup(fd)); }
 
 int dup2(int from, int to) {
     if (from == to) return real().dup2(from, to);
+    close_epoll(to);
     remove(to);
     return duplicated(from, real().dup2(from, to));
 }
 
 int dup3(int from, int to, int flags) {
-    if (from != to) remove(to);
+    if (from != to) {
+        close_epoll(to);
+        remove(to);
+    }
     return duplicated(from, real().dup3(from, to, flags));
 }
 

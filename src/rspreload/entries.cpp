@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMost = 1 << 16;
 std::array<std::atomic<Entry*>, kMost> entries;
+std::array<std::atomic<pid_t>, kMost> epolls;  // the process that made it; 0: none
 
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
 
@@ -43,6 +44,24 @@ int rsocket_of(int fd) {
             return -1;
     }
     return -1;
+}
+
+int present_rsocket_of(int fd) {
+    const Entry* entry = find(fd);
+    if (!entry) return -1;
+    const State state = entry->state.load(std::memory_order_acquire);
+    return state == State::fork_active || state == State::fork_passive ? -1 : rsocket_of(fd);
+}
+
+void remember_epoll(int fd) {
+    if (fd >= 0 && static_cast<std::size_t>(fd) < kMost) epolls[static_cast<std::size_t>(fd)].store(getpid());
+}
+
+bool close_epoll(int fd) {
+    if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
+    auto& owner = epolls[static_cast<std::size_t>(fd)];
+    if (owner.load(std::memory_order_relaxed) == 0) return false;
+    return owner.exchange(0) == getpid() && rclose(fd) == 0;
 }
 
 bool insert(int fd, Entry* entry) {

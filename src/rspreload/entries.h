@@ -38,12 +38,18 @@ Entry* find(int fd);
 // The rsocket that the descriptor stands for now; -1: the descriptor itself is meant. Connections that wait
 // for their first use (fork support) become rsockets here.
 int rsocket_of(int fd);
+// The same for calls that need no connection: those that wait for their first use go on waiting.
+int present_rsocket_of(int fd);
 
 bool insert(int fd, Entry* entry);  // false: the number is too large
 // The descriptor was duplicated by the kernel.
 void share(int from, int to);
 // Before the descriptor is closed; closes the rsocket with its last descriptor.
 void remove(int fd);
+
+// epoll sets of librdmacm. close_epoll: false if the descriptor is none of this process.
+void remember_epoll(int fd);
+bool close_epoll(int fd);
 
 // The kernel's socket takes over: the rsocket is closed, and bound as that was.
 void become_plain(int fd, Entry& entry);

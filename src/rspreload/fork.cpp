@@ -2,19 +2,27 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <rdma/rsocket.h>
-#include <semaphore.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 
+#include "base/own_socket.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
 
 namespace verbena::rspreload {
 namespace {
+
+constexpr int kLateMs = 2'000;
 
 std::mutex migrating;
 
@@ -41,26 +49,50 @@ int keep(Entry& entry) {
     return -1;
 }
 
-// Only one process of the host listens on a port at a time.
+// Only one process listens on a port at a time. A name of the network namespace's is the lock: who dies
+// leaves it. Others look again after a moment, since nobody can wait for a name.
 class OnePerPort {
    public:
-    OnePerPort() : semaphore_(sem_open("/rsocket_fork", O_CREAT | O_RDWR, S_IRWXU | S_IRWXG, 1)) {
-        if (*this)
-            while (sem_wait(semaphore_) != 0 && errno == EINTR) {
+    explicit OnePerPort(std::uint16_t port) : fd_(own_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC)) {
+        sockaddr_un name{};
+        name.sun_family = AF_UNIX;
+        const int length =
+            std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena-fork-%u-%u", geteuid(), port);
+        const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+        constexpr timespec kMoment{0, 500'000};
+        while (fd_ >= 0 &&
+               real().bind(fd_, static_cast<const sockaddr*>(static_cast<const void*>(&name)), size) != 0) {
+            if (errno == EADDRINUSE) {
+                nanosleep(&kMoment, nullptr);
+                continue;
             }
+            real().close(fd_);
+            fd_ = -1;
+        }
     }
     ~OnePerPort() {
-        if (!*this) return;
-        sem_post(semaphore_);
-        sem_close(semaphore_);
+        if (fd_ >= 0) real().close(fd_);
     }
     OnePerPort(const OnePerPort&) = delete;
     OnePerPort& operator=(const OnePerPort&) = delete;
-    explicit operator bool() const { return semaphore_ != SEM_FAILED; }
+    explicit operator bool() const { return fd_ >= 0; }
 
    private:
-    sem_t* semaphore_;
+    int fd_;
 };
+
+// The peer's rsocket, on the listener; -1 if the peer does not come: it uses the kernel's connection, or ends
+// it.
+int accept_peer(int listener, int fd) {
+    pollfd both[] = {{listener, POLLIN, 0}, {fd, POLLIN, 0}};
+    while (rpoll(both, 2, -1) < 0)
+        if (errno != EINTR) return -1;
+    char byte;
+    // A peer that is there ends the kernel's connection, perhaps before we have heard of the other.
+    if (!both[0].revents && real().recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0)
+        rpoll(both, 1, kLateMs);
+    return both[0].revents ? raccept(listener, nullptr, nullptr) : -1;
+}
 
 }  // namespace
 
@@ -86,6 +118,9 @@ int connect_after_fork(int fd, Entry& entry) {
 int accept_after_fork(int fd, Entry& entry) {
     std::lock_guard lock(migrating);
     if (entry.state.load() != State::fork_passive) return entry.rs.load();
+    // A peer with fork support waits for our word. One that has sent or closed has none.
+    pollfd spoken{fd, POLLIN, 0};
+    if (real().poll(&spoken, 1, 0) > 0) return keep(entry);
     sockaddr_storage local{};
     socklen_t length = sizeof local;
     if (real().getsockname(fd, generic(local), &length) != 0) return keep(entry);
@@ -93,7 +128,9 @@ int accept_after_fork(int fd, Entry& entry) {
     auto* port_end = static_cast<char*>(static_cast<void*>(&local)) + offsetof(sockaddr_in, sin_addr);
     std::memset(port_end, 0, sizeof local - offsetof(sockaddr_in, sin_addr));
 
-    OnePerPort turn;
+    sockaddr_in same_port;
+    std::memcpy(&same_port, &local, sizeof same_port);  // the port is at the same place in both families
+    const OnePerPort turn(ntohs(same_port.sin_port));
     if (!turn) return keep(entry);
     const int listener = ::rsocket(local.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0) return keep(entry);
@@ -102,7 +139,7 @@ int accept_after_fork(int fd, Entry& entry) {
     const std::uint32_t ready = 0;
     if (rbind(listener, generic(local), length) == 0 && rlisten(listener, 1) == 0 &&
         real().send(fd, &ready, sizeof ready, MSG_NOSIGNAL) == sizeof ready)
-        rs = raccept(listener, nullptr, nullptr);
+        rs = accept_peer(listener, fd);
     rclose(listener);
     return rs < 0 ? keep(entry) : replace(fd, entry, rs);
 }

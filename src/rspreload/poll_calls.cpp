@@ -12,6 +12,7 @@
 #include <climits>
 #include <vector>
 
+#include "base/select_sets.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
 
@@ -87,38 +88,20 @@ bool any_entry(int count, std::initializer_list<const fd_set*> sets) {
 }
 
 int select_all(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, int timeout) {
-    auto in = [](fd_set* set, int fd) { return set && FD_ISSET(fd, set); };
-    std::vector<pollfd> fds;
-    for (int fd = 0; fd < count; fd++) {
-        const int events = (in(readable, fd) ? POLLIN : 0) | (in(writable, fd) ? POLLOUT : 0) |
-                           (in(exceptional, fd) ? POLLPRI : 0);
-        if (events) fds.push_back({fd, static_cast<short>(events), 0});
-    }
+    const verbena::SelectSets sets{readable, writable, exceptional};
+    std::vector<pollfd> fds = sets.entries(count);
     const int ready = poll_all(fds.data(), fds.size(), timeout);
     if (ready < 0) return ready;
-    int bits = 0;
-    for (const pollfd& entry : fds) {
-        if (entry.revents & POLLNVAL) {
-            errno = EBADF;
-            return -1;
-        }
-        auto answer = [&](fd_set* set, int events) {
-            if (!in(set, entry.fd)) return;
-            if (entry.revents & events)
-                bits++;
-            else
-                FD_CLR(entry.fd, set);
-        };
-        answer(readable, POLLIN | POLLHUP | POLLERR);
-        answer(writable, POLLOUT | POLLERR);
-        answer(exceptional, POLLPRI);
-    }
-    return bits;
+    const auto bits = sets.answer(fds);
+    if (!bits) errno = EBADF;
+    return bits.value_or(-1);
 }
 
 int create_epoll(int flags, const void* caller) {
     if (!repoll_create || is_library_code(caller)) return real().epoll_create1(flags);
-    return repoll_create(flags);
+    const int fd = repoll_create(flags);
+    remember_epoll(fd);
+    return fd;
 }
 
 // Whether librdmacm made this epoll set.

@@ -144,6 +144,10 @@ def multicast():
     yield Case("mckey-3-receivers", f"sh -c 'p=; {three}; for p in $p; do wait $p || exit 1; done'", line + " -s",
                ready="(?s)(joined dgid.*){3}", places=MULTICAST,
                expect="return status 0", expect_server="(?s)(return status 0.*){3}")
+    # The host has left the group when the program ends.
+    left = "! grep -qi -e 020107EF -e 'ff0e00000000000000000000000070102' /proc/net/igmp /proc/net/igmp6"
+    yield Case("mckey-leaves", f"sh -c '{line} && " + left.replace("'", "") + "'", line + " -s", places=MULTICAST, ready="joined dgid",
+               expect="return status 0", expect_server="return status 0")
     yield case("mckey-mgid", "-M ff0e::7:103", places="ns6")
 
 

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+import ways
+
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 ENVIRONMENT = os.environ | {"VERBENA_FABRIC": f"test-preload-{os.getpid()}"}
 SIZE = 5_000_000
@@ -96,6 +98,15 @@ class Preload(unittest.TestCase):
                                 stdout=subprocess.PIPE, env=ENVIRONMENT)
         self.assertEqual((0, "done\n"), (result.returncode, result.stdout))
         self.assertGreater(self.captured("epoll"), 100_000)
+
+    def test_ways(self):
+        script = str(pathlib.Path(ways.__file__).resolve())
+        for way in ways.WAYS:
+            environment = ENVIRONMENT | ({"RDMAV_FORK_SAFE": "1"} if way == "forking" else {})
+            for words in ([sys.executable, script, way], command(sys.executable, script, way)):
+                with self.subTest(way, command=words[0]):
+                    result = subprocess.run(words, timeout=60, text=True, stdout=subprocess.PIPE, env=environment)
+                    self.assertEqual((0, "done\n"), (result.returncode, result.stdout))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
 // Streams: what TCP does.
 #include <fcntl.h>
+#include <infiniband/sa.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <rdma/rsocket.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -226,6 +229,58 @@ TEST_P(Stream, sending_to_a_peer_that_closed) {
     EXPECT_EQ(error, EPIPE);
 }
 
+// Who closes without lingering throws away what is under way, and the peer hears of that once.
+TEST_P(Stream, a_reset) {
+    for (bool reads : {true, false}) {
+        Pair pair = connected();
+        ASSERT_EQ(api().send(pair.server, "last", 4, 0), 4);
+        ASSERT_TRUE(readable(pair.client));
+        const linger none{1, 0};
+        ASSERT_EQ(outcome(api().setsockopt(pair.server, SOL_SOCKET, SO_LINGER, &none, sizeof none)),
+                  outcome(0));
+        ASSERT_EQ(close(pair.server), 0);
+        EXPECT_TRUE(poll_one(pair.client, POLLPRI) & POLLERR);
+        char room[8];
+        if (reads) {
+            EXPECT_EQ(outcome(api().recv(pair.client, room, sizeof room, 0)), outcome(4)) << "came before";
+            EXPECT_EQ(outcome(api().recv(pair.client, room, sizeof room, 0)), failed(ECONNRESET));
+            EXPECT_EQ(outcome(api().recv(pair.client, room, sizeof room, 0)), outcome(0)) << "told once";
+        } else {
+            EXPECT_EQ(option(pair.client, SOL_SOCKET, SO_ERROR), ECONNRESET);
+            EXPECT_EQ(option(pair.client, SOL_SOCKET, SO_ERROR), 0) << "told once";
+        }
+        EXPECT_EQ(outcome(api().send(pair.client, "x", 1, MSG_NOSIGNAL)), failed(EPIPE));
+        Name name;
+        EXPECT_EQ(outcome(api().getpeername(pair.client, name.get(), &name.length)), failed(ENOTCONN));
+        EXPECT_EQ(outcome(api().shutdown(pair.client, SHUT_RDWR)), failed(ENOTCONN));
+        EXPECT_EQ(close(pair.client), 0);
+    }
+}
+
+// A peer that is killed while data is under way to it. A kernel finishes the connection for it.
+TEST_P(Stream, a_killed_peer) {
+    Name name;
+    const int listening = listener(name);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int fd = api().socket(AF_INET, SOCK_STREAM, 0);
+        if (api().connect(fd, name.get(), name.length) == 0 && api().send(fd, "dying", 5, 0) == 5) pause();
+        _exit(1);
+    }
+    const int server = api().accept(listening, nullptr, nullptr);
+    ASSERT_GE(server, 0);
+    EXPECT_EQ(receive(server, 5), "dying");
+    const std::string data = pattern(100'000);
+    EXPECT_GT(api().send(server, data.data(), data.size(), 0), 0);
+    EXPECT_EQ(kill(child, SIGKILL), 0);
+    int status;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    char byte;
+    EXPECT_EQ(outcome(api().recv(server, &byte, 1, 0)), failed(ECONNRESET));
+    EXPECT_EQ(outcome(api().recv(server, &byte, 1, 0)), outcome(0));
+    EXPECT_EQ(api().close(server), 0);
+}
+
 TEST_P(Stream, sigpipe_unless_asked_not_to) {
     static volatile sig_atomic_t signals;
     signals = 0;
@@ -383,6 +438,23 @@ TEST_P(Stream, options) {
     EXPECT_EQ(outcome(api().setsockopt(fd, IPPROTO_TCP, 9999, &value, sizeof value)), failed(ENOPROTOOPT));
     value = 0;
     EXPECT_EQ(outcome(api().setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &value, sizeof value)), failed(EINVAL));
+}
+
+// rsocket(7)'s own: a connection's path can be given to another.
+TEST_P(Stream, a_route_of_the_programs_own) {
+    if (kernel()) GTEST_SKIP();
+    Name name;
+    const int listening = listener(name);
+    const int first = open(), second = open();
+    ASSERT_EQ(outcome(api().connect(first, name.get(), name.length)), outcome(0));
+    ibv_path_data paths[4];
+    socklen_t size = sizeof paths;
+    ASSERT_EQ(outcome(api().getsockopt(first, SOL_RDMA, RDMA_ROUTE, paths, &size)), outcome(0));
+    ASSERT_EQ(size, sizeof paths[0]);
+    EXPECT_EQ(outcome(api().setsockopt(second, SOL_RDMA, RDMA_ROUTE, paths, size - 1)), failed(EINVAL));
+    ASSERT_EQ(outcome(api().setsockopt(second, SOL_RDMA, RDMA_ROUTE, paths, size)), outcome(0));
+    ASSERT_EQ(outcome(api().connect(second, name.get(), name.length)), outcome(0));
+    for (int i = 0; i < 2; i++) EXPECT_EQ(api().close(api().accept(listening, nullptr, nullptr)), 0);
 }
 
 TEST_P(Stream, time_limits) {

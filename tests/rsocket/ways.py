@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""ways.py NAME: a way in which programs use sockets, both ends in one go. Ends with "done" where everything arrived.
+
+preload_test.py runs each under `verbena run --sockets` and without."""
+
+import asyncio
+import errno
+import os
+import select
+import selectors
+import socket
+import socketserver
+import sys
+import tempfile
+import threading
+import time
+
+HERE = ("127.0.0.1", 0)
+SECONDS = 30
+
+
+def pattern(size):
+    block = bytes((i * 7 + i // 256) & 255 for i in range(65536))
+    return (block * (size // len(block) + 1))[:size]
+
+
+def receive_all(connection):
+    return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def exchange(address, data):
+    """Sends, says that this was all, and returns the answer."""
+    with socket.create_connection(address, timeout=SECONDS) as connection:
+        sender = threading.Thread(target=lambda: (connection.sendall(data), connection.shutdown(socket.SHUT_WR)))
+        sender.start()
+        answer = receive_all(connection)
+        sender.join()
+    return answer
+
+
+def a_number_used_again():
+    """An epoll set is closed, and its number becomes another's."""
+    first = select.epoll()
+    number = first.fileno()
+    first.close()
+    second = select.epoll()
+    assert second.fileno() == number
+    ends = socket.socketpair()
+    second.register(ends[0], select.EPOLLIN)
+    ends[1].send(b"x")
+    assert second.poll(SECONDS) == [(ends[0].fileno(), select.EPOLLIN)]
+
+
+def event_loop():
+    async def answer(reader, writer):
+        data = await reader.read()
+        writer.write(data[::-1])
+        await writer.drain()
+        writer.close()
+
+    async def ask(port, data):
+        reader, writer = await asyncio.open_connection(HERE[0], port)
+        writer.write(data)
+        await writer.drain()
+        writer.write_eof()
+        assert await reader.read() == data[::-1]
+        writer.close()
+
+    async def all_at_once():
+        server = await asyncio.start_server(answer, *HERE)
+        port = server.sockets[0].getsockname()[1]
+        await asyncio.wait_for(asyncio.gather(*(ask(port, pattern(200_000)) for _ in range(10))), SECONDS)
+
+    asyncio.run(all_at_once())
+
+
+def multiplexed(kind):
+    """One thread echoes to several clients as far as each has room."""
+    clients, data = 4, pattern(500_000)
+    listener = socket.create_server(HERE)
+    listener.setblocking(False)
+    selector = kind()
+    selector.register(listener, selectors.EVENT_READ)
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(exchange(listener.getsockname(), data) == data))
+               for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    waiting, over, ended = {}, set(), 0
+    deadline = time.monotonic() + SECONDS
+    while ended < clients and time.monotonic() < deadline:
+        for key, events in selector.select(1):
+            if key.fileobj is listener:
+                connection, _ = listener.accept()
+                connection.setblocking(False)
+                waiting[connection] = b""
+                selector.register(connection, selectors.EVENT_READ)
+                continue
+            connection = key.fileobj
+            try:
+                if events & selectors.EVENT_READ:
+                    piece = connection.recv(1 << 16)
+                    waiting[connection] += piece
+                    if not piece:
+                        over.add(connection)
+                if waiting[connection]:
+                    waiting[connection] = waiting[connection][connection.send(waiting[connection]):]
+            except BlockingIOError:
+                pass
+            if connection in over and not waiting[connection]:
+                selector.unregister(connection)
+                connection.close()
+                ended += 1
+                continue
+            wanted = 0 if connection in over else selectors.EVENT_READ
+            selector.modify(connection, wanted | (selectors.EVENT_WRITE if waiting[connection] else 0))
+    for thread in threads:
+        thread.join(SECONDS)
+    assert answers == [True] * clients, (answers, ended)
+
+
+def connecting_without_waiting():
+    """Many connections are under way at once; then one to nobody."""
+    count = 20
+    listener = socket.create_server(HERE, backlog=64)
+    listener.setblocking(False)
+    clients = [socket.socket() for _ in range(count)]
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    for client in clients:
+        client.setblocking(False)
+        assert client.connect_ex(listener.getsockname()) in (0, errno.EINPROGRESS)
+        poll.register(client, select.POLLOUT)
+    connected, accepted = set(), []
+    deadline = time.monotonic() + SECONDS
+    while (len(connected) < count or len(accepted) < count) and time.monotonic() < deadline:
+        for number, _ in poll.poll(1000):
+            if number != listener.fileno():
+                connected.add(number)
+                poll.unregister(number)
+                continue
+            try:
+                while True:
+                    accepted.append(listener.accept()[0])
+            except BlockingIOError:
+                pass
+    for client in clients:
+        assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+        client.setblocking(True)
+        client.sendall(b"%d" % client.getsockname()[1])
+        client.shutdown(socket.SHUT_WR)
+    for connection in accepted:
+        connection.setblocking(True)
+        assert int(receive_all(connection)) == connection.getpeername()[1]
+    address = listener.getsockname()
+    listener.close()
+    with socket.socket() as client:
+        client.setblocking(False)
+        client.connect_ex(address)
+        assert select.select([], [client], [], SECONDS)[1]
+        assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+
+
+def a_file():
+    data, arrived = pattern(3_000_000), []
+    listener = socket.create_server(HERE)
+    reader = threading.Thread(target=lambda: arrived.append(receive_all(listener.accept()[0])))
+    reader.start()
+    with socket.create_connection(listener.getsockname()) as client, tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        client.sendfile(file)
+    reader.join()
+    assert arrived == [data]
+
+
+def duplicates():
+    listener = socket.create_server(HERE)
+    client = socket.create_connection(listener.getsockname())
+    server, _ = listener.accept()
+    copy = client.dup()
+    client.close()
+    copy.sendall(b"copy")
+    assert server.recv(10) == b"copy"
+    copy.close()
+    assert server.recv(10) == b""
+
+
+def forking():
+    """A child of the server's for each connection (RDMAV_FORK_SAFE: rsocket(7)), the clients in a process of their own."""
+    class Upper(socketserver.StreamRequestHandler):
+        def handle(self):
+            for line in self.rfile:
+                self.wfile.write(line.upper())
+
+    out, into = os.pipe()
+    clients = os.fork()
+    if clients == 0:
+        address = (HERE[0], int(os.read(out, 16)))
+        text = b"".join(b"line %d\n" % i for i in range(20_000))
+        for _ in range(5):
+            assert exchange(address, text) == text.upper()
+        os._exit(0)
+    server = socketserver.ForkingTCPServer(HERE, Upper)
+    os.write(into, b"%d" % server.server_address[1])
+    for _ in range(5):
+        server.handle_request()
+    assert os.waitpid(clients, 0)[1] == 0
+    server.server_close()
+
+
+WAYS = {
+    "a_number_used_again": a_number_used_again,
+    "event_loop": event_loop,
+    "select": lambda: multiplexed(selectors.SelectSelector),
+    "poll": lambda: multiplexed(selectors.PollSelector),
+    "epoll": lambda: multiplexed(selectors.EpollSelector),
+    "connecting_without_waiting": connecting_without_waiting,
+    "a_file": a_file,
+    "duplicates": duplicates,
+    "forking": forking,
+}
+
+if __name__ == "__main__":
+    WAYS[sys.argv[1]]()
+    print("done")

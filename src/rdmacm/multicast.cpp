@@ -125,6 +125,7 @@ int rdma_leave_multicast(rdma_cm_id* public_id, sockaddr* addr) {
     request.id = id->number;
     if (to_group(addr, request.group) != 0) return -1;
     auto group = remove_group(*id, request.group.address);
+    if (id->synchronous) drop_event(*id);  // of the join: it would be waited for below
     if (!group) return fail_minus_one(EADDRNOTAVAIL, "the id is not in that group");
     request.handle = group->handle;
     {

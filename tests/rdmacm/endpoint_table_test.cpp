@@ -296,6 +296,22 @@ TEST(Mixed, ChildOfAnAsynchronousListenerBecomesSynchronous) {
     EXPECT_TRUE(server.quiet());
 }
 
+TEST(Mixed, SynchronousMulticast) {
+    Address own("127.0.0.1", 0), group("239.1.2.8", 0);
+    rdma_cm_id* id = nullptr;
+    ASSERT_EQ(outcome(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_UDP)), 0);
+    ASSERT_EQ(outcome(rdma_resolve_addr(id, own.get(), group.get(), kResolveMs)), 0);
+    create_qp(id);
+    ASSERT_EQ(outcome(rdma_join_multicast(id, group.get(), &id)), 0);
+    ASSERT_TRUE(id->event);
+    EXPECT_STREQ(rdma_event_str(id->event->event), "RDMA_CM_EVENT_MULTICAST_JOIN");
+    EXPECT_EQ(id->event->param.ud.private_data, &id);
+    EXPECT_EQ(outcome(rdma_leave_multicast(id, group.get())), 0);
+    EXPECT_EQ(outcome(rdma_leave_multicast(id, group.get())), EADDRNOTAVAIL);
+    rdma_destroy_qp(id);
+    EXPECT_EQ(outcome(rdma_destroy_id(id)), 0);
+}
+
 // What fails synchronously: -1 with the status as errno, and the event is kept.
 TEST(Mixed, SynchronousFailuresAreErrno) {
     rdma_cm_id* id = nullptr;

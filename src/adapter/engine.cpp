@@ -21,10 +21,12 @@ namespace verbena::adapter {
 namespace {
 
 constexpr Duration kTick = kMillisecond;
-constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
+constexpr Duration kLinger = 50 * kMicrosecond;  // polling after a packet was served
+constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
 constexpr Duration kStreakGap = 50 * kMicrosecond;  // polls farther apart do not count as polling
 constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves the link to the poller
-constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each yields
+constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each, if somebody else runs then
+constexpr Duration kSwitch = 2 * kMicrosecond;      // a yield that took less had nobody to yield to
 constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran in between: processors are short
 constexpr Duration kNap = 100 * kMicrosecond;
 constexpr unsigned kFewestNaps = 64;  // after a long yield; twice as many after each further one
@@ -64,12 +66,15 @@ int poll_until(pollfd* fds, nfds_t count, Time until) {
     return ppoll(fds, count, &left, nullptr);
 }
 
-// Lets others run; true if there were others, for then a packet is better waited for asleep.
-bool yield_was_long() {
+// Lets others run, and says for how long.
+Duration yield_to_others() {
     const Time before = now();
     sched_yield();
-    return now() - before > kLongYield;
+    return now() - before;
 }
+
+// True if there were others, for then a packet is better waited for asleep.
+bool yield_was_long() { return yield_to_others() > kLongYield; }
 
 void drain_counter(int fd) {
     std::uint64_t count;
@@ -135,7 +140,7 @@ void Engine::change(Mode from, Mode to) {
 }
 
 bool Engine::poll_progress() {
-    thread_local Patience patience;
+    thread_local Patience patience{.limit = yield_after_};
     activity_.fetch_add(1, std::memory_order_relaxed);
     unsigned done = 0;
     if (inline_progress_) {
@@ -151,7 +156,7 @@ bool Engine::poll_progress() {
     }
     if (done > 0)
         patience.in_vain = 0;
-    else if (++patience.in_vain >= (patience.naps > 0 ? std::min(kNapAfter, yield_after_) : yield_after_))
+    else if (++patience.in_vain >= (patience.naps > 0 ? std::min(kNapAfter, patience.limit) : patience.limit))
         pause(patience);
     return done > 0;
 }
@@ -160,10 +165,13 @@ bool Engine::poll_progress() {
 // thread that polled away its share waits as long; so then the thread naps on the link instead, from which a
 // packet wakes it, and it naps soon, so that its share is there when the packet comes. Whether there are
 // still others only another yield tells, which costs those milliseconds: the more often it told so, the later
-// comes the next.
+// comes the next. A thread that is bound to one processor yields at once while its peer seems to be bound to
+// the same, and soon as seldom as others when nobody else runs there.
 void Engine::pause(Patience& patience) {
     if (patience.naps == 0 || !inline_progress_) {
-        const bool others = yield_was_long();
+        const Duration away = yield_to_others();
+        const bool others = away > kLongYield;
+        patience.limit = away > kSwitch ? yield_after_ : std::min(2 * patience.limit, kYieldAfter);
         patience.refill = others ? std::clamp(2 * patience.refill, kFewestNaps, kMostNaps) : 0;
         patience.naps = patience.refill;
         return;
@@ -355,11 +363,14 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
     if (!started_.load() || !inline_progress_ || lending_.exchange(true)) return wait_alone(fd, deadline);
 
     Lending lending(*this);
-    for (Time last = 0;;) {
+    // The packet of the wait before this one counts: its answer is what the program now waits for.
+    Time last = served_at_.load(std::memory_order_relaxed);
+    for (unsigned round = 1;; round++) {
         const Time time = now();
         const bool served = adapter_.progress(time, true) > 0;
-        if (served) last = time;
+        if (served) served_at_.store(last = time, std::memory_order_relaxed);
         const bool linger = time - last <= kLinger;
+        if (linger && !served && round % kLookAside != 0) continue;
 
         pollfd fds[3] = {{fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
         int ready;
@@ -374,7 +385,7 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         if (ready > 0 && fds[0].revents) return Wait::readable;
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
-        if (linger && !served && yield_was_long()) last = 0;
+        if (linger && !served && yield_was_long()) served_at_.store(last = 0, std::memory_order_relaxed);
     }
 }
 

@@ -77,6 +77,7 @@ class Engine {
         unsigned in_vain = 0;  // empty polls in a row
         unsigned naps = 0;     // to take before the next yield
         unsigned refill = 0;   // naps after the last yield; 0: nobody else ran
+        unsigned limit = 0;    // empty polls until the next yield
     };
     void pause(Patience& patience);
 
@@ -118,6 +119,7 @@ class Engine {
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
     std::atomic<Time> last_poll_{0};
     std::atomic<unsigned> poll_streak_{0};  // polls close to each other while armed
+    std::atomic<Time> served_at_{0};        // by a thread in wait_readable()
     std::atomic<bool> lending_{false};      // a thread is in wait_readable()
     std::atomic<bool> lends_{false};        // the program sleeps in wait_readable(), so arm() need not hurry
 

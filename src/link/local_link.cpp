@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "base/reason.h"
 #include "wire/byte_order.h"
@@ -28,32 +29,38 @@ bool is_connected_service(std::uint8_t opcode) {
     return service != wire::Service::ud;
 }
 
-void signal_event(int fd) {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto size = write(fd, &one, sizeof one);
-}
-
 }  // namespace
 
 // One thread's way out: local packets are copied into the peer's ring at once and published by flush();
-// others go to a sink of the wire's.
+// others go to a sink of the wire's. The peer's lock is held from the first packet to it to the flush, or to
+// a packet that goes elsewhere: nothing else is locked meanwhile.
 class LocalLink::Sink final : public wire::PacketSink {
    public:
     explicit Sink(LocalLink& link) : link_(link) {}
 
     void send(const wire::OutPacket& packet) override {
-        LocalPeer* peer = is_connected_service(packet.header[0])
-                              ? link_.peers_.find_or_ask(packet.path->destination,
-                                                         wire::load_be24(packet.header.data() + 5))
-                              : nullptr;
-        if (peer != peer_ || unpublished_ > kPublishEvery) publish();
-        if (!peer || !append(*peer, packet)) {
-            if (peer) return;  // lost
-            if (!wire_) wire_ = &link_.wire_.borrow_sink();
-            link_.wire_busy_.store(kBusyFor, std::memory_order_relaxed);
-            return wire_->send(packet);
+        const std::uint32_t qp_number = wire::load_be24(packet.header.data() + 5);
+        const bool connected = is_connected_service(packet.header[0]);
+        // The acknowledgement and the request behind it, a message's packets: the same peer again.
+        const bool same =
+            peer_ && connected && block_of(qp_number) == block_ && packet.path->destination == destination_;
+        if (!same) {
+            publish();
+            LocalPeer* peer =
+                connected ? link_.peers_.find_or_ask(packet.path->destination, qp_number) : nullptr;
+            if (!peer) return by_wire(packet);
+            peer_ = peer;
+            block_ = block_of(qp_number);
+            destination_ = packet.path->destination;
+            lock_ = std::unique_lock(peer->lock);
         }
-        peer_ = peer;
+        append(packet);
+        if (unpublished_ > kPublishEvery) publish();
+    }
+
+    bool is_full(const wire::Path& path, std::uint32_t qp_number) override {
+        const LocalPeer* peer = link_.peers_.find(path.destination, qp_number);
+        return peer && peer->spilled.load(std::memory_order_relaxed);
     }
 
     void flush() override {
@@ -71,10 +78,17 @@ class LocalLink::Sink final : public wire::PacketSink {
     static constexpr unsigned kPieces = 64;
     static constexpr std::size_t kPublishEvery = 32 << 10;  // bytes
 
-    bool append(LocalPeer& peer, const wire::OutPacket& packet) {
-        static constexpr std::uint8_t kTail[8] = {};  // pad and ICRC
+    void by_wire(const wire::OutPacket& packet) {
+        if (!wire_) wire_ = &link_.wire_.borrow_sink();
+        link_.wire_busy_.store(kBusyFor, std::memory_order_relaxed);
+        wire_->send(packet);
+    }
+
+    // A packet to a peer that has just died is lost; the next one leaves by the wire, which nobody answers.
+    void append(const wire::OutPacket& packet) {
+        static constexpr std::uint8_t kPad[4] = {};
         std::array<iovec, kPieces> pieces;
-        if (packet.payload.size() + 2 > kPieces) return false;  // more elements than any queue pair may have
+        if (packet.payload.size() + 2 > kPieces) return;  // more elements than any queue pair may have
         unsigned count = 0;
         pieces[count++] = {const_cast<std::uint8_t*>(packet.header.data()), packet.header_length};
         std::size_t length = packet.header_length;
@@ -82,29 +96,29 @@ class LocalLink::Sink final : public wire::PacketSink {
             pieces[count++] = piece;
             length += piece.iov_len;
         }
-        pieces[count++] = {const_cast<std::uint8_t*>(kTail),
-                           packet.pad_count + std::size_t{wire::kIcrcLength}};
-        std::lock_guard guard(peer.lock);
-        // A peer that has died is replaced by the wire, which nobody answers, with the next packet.
-        if (!peer.out || peer.state.load() != LocalPeer::State::met) return false;
-        if (!peer.out->append(*packet.path, {pieces.data(), count})) return false;
+        if (packet.pad_count > 0) pieces[count++] = {const_cast<std::uint8_t*>(kPad), packet.pad_count};
+        LocalPeer& peer = *peer_;
+        if (!peer.out || peer.state.load() != LocalPeer::State::met) return;
+        if (!peer.spill.append(*peer.out, *packet.path, {pieces.data(), count})) return;
+        if (const bool spilled = !peer.spill.empty(); spilled != peer.spilled.load(std::memory_order_relaxed))
+            peer.spilled.store(spilled);
         unpublished_ += length;
         link_.sent_.fetch_add(1, std::memory_order_relaxed);
-        return true;
     }
 
     void publish() {
         if (!peer_) return;
-        {
-            std::lock_guard guard(peer_->lock);
-            if (peer_->out && peer_->out->publish()) signal_event(peer_->event_fd);
-        }
+        if (peer_->out && peer_->out->publish()) link_.peers_.wake(*peer_);
+        lock_ = {};
         peer_ = nullptr;
         unpublished_ = 0;
     }
 
     LocalLink& link_;
     LocalPeer* peer_ = nullptr;
+    std::unique_lock<std::mutex> lock_;  // the peer's
+    std::uint32_t block_ = 0;
+    Gid destination_;
     std::size_t unpublished_ = 0;
     wire::PacketSink* wire_ = nullptr;
 };
@@ -141,11 +155,29 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     datagram.path = &path;
     datagram.by_memory = true;
     unsigned received = 0;
-    for (; received < max && peer.in->front(path, datagram.bytes); received++) {
+    std::size_t unsettled = 0;  // bytes
+    std::span<const std::uint8_t> packet;
+    for (; received < max && peer.in->front(path, packet); received++) {
+        // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
+        datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         receiver.datagram(datagram);
         peer.in->release();
+        unsettled += packet.size();
+        if (unsettled < kSettleEvery) continue;
+        unsettled = 0;
+        if (peer.in->settle()) peers_.wake(peer);
     }
+    if (peer.in->settle()) peers_.wake(peer);
     return received;
+}
+
+// The peer may have made room for what waits.
+void LocalLink::take_room(LocalPeers& peers, LocalPeer& peer) {
+    std::lock_guard guard(peer.lock);
+    if (!peer.out) return;
+    peer.spill.move_to(*peer.out);
+    peer.spilled.store(!peer.spill.empty());
+    if (peer.out->publish()) peers.wake(peer);
 }
 
 unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
@@ -155,9 +187,11 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
     const unsigned count = peers_.count();
     // Another one begins each time: none starves behind a busy one.
     if (++first_ >= count) first_ = 0;
-    for (unsigned i = 0; i < count && received < max; i++)
-        received += receive_from(peers_.at(first_ + i < count ? first_ + i : first_ + i - count), receiver,
-                                 max - received);
+    for (unsigned i = 0; i < count && received < max; i++) {
+        LocalPeer& peer = peers_.at(first_ + i < count ? first_ + i : first_ + i - count);
+        if (peer.spilled.load(std::memory_order_relaxed)) take_room(peers_, peer);
+        received += receive_from(peer, receiver, max - received);
+    }
     if (received > 0)
         busy_ = kBusyFor;
     else if (busy_ > 0)
@@ -172,14 +206,12 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
 
 void LocalLink::enter_sleep() {
     wire_.enter_sleep();
-    if (peers_.enter_sleep()) signal_event(event_fd_);
+    peers_.enter_sleep();
 }
 
 void LocalLink::leave_sleep() {
-    peers_.leave_sleep();
     const int before = errno;  // how the sleep ended
-    std::uint64_t events;
-    [[maybe_unused]] const auto size = read(event_fd_, &events, sizeof events);
+    peers_.leave_sleep();
     errno = before;
     look_everywhere();
     wire_.leave_sleep();

@@ -3,8 +3,8 @@
 // the UDP link that it wraps. A ring needs no system call but the wake-up of a consumer that sleeps.
 //
 // Packets keep their form, but for the ICRC, which nobody checks: the state machines above are the same. A
-// full ring loses a packet, as a wire does. Datagram services stay with the wire, whose order and addresses
-// they see.
+// full ring holds the sender's packets up (local_spill.h). Datagram services stay with the wire, whose order
+// and addresses they see.
 //
 // What this gives up: a packet's bytes may be changed by the producer while we look at them (the same user,
 // who may do so anyway; headers are copied before they are checked). A peer met late makes packets overtake
@@ -59,12 +59,14 @@ class LocalLink final : public Link {
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
     // in every so many calls.
     static constexpr unsigned kWireEvery = 64;
-    static constexpr unsigned kBusyFor = 256;  // calls
+    static constexpr unsigned kBusyFor = 256;              // calls
+    static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
 
     class Sink;
 
     LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max);
+    static void take_room(LocalPeers& peers, LocalPeer& peer);
 
     Link& wire_;
     const int wait_fd_, event_fd_;

@@ -42,6 +42,11 @@ bool is_address_of_this_host(const Gid& wanted) {
     return found;
 }
 
+void signal_event(int fd) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto size = write(fd, &one, sizeof one);
+}
+
 void close_and_forget(int& fd) {
     if (fd >= 0) close(fd);
     fd = -1;
@@ -336,8 +341,12 @@ void LocalPeers::declare_dead(LocalPeer& peer) {
 
 void LocalPeers::free_if_done(LocalPeer& peer) {
     if (!peer.in->empty() || peer.visitors.load() != 0) return;
-    std::lock_guard guard(peer.lock);
+    // Who sends holds it, and may come for ours: not now, then.
+    const std::unique_lock guard(peer.lock, std::try_to_lock);
+    if (!guard) return;
     peer.out.reset();
+    peer.spill.clear();
+    peer.spilled.store(false);
     peer.memory.reset();
     close_and_forget(peer.pidfd);
     close_and_forget(peer.event_fd);
@@ -364,16 +373,22 @@ void LocalPeers::look_around() {
     }
 }
 
-bool LocalPeers::enter_sleep() {
+// What another thread works on just now may look as if it waited; that wakes once in vain.
+bool LocalPeers::has_work() {
+    const auto works = [](const LocalPeer& peer) {
+        return (peer.in && !peer.in->empty()) ||
+               (peer.spilled.load() && peer.out && !peer.out->awaits_room());
+    };
+    return find_if(works) != nullptr;
+}
+
+void LocalPeers::enter_sleep() {
     std::lock_guard guard(lock_);
     sleepers_++;
-    bool waits = false;
     for (unsigned i = 0; i < count(); i++)
         if (peers_[i]->in) peers_[i]->in->enter_sleep();
-    // Behind the marks: either the producer sees them or we see its packet. What another thread reads
-    // meanwhile may look like a packet that waits; that wakes once in vain.
-    for (unsigned i = 0; i < count(); i++) waits = waits || (peers_[i]->in && !peers_[i]->in->empty());
-    return waits;
+    // Behind the marks: either the producer sees them or we see its packet.
+    if (has_work()) signal_event(event_fd_);
 }
 
 void LocalPeers::leave_sleep() {
@@ -381,7 +396,12 @@ void LocalPeers::leave_sleep() {
     sleepers_--;
     for (unsigned i = 0; i < count(); i++)
         if (peers_[i]->in) peers_[i]->in->leave_sleep();
+    std::uint64_t events;
+    [[maybe_unused]] const auto size = read(event_fd_, &events, sizeof events);
+    if (sleepers_ > 0 && has_work()) signal_event(event_fd_);
 }
+
+void LocalPeers::wake(const LocalPeer& peer) const { signal_event(peer.event_fd); }
 
 void LocalPeers::wait_for_them() {
     constexpr unsigned kLookAtPid = 1024;  // rounds
@@ -412,7 +432,7 @@ void LocalPeers::wait_for_them() {
 
 bool LocalPeers::stands_still(const Gid& destination, std::uint32_t qp_number) {
     const Visit visit(*this, destination, qp_number);
-    if (!visit.peer() || !visit.peer()->out->unread()) return false;
+    if (!visit.peer() || !(visit.peer()->out->unread() || visit.peer()->spilled.load())) return false;
     const int before = errno;
     const bool there = inbox_exists(setup_.fabric, visit.peer()->block);
     errno = before;

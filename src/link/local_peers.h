@@ -10,6 +10,12 @@
 // nonce of the peer's tables back from that process. Life. A dead peer's last packets are read, then its
 // place is free; no thread is inside it then (Visit).
 //
+// Sleeping. A descriptor ends the sleep of all our sleepers, and whoever leaves takes its signal away, which
+// may have been meant for another. So who enters and who leaves looks whether there is work, and signals if
+// there is and somebody sleeps; together with the rings' own rule (local_ring.h) this keeps true: while
+// somebody sleeps and there is work, the descriptor is signalled or about to be. Work is a packet in a ring,
+// and a packet that waits for room of which its peer has told.
+//
 // Thread safety: all calls; look_around() and what reads `in` one thread at a time.
 #pragma once
 
@@ -25,6 +31,7 @@
 
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
+#include "link/local_spill.h"
 #include "link/steering.h"
 #include "memory/outsiders.h"
 
@@ -41,8 +48,10 @@ struct LocalPeer {
     enum class State : std::uint8_t { unused, asked, met, dead };
     std::atomic<State> state{State::unused};
 
-    std::mutex lock;                     // held by who writes to `out`
+    std::mutex lock;                     // held by who writes to `out` and `spill`
     std::unique_ptr<LocalRing> out;      // ours to write; there while met
+    LocalSpill spill;                    // what waits for room in `out`
+    std::atomic<bool> spilled{false};    // something does
     std::unique_ptr<LocalRing> in;       // ours to read; there unless unused
     std::unique_ptr<PeerMemory> memory;  // nullptr: it does not let us
     std::atomic<std::uint32_t> visitors{0};
@@ -93,9 +102,10 @@ class LocalPeers final : public memory::Outsiders {
     unsigned count() const { return count_.load(std::memory_order_acquire); }
     LocalPeer& at(unsigned index) { return *peers_[index]; }
 
-    // Marks all rings; true if something waits in one already.
-    bool enter_sleep();
+    // Around a sleep on the link's descriptor. Any thread, several at once.
+    void enter_sleep();
     void leave_sleep();
+    void wake(const LocalPeer& peer) const;  // who sleeps there
 
     // Returns when no peer is at work any more on what it may have found before the call.
     void wait_for_them() override;
@@ -148,6 +158,7 @@ class LocalPeers final : public memory::Outsiders {
     bool is_dead(const LocalPeer& peer) const;
     void declare_dead(LocalPeer& peer);
     void free_if_done(LocalPeer& peer);
+    bool has_work();
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>
     LocalPeer* find_if(Like like);

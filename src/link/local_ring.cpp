@@ -13,10 +13,10 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x32474e52'42524556;  // "VERBRNG2" in memory order
+constexpr std::uint64_t kMagic = 0x33474e52'42524556;  // "VERBRNG3" in memory order
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kFile = kPage + LocalRing::kCapacity;
-constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;
+constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;  // records begin in the first half
 constexpr std::size_t kAlignment = 64;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -91,10 +91,13 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces) {
         const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
         if (tail > written_ || tail < seen_tail_) return false;  // nonsense
         seen_tail_ = tail;
-        if (written_ + size - seen_tail_ > kCapacity) return false;
+        if (written_ + size - seen_tail_ > kCapacity) {
+            refused_ = size;
+            return false;
+        }
     }
     std::uint8_t* at = data_ + written_ % kCapacity;
-    const Record record{static_cast<std::uint32_t>(length), 0, path};
+    const Record record{static_cast<std::uint32_t>(length), path};
     std::memcpy(at, &record, sizeof record);
     at += sizeof record;
     for (const iovec& piece : pieces) {
@@ -109,6 +112,14 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces) {
 bool LocalRing::publish() {
     control_.head.store(written_, std::memory_order_seq_cst);
     return control_.sleepers.load(std::memory_order_seq_cst) != 0;
+}
+
+bool LocalRing::await_room() {
+    control_.awaited.store(1, std::memory_order_seq_cst);
+    const std::uint64_t tail = control_.tail.load(std::memory_order_seq_cst);
+    if (tail > written_ || written_ + refused_ - tail > kCapacity) return false;
+    control_.awaited.store(0, std::memory_order_relaxed);
+    return true;
 }
 
 bool LocalRing::unread() const {
@@ -138,9 +149,16 @@ bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
     return true;
 }
 
-void LocalRing::release() {
-    read_ += front_size_;
-    control_.tail.store(read_, std::memory_order_release);
+void LocalRing::release() { read_ += front_size_; }
+
+bool LocalRing::settle() {
+    if (settled_ == read_) return false;
+    settled_ = read_;
+    control_.tail.store(read_, std::memory_order_seq_cst);
+    if (control_.awaited.load(std::memory_order_seq_cst) == 0) return false;
+    if (control_.head.load(std::memory_order_relaxed) - read_ > kCapacity / 2) return false;
+    control_.awaited.store(0, std::memory_order_seq_cst);
+    return true;
 }
 
 bool LocalRing::empty() const {
@@ -149,6 +167,7 @@ bool LocalRing::empty() const {
 }
 
 void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
+
 LocalMark::LocalMark(LocalRing& ring) : inside_(ring.control_.marks[mark_of_this_thread()].inside) {
     inside_.fetch_add(1, std::memory_order_seq_cst);
 }

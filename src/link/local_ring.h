@@ -1,20 +1,30 @@
 // A ring of packets in shared memory from one process to another of the same host: one producer side, one
 // consumer. The file is mapped twice in a row, so that no packet is ever cut.
 //
-//     page 0: head and marks (the producer's), tail and sleepers (the consumer's); then the data
+//     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's); then the data
 //     a record: length of the packet, its path, the packet; padded to 64 bytes
 //
 // The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
 // trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
 // into a record after it was published the consumer may see (the local link's comment says what that means).
 //
+// Sleeping. Each side says first that it is going to sleep, and then looks once more; the other side says
+// first what it has done, and then looks whether somebody sleeps. All four are sequentially consistent, so
+// that at least one of them sees the other:
+//
+//     consumer    sleepers + 1, then head     producer    head = ..., then sleepers: wake the consumer
+//     producer    awaited = 1, then tail      consumer    tail = ..., then awaited: wake the producer
+//
+// The consumer tells of room when half of the ring is free; if it does not tell, something is left in the
+// ring, and it will come by again. Who is woken, and how, is the peers' (local_peers.h).
+//
 // The marks say that a thread of the producer's is at work on the consumer's memory by itself (LocalMark).
 // Who takes memory or a queue pair away first makes that known (a dead key, a state), and then waits until
 // each mark was once clear. Both sides' accesses are sequentially consistent, so that one of them sees the
 // other.
 //
-// Thread safety: append() and publish() under a lock of the producer's, front() and release() one thread at a
-// time; everything else from any thread.
+// Thread safety: append(), await_room() and publish() under a lock of the producer's, front(), release() and
+// settle() one thread at a time; everything else from any thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -50,13 +60,20 @@ class LocalRing {
     bool append(const wire::Path& path, std::span<const iovec> pieces);
     // True if the consumer sleeps and has to be woken.
     bool publish();
+    // After append() found no room: true if there is by now; else the consumer has been asked to tell.
+    bool await_room();
+    // Whether that question is still open. Any thread.
+    bool awaits_room() const { return control_.awaited.load(std::memory_order_seq_cst) != 0; }
     // Whether the consumer has not yet looked at something that was published.
     bool unread() const;
 
-    // The oldest packet; `bytes` is valid until release(). False if there is none, or if the producer wrote
-    // nonsense: then the ring is broken for good and nothing comes out of it any more.
+    // The oldest packet; `bytes` is valid until release(), and some bytes behind it can be read. False if
+    // there is none, or if the producer wrote nonsense: then the ring is broken for good and nothing comes
+    // out of it any more.
     bool front(wire::Path& path, std::span<const std::uint8_t>& bytes);
     void release();
+    // What was released is the producer's again. True if it waits for room and has to be woken.
+    bool settle();
     bool empty() const;  // any thread
 
     void enter_sleep();
@@ -77,14 +94,15 @@ class LocalRing {
         alignas(64) std::atomic<std::uint64_t> head;
         alignas(64) std::atomic<std::uint64_t> tail;
         alignas(64) std::atomic<std::uint32_t> sleepers;
+        alignas(64) std::atomic<std::uint32_t> awaited;
         std::array<Mark, kMarks> marks;
     };
     struct Record {
         std::uint32_t length;
-        std::uint32_t reserved;
         wire::Path path;
     };
-    static_assert(sizeof(Record) <= 64 && sizeof(Control) <= 4096);
+    // A SEND of eight bytes fills one cache line, an acknowledgement less.
+    static_assert(sizeof(Record) == 44 && sizeof(Control) <= 4096);
 
     LocalRing(std::uint8_t* memory, int fd);
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
@@ -96,9 +114,11 @@ class LocalRing {
     // The producer's.
     std::uint64_t written_ = 0;    // copied in, perhaps not yet published
     std::uint64_t seen_tail_ = 0;  // a tail of the past
+    std::uint64_t refused_ = 0;    // the size of the record that found no room
     // The consumer's.
     std::uint64_t read_ = 0;
     std::uint64_t front_size_ = 0;
+    std::uint64_t settled_ = 0;  // the tail that the producer sees
     std::atomic<bool> broken_{false};
 };
 

@@ -37,6 +37,7 @@ class LocalRingTest : public testing::Test {
         EXPECT_EQ(path, path_);
         std::string text(bytes.begin(), bytes.end());
         consumer_->release();
+        consumer_->settle();
         return text;
     }
 
@@ -93,6 +94,40 @@ TEST_F(LocalRingTest, TheProducerLearnsOfSleepers) {
     EXPECT_TRUE(producer_->publish());
     consumer_->leave_sleep();
     EXPECT_FALSE(producer_->publish());
+}
+
+TEST_F(LocalRingTest, WhoWaitsForRoomIsToldOnceHalfIsFree) {
+    const std::string packet(4200, 'x');
+    unsigned count = 0;
+    while (put(packet)) count++;
+    producer_->publish();
+    EXPECT_FALSE(producer_->awaits_room());
+    EXPECT_FALSE(producer_->await_room());
+    EXPECT_TRUE(producer_->awaits_room());
+    wire::Path path;
+    std::span<const std::uint8_t> bytes;
+    unsigned taken = 0;
+    do {
+        ASSERT_TRUE(consumer_->front(path, bytes));
+        consumer_->release();
+        taken++;
+    } while (!consumer_->settle());
+    EXPECT_EQ(taken, (count + 1) / 2);
+    EXPECT_FALSE(producer_->awaits_room());
+    while (!take().empty()) {
+    }
+    EXPECT_FALSE(consumer_->settle());  // told already
+}
+
+TEST_F(LocalRingTest, RoomThatCameMeanwhileIsNotWaitedFor) {
+    const std::string packet(4200, 'x');
+    while (put(packet)) {
+    }
+    producer_->publish();
+    EXPECT_EQ(take(), packet);
+    EXPECT_TRUE(producer_->await_room());
+    EXPECT_FALSE(producer_->awaits_room());
+    EXPECT_TRUE(put(packet));
 }
 
 TEST_F(LocalRingTest, UnreadUntilReleased) {

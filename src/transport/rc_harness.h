@@ -66,9 +66,11 @@ class Harness : private QpListener {
         wire::Path path;
         std::vector<QpEvent> events;
         bool asleep = false;  // nothing is delivered, no timer runs
+        bool full = false;    // packets pile up in the link
 
         void send(const wire::OutPacket& out) override { harness->carry(*this, out); }
         void flush() override {}
+        bool is_full(const wire::Path&, std::uint32_t) override { return full; }
         std::uint64_t address(std::size_t offset = 0) const {
             return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
         }

@@ -152,7 +152,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
     unsigned sent = 0;
     if (!shared_.reliable()) {
         complete_sent(now);
-        if (now >= pause_over_) burst_ = 0;
+        if (now >= pause_over_) next_burst(sink, now);
     }
     if (probe_due_ && budget > 0) {
         send_probe(sink, now);
@@ -183,6 +183,14 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         pause_over_ = now + kPause;
     }
     return sent;
+}
+
+// UC: the pause after a burst is over; it goes on where the link says that packets pile up.
+void RcRequester::next_burst(wire::PacketSink& sink, Time now) {
+    const Attributes& a = shared_.attributes;
+    const bool full = sink.is_full(a.path, a.destination_qp);
+    burst_ = full ? kBurst : 0;
+    if (full) pause_over_ = now + kPause;
 }
 
 void RcRequester::complete_sent(Time now) {

@@ -90,6 +90,7 @@ class RcRequester {
     bool may_go_directly(const SendEntry& entry) const;
     bool execute_directly(Time now);
     bool send_one(wire::PacketSink& sink, Time now);
+    void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
     bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now);
     void emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, std::uint32_t psn);

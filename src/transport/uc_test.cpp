@@ -95,6 +95,27 @@ TEST_F(Uc, CompletesAfterTheFlush) {
     EXPECT_EQ(sends(0).size(), 1u);
 }
 
+// Nothing else slows a sender down whose receiver does not keep up.
+TEST_F(Uc, PausesWhileTheLinkIsFull) {
+    ASSERT_EQ(post(0, request(Operation::rdma_write), {side[0].sge(0, 100'000)}), 0);
+    memory::Section section(side[0].sections);
+    const auto step = [&] {
+        const std::size_t before = packets(0).size();
+        side[0].qp->transmit(side[0], now, 1000, false);
+        now = side[0].qp->next_deadline();
+        side[0].qp->advance(now);
+        return packets(0).size() - before;
+    };
+    EXPECT_GT(step(), 0u);
+    step();  // what completes
+    side[0].full = true;
+    for (int i = 0; i < 10; i++) EXPECT_EQ(step(), 0u);
+    side[0].full = false;
+    std::size_t more = 0;
+    for (int i = 0; i < 10 && more == 0; i++) more = step();
+    EXPECT_GT(more, 0u);
+}
+
 // Or with what comes first: the answer.
 TEST_F(Uc, CompletesWhenAPacketComes) {
     ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 100)}), 0);

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <new>
+#include <type_traits>
 
 #include "adapter/clock.h"
 #include "base/reason.h"
@@ -18,6 +21,19 @@ namespace verbena::verbs {
 namespace {
 
 constexpr std::size_t kBatch = 16;
+
+// Places for a batch, without setting up those that nobody fills: most lists have one request, and a program
+// that waits polls for many completions and gets none.
+template <class T>
+class Places {
+   public:
+    T& make(std::size_t place) { return *new (data() + place) T; }
+    T* data() { return reinterpret_cast<T*>(bytes_); }
+
+   private:
+    static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+    alignas(T) std::byte bytes_[kBatch * sizeof(T)];
+};
 
 static_assert(sizeof(transport::Sge) == sizeof(ibv_sge) &&
               offsetof(transport::Sge, length) == offsetof(ibv_sge, length) &&
@@ -71,7 +87,7 @@ int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr,
     int error = process.usable() ? 0 : process.refuse();
     const Time now = adapter::now();
     while (wr && !error) {
-        Request batch[kBatch];
+        Places<Request> batch;
         PublicRequest* first = wr;
         std::size_t count = 0;
         for (; wr && count < kBatch; wr = wr->next, count++) {
@@ -79,10 +95,10 @@ int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr,
                 error = fail(EINVAL, "num_sge is %d", wr->num_sge);
                 break;
             }
-            if ((error = convert(*wr, batch[count])) != 0) break;
+            if ((error = convert(*wr, batch.make(count))) != 0) break;
         }
         std::size_t done = count;
-        if (int refused = submit(std::span<const Request>(batch, count), done, now)) {
+        if (int refused = submit(std::span<const Request>(batch.data(), count), done, now)) {
             error = refused;
             for (wr = first; done; done--) wr = wr->next;
         }
@@ -182,7 +198,8 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     cq->poller_at_work.store(true, std::memory_order_relaxed);
     int taken = 0;
     while (taken < count) {
-        completion::Completion batch[kBatch];
+        Places<completion::Completion> places;
+        completion::Completion* const batch = places.data();
         std::size_t wanted = std::min<std::size_t>(kBatch, static_cast<std::size_t>(count - taken));
         std::size_t got = cq->queue->poll({batch, wanted});
         for (std::size_t i = 0; i < got; i++) wc[taken++] = to_public(batch[i]);

@@ -10,9 +10,11 @@
 #include <string_view>
 
 #include "adapter/clock.h"
+#include "adapter/memory_access.h"
 #include "base/features.h"
 #include "base/reason.h"
 #include "host/client.h"
+#include "link/local_link.h"
 #include "link/socket_options.h"
 #include "verbs/limits.h"
 #include "verbs/mapping.h"
@@ -89,6 +91,7 @@ Process* Process::open() {
 
 Process* Process::current_one() { return current.load(); }
 
+Process::Process() = default;
 Process::~Process() = default;
 
 int Process::start() {

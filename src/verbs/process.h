@@ -12,10 +12,15 @@
 
 #include "adapter/adapter.h"
 #include "adapter/engine.h"
-#include "adapter/memory_access.h"
 #include "adapter/segment.h"
-#include "link/local_link.h"
 #include "link/udp_link.h"
+
+namespace verbena::adapter {
+class MemoryAccess;
+}
+namespace verbena::link {
+class LocalLink;
+}
 
 namespace verbena::verbs {
 
@@ -56,7 +61,7 @@ class Process {
    private:
     enum class State : std::uint8_t { alive, forked, daemon_died };
 
-    Process() = default;
+    Process();
     int start();
     void start_local(const char* fabric);
     int open_queue();

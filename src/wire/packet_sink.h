@@ -36,6 +36,9 @@ class PacketSink {
 
     // Everything taken so far leaves. Afterwards no reference to payloads or paths is kept.
     virtual void flush() = 0;
+
+    // Packets to that queue pair wait for room already: who needs no acknowledgement to go on should pause.
+    virtual bool is_full(const Path&, std::uint32_t /*destination_qp*/) { return false; }
 };
 
 }  // namespace verbena::wire

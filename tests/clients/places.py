@@ -33,7 +33,7 @@ class Unavailable(Exception):
 @contextlib.contextmanager
 def make_places(names, launcher, loopback):
     """Yields [(name, Place, or the reason why there is none)]; loopback: the addresses of the lo places."""
-    stations = {"lo": Station("this host", launcher, loopback),
+    stations = {"lo": Station("this host", ["env", "VERBENA_LINK=wire", *launcher], loopback),
                 "local": Station("this host", ["env", "VERBENA_LINK=local", *launcher], loopback)}
     with contextlib.ExitStack() as made:
         places = []

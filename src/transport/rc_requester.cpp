@@ -14,6 +14,7 @@ constexpr std::uint32_t kAckRequestInterval = 16;  // packets
 // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
 constexpr std::uint32_t kBurst = 16;  // packets
 constexpr Duration kPause = 40 * kMicrosecond;
+constexpr Duration kFullPause = 200 * kMicrosecond;  // the receiver may be stopped: not too many looks
 constexpr Duration kCompletionDelay = 20 * kMicrosecond;
 constexpr std::uint32_t kWorthWaiting = 16 * 1024;       // bytes: longer than an acknowledgement takes
 constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
@@ -190,7 +191,7 @@ void RcRequester::next_burst(wire::PacketSink& sink, Time now) {
     const Attributes& a = shared_.attributes;
     const bool full = sink.is_full(a.path, a.destination_qp);
     burst_ = full ? kBurst : 0;
-    if (full) pause_over_ = now + kPause;
+    if (full) pause_over_ = now + kFullPause;
 }
 
 void RcRequester::complete_sent(Time now) {

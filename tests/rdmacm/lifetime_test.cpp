@@ -2,6 +2,7 @@
 // once. Each test runs in processes of its own, forked before the library is used.
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -192,6 +193,34 @@ TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
             EXPECT_NE(again.active->verbs, old_context);
             EXPECT_NE(daemon_pid(), daemon);
         }
+    });
+}
+
+// `ip link del`: each id on the device is told, and can then only be destroyed; others go on.
+TEST(Lifetime, AnInterfaceThatGoesIsToldToItsIds) {
+    isolated([] {
+        if (unshare(CLONE_NEWNET) != 0) return;  // needs root
+        if (std::system("ip link set lo up && ip link add vr0 type veth peer name vr1 &&"
+                        " ip addr add 10.79.1.1/24 dev vr0 && ip link set vr0 up && ip link set vr1 up") != 0)
+            return;  // no iproute2
+        setenv("VERBENA_FABRIC", ("test-rdmacm-removal-" + std::to_string(getpid())).c_str(), 1);
+        Pair pair("10.79.1.1");
+        ASSERT_TRUE(pair.passive);
+        Side others;
+        rdma_cm_id* bound = others.id();
+        ASSERT_EQ(outcome(rdma_bind_addr(bound, Address("10.79.1.1", 0).get())), 0);
+        rdma_cm_id* local = others.id();
+        ASSERT_EQ(outcome(rdma_bind_addr(local, Address("127.0.0.1", 0).get())), 0);
+        ASSERT_EQ(std::system("ip link del vr0"), 0);
+        EXPECT_EQ(pair.client.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, pair.active);
+        std::set<rdma_cm_id*> told;
+        for (int i = 0; i < 2; i++) told.insert(pair.server.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id);
+        EXPECT_EQ(told, (std::set<rdma_cm_id*>{pair.listener, pair.passive}));
+        EXPECT_EQ(others.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, bound);
+        EXPECT_EQ(outcome(rdma_listen(bound, 0)), EIO);
+        EXPECT_EQ(outcome(rdma_disconnect(pair.active)), EIO);
+        EXPECT_EQ(outcome(rdma_listen(local, 0)), 0);
+        EXPECT_TRUE(others.quiet());
     });
 }
 

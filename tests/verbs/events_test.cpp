@@ -172,6 +172,37 @@ TEST(Addresses, ThePortGoesDownAndUp) {
     });
 }
 
+// The interface goes, and the device with it: the queue pairs fail, the calls say why, and everything can be
+// given back.
+TEST(Removal, OfTheInterface) {
+    in_own_network([] {
+        if (std::system(
+                "ip link add vb0 type veth peer name vb1 2>/dev/null && ip addr add 10.79.0.1/24 dev vb0 &&"
+                " ip link set vb0 up && ip link set vb1 up") != 0)
+            return;  // no iproute2 here, or not root
+        ibv_context* context = open_device("verbena_vb0");
+        ASSERT_TRUE(context);
+        Side side(Options{.mtu = IBV_MTU_1024, .connect = false}, context);
+        ibv_gid gid;
+        ASSERT_EQ(ibv_query_gid(context, 1, 0, &gid), 0);
+        ASSERT_EQ(side.to_init(), 0);
+        ASSERT_EQ(side.to_rtr(gid, side.qp->qp_num), 0);
+        ASSERT_EQ(side.post_receive(1, nullptr, 0), 0);
+        ASSERT_EQ(std::system("ip link del vb0"), 0);
+        EXPECT_TRUE(wait_for(context, IBV_EVENT_DEVICE_FATAL));
+        EXPECT_FALSE(readable(context->async_fd)) << "once, and no other";
+        EXPECT_EQ(side.state(), IBV_QPS_ERR);
+        EXPECT_EQ(completion(side.receive_cq).status, IBV_WC_WR_FLUSH_ERR);
+        ibv_port_attr port{};
+        EXPECT_EQ(ibv_query_port(context, 1, &port), 0);
+        EXPECT_EQ(port.state, IBV_PORT_DOWN);
+        int count = 0;
+        ibv_device** list = ibv_get_device_list(&count);
+        for (int i = 0; i < count; i++) EXPECT_STRNE(ibv_get_device_name(list[i]), "verbena_vb0");
+        ibv_free_device_list(list);
+    });
+}
+
 // Also without any queue pair.
 TEST(DaemonDeath, IsAFatalErrorOfTheDevice) {
     ibv_context* context = open_loopback();

@@ -58,12 +58,17 @@ testing::AssertionResult refused_minus_one(int error, const std::function<int()>
     });
 }
 
-ibv_context* open_loopback() {
+ibv_context* open_device(const char* name) {
     ibv_device** list = ibv_get_device_list(nullptr);
     ibv_context* context = nullptr;
     for (ibv_device** entry = list; entry && *entry && !context; entry++)
-        if (std::strcmp(ibv_get_device_name(*entry), "verbena_lo") == 0) context = ibv_open_device(*entry);
+        if (std::strcmp(ibv_get_device_name(*entry), name) == 0) context = ibv_open_device(*entry);
     ibv_free_device_list(list);
+    return context;
+}
+
+ibv_context* open_loopback() {
+    ibv_context* context = open_device("verbena_lo");
     if (!context) {
         ADD_FAILURE() << "no loopback device";
         std::abort();
@@ -114,7 +119,8 @@ bool Memory::holds(std::uint8_t seed, std::size_t length, std::size_t offset) {
 
 void Memory::set_all(std::uint8_t byte) { std::memset(data(), byte, size); }
 
-Side::Side(const Options& wanted) : options(wanted), context(open_loopback()), pd(ibv_alloc_pd(context)) {
+Side::Side(const Options& wanted, ibv_context* opened)
+    : options(wanted), context(opened ? opened : open_loopback()), pd(ibv_alloc_pd(context)) {
     if (options.with_channel) channel = ibv_create_comp_channel(context);
     send_cq = ibv_create_cq(context, options.cqe, this, channel, 0);
     receive_cq = ibv_create_cq(context, options.cqe, this, channel, 0);

@@ -34,7 +34,7 @@ testing::AssertionResult refused(int error, const std::function<int()>& call);  
 testing::AssertionResult refused_null(int error, const std::function<const void*()>& call);  // NULL and errno
 testing::AssertionResult refused_minus_one(int error, const std::function<int()>& call);     // -1 and errno
 
-// The loopback device, opened.
+ibv_context* open_device(const char* name);  // nullptr: there is none
 ibv_context* open_loopback();
 
 bool wait_until(const std::function<bool()>& done, int milliseconds = kPatienceMs);
@@ -86,7 +86,8 @@ class Memory {
 // One side: a context with everything that a queue pair needs.
 class Side {
    public:
-    explicit Side(const Options& options = {});
+    // `opened`: instead of the loopback device; closed with the rest.
+    explicit Side(const Options& options = {}, ibv_context* opened = nullptr);
     ~Side();
     Side(const Side&) = delete;
     Side& operator=(const Side&) = delete;

@@ -248,7 +248,7 @@ void RcResponder::accepted(const wire::Packet& packet, bool ends_message, Time n
     if (!packet.headers.bth.ack_request) return;
     if (!ask_) acknowledge_at_ = now + kAcknowledgeDelay;
     ask_ = true;
-    if (!ends_message) ask_now_ = true;
+    if (!ends_message || shared_.setup.service == Service::xrc_receive) ask_now_ = true;
 }
 
 // The expected packet came: an unsent NAK for it is moot, unless what we dropped meanwhile is still missing.

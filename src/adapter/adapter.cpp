@@ -151,7 +151,11 @@ Adapter::~Adapter() = default;
 
 memory::RegionTable& Adapter::regions() { return state_->regions; }
 Segment& Adapter::segment() { return state_->segment; }
-Time Adapter::next_deadline() const { return state_->timers.next(); }
+Time Adapter::next_deadline() const {
+    return std::min(state_->timers.next(), state_->event_deadlines.next());
+}
+
+completion::EventDeadlines& Adapter::event_deadlines() { return state_->event_deadlines; }
 
 void Adapter::add_numbers(std::uint32_t first, std::uint32_t count) {
     std::lock_guard guard(state_->table_lock);

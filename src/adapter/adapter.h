@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "completion/moderation.h"
 #include "link/link.h"
 #include "memory/regions.h"
 #include "transport/queue_pair.h"
@@ -100,6 +101,9 @@ class Adapter {
 
     // The earliest timer, perhaps earlier than need be. progress() looks at them itself when they are due.
     Time next_deadline() const;
+
+    // Of the completion queues that are moderated (CompletionQueue::moderate).
+    completion::EventDeadlines& event_deadlines();
 
     // Whether the peer has not acknowledged all that `qp` sent.
     bool awaits_acknowledgement(const transport::QueuePair& qp);

@@ -23,6 +23,7 @@ unsigned Adapter::State::run(Time now, bool idle) {
     unsigned done = link.receive(*this, kReceiveBudget);
     finish_touched();
     done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
+    event_deadlines.fire(now);
     if (done == 0 && idle) push_owed(now);
     serve_crowded(now);
     return done;

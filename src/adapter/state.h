@@ -13,6 +13,7 @@
 #include "adapter/segment.h"
 #include "adapter/srq_table.h"
 #include "adapter/timers.h"
+#include "completion/moderation.h"
 
 namespace verbena::adapter {
 
@@ -74,6 +75,7 @@ class Adapter::State final : public link::Receiver {
     transport::DirectAccess* const direct;
     memory::RegionTable regions;
     Timers timers;
+    completion::EventDeadlines event_deadlines;
     QpTable table;
     SrqTable shared_queues;
     transport::FlowTable flows;

@@ -7,6 +7,7 @@
 
 #include "base/mutation.h"
 #include "base/reason.h"
+#include "completion/moderation.h"
 
 namespace verbena::completion {
 
@@ -15,6 +16,10 @@ CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* lis
       capacity_(std::max<std::uint32_t>(capacity, 1)),
       listener_(listener),
       ignore_overrun_(ignore_overrun) {}
+
+CompletionQueue::~CompletionQueue() {
+    if (deadlines_) deadlines_->remove(*this);
+}
 
 std::uint64_t CompletionQueue::push(const Completion& completion, bool solicited) {
     std::lock_guard guard(lock_);
@@ -39,10 +44,41 @@ std::uint64_t CompletionQueue::push(const Completion& completion, bool solicited
     const bool wanted = armed_ == Armed::any ||
                         (armed_ == Armed::solicited && (solicited || completion.status != Status::success));
     if (wanted) {
-        armed_ = Armed::no;
-        if (listener_) listener_->completion_event(*this);
+        const auto now = static_cast<Time>(completion.timestamp);
+        if (held_++ == 0) first_held_ = now;
+        give_if_due(now);
     }
     return gone_.load(std::memory_order_relaxed) + waiting + 1;
+}
+
+void CompletionQueue::give_if_due(Time now) {
+    // A full queue gives it in any case: more completions than that will never come.
+    const std::uint32_t enough = std::min<std::uint32_t>(count_, capacity());
+    if ((count_ == 0 && period_ == 0) || (count_ > 0 && held_ >= enough)) return give();
+    if (period_ == 0) return;
+    if (now - first_held_ >= period_) return give();
+    deadlines_->lower(first_held_ + period_);
+}
+
+void CompletionQueue::give() {
+    armed_ = Armed::no;
+    held_ = 0;
+    if (listener_) listener_->completion_event(*this);
+}
+
+void CompletionQueue::moderate(std::uint16_t count, Duration period, EventDeadlines& deadlines) {
+    if (period > 0) deadlines.add(*this);
+    std::lock_guard guard(lock_);
+    if (period > 0) deadlines_ = &deadlines;
+    count_ = count;
+    period_ = period;
+    if (held_ > 0) give_if_due(first_held_);
+}
+
+Time CompletionQueue::advance(Time now) {
+    std::lock_guard guard(lock_);
+    if (held_ > 0) give_if_due(now);
+    return held_ > 0 && period_ > 0 ? first_held_ + period_ : kNever;
 }
 
 void CompletionQueue::remove(std::uint64_t count) {

@@ -2,7 +2,7 @@
 //
 // A notification is given once for each arming: when the next completion arrives, or, armed for solicited
 // ones only, the next one that is solicited or failed (IBA 11.4.2.2). Completions that arrived before the
-// arming do not count.
+// arming do not count. A moderated queue waits with it for more of them, or for some time (moderation.h).
 //
 // Thread safety: all calls. The listener is called with the queue's lock held and must not call back into it.
 #pragma once
@@ -13,11 +13,13 @@
 #include <span>
 #include <vector>
 
+#include "base/time.h"
 #include "completion/completion.h"
 
 namespace verbena::completion {
 
 class CompletionQueue;
+class EventDeadlines;
 
 class CompletionListener {
    public:
@@ -30,6 +32,9 @@ class CompletionQueue {
    public:
     // `ignore_overrun`: a completion that finds no place takes the oldest one's, and nobody is told.
     CompletionQueue(std::uint32_t capacity, CompletionListener* listener, bool ignore_overrun = false);
+    ~CompletionQueue();
+    CompletionQueue(const CompletionQueue&) = delete;
+    CompletionQueue& operator=(const CompletionQueue&) = delete;
 
     // Adds one; `solicited`: the completion of a receive whose message asked for an event. After an overrun
     // nothing more is taken and the queue is in error. Returns its place in the sequence of all that the
@@ -49,6 +54,13 @@ class CompletionQueue {
 
     void arm(bool solicited_only);
 
+    // The notification waits until `count` completions that are worth it have arrived (0: any number), or
+    // until `period` after the first of them (0: for ever). Both 0, or a count of 1: as without. `deadlines`
+    // calls advance(), and must outlive the queue. What waits already is judged anew.
+    void moderate(std::uint16_t count, Duration period, EventDeadlines& deadlines);
+    // Gives the notification whose time has come; returns when that is, kNever if none waits for a time.
+    Time advance(Time now);
+
     // EINVAL if more completions wait than the new capacity holds.
     int resize(std::uint32_t capacity);
 
@@ -57,7 +69,10 @@ class CompletionQueue {
     std::uint32_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
    private:
-    void remove(std::uint64_t count);  // with the lock held
+    // With the lock held.
+    void remove(std::uint64_t count);
+    void give_if_due(Time now);
+    void give();
 
     enum class Armed : std::uint8_t { no, solicited, any };
 
@@ -68,6 +83,12 @@ class CompletionQueue {
     std::atomic<std::uint32_t> waiting_{0};
     std::atomic<std::uint64_t> gone_{0};  // written under the lock
     Armed armed_ = Armed::no;
+    // Moderation; `held_`: completions since the arming for which a notification is due.
+    std::uint16_t count_ = 0;
+    Duration period_ = 0;
+    std::uint32_t held_ = 0;
+    Time first_held_ = 0;
+    EventDeadlines* deadlines_ = nullptr;
     std::atomic<bool> in_error_{false};
     CompletionListener* listener_;
     const bool ignore_overrun_;

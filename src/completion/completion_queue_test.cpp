@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
 #include <thread>
+
+#include "completion/moderation.h"
 
 namespace verbena::completion {
 namespace {
@@ -81,6 +84,115 @@ TEST(CompletionQueue, SolicitedOnly) {
     queue.arm(false);
     queue.push(with_id(5), false);
     EXPECT_EQ(listener.events, 4);
+}
+
+// ibv_modify_cq(3). Completions of the times 1000, 1001, ...
+class Moderated : public testing::Test {
+   protected:
+    void push(int count = 1, Status status = Status::success) {
+        for (int i = 0; i < count; i++) {
+            Completion c = with_id(1, status);
+            c.timestamp = static_cast<std::uint64_t>(now++);
+            queue.push(c, false);
+        }
+    }
+    Listener listener;
+    EventDeadlines deadlines;
+    CompletionQueue queue{16, &listener};
+    Time now = 1000;
+};
+
+TEST_F(Moderated, WaitsForTheCount) {
+    queue.moderate(3, 0, deadlines);
+    push(5);
+    queue.arm(false);
+    push(2);
+    EXPECT_EQ(listener.events, 0);
+    EXPECT_EQ(deadlines.next(), kNever);
+    push(2);
+    EXPECT_EQ(listener.events, 1);
+    queue.arm(false);
+    push(2);
+    EXPECT_EQ(listener.events, 1) << "the count begins with the arming";
+    push();
+    EXPECT_EQ(listener.events, 2);
+}
+
+TEST_F(Moderated, OrForTheTimeAfterTheFirst) {
+    queue.moderate(3, 100, deadlines);
+    queue.arm(false);
+    deadlines.fire(5000);
+    EXPECT_EQ(listener.events, 0) << "nothing has come";
+    push(2);
+    EXPECT_EQ(deadlines.next(), 1100);
+    deadlines.fire(1099);
+    EXPECT_EQ(listener.events, 0);
+    deadlines.fire(1100);
+    EXPECT_EQ(listener.events, 1);
+    EXPECT_EQ(deadlines.next(), kNever);
+    queue.arm(false);
+    push(3);
+    EXPECT_EQ(listener.events, 2);
+    deadlines.fire(1102 + 100);
+    EXPECT_EQ(listener.events, 2) << "one for each arming";
+    EXPECT_EQ(deadlines.next(), kNever);
+    // A time without a count.
+    queue.moderate(0, 100, deadlines);
+    queue.arm(false);
+    push(10);
+    EXPECT_EQ(listener.events, 2);
+    deadlines.fire(now + 100);
+    EXPECT_EQ(listener.events, 3);
+}
+
+TEST_F(Moderated, CountsWhatWasArmedFor) {
+    queue.moderate(2, 0, deadlines);
+    queue.arm(true);
+    push(5);
+    EXPECT_EQ(listener.events, 0);
+    push(2, Status::work_request_flushed);
+    EXPECT_EQ(listener.events, 1);
+}
+
+TEST_F(Moderated, NoLongerGivesWhatWaited) {
+    queue.moderate(10, 1000, deadlines);
+    queue.arm(false);
+    push();
+    EXPECT_EQ(listener.events, 0);
+    queue.moderate(1, 0, deadlines);
+    EXPECT_EQ(listener.events, 1);
+    queue.arm(false);
+    push();
+    EXPECT_EQ(listener.events, 2);
+}
+
+TEST_F(Moderated, AFullQueueIsEnough) {
+    queue.moderate(1000, 0, deadlines);
+    queue.arm(false);
+    push(15);
+    EXPECT_EQ(listener.events, 0);
+    push();
+    EXPECT_EQ(listener.events, 1);
+}
+
+TEST_F(Moderated, TheEarliestOfSeveralIsNext) {
+    CompletionQueue other(4, &listener);
+    auto gone = std::make_unique<CompletionQueue>(4, &listener);
+    queue.moderate(0, 100, deadlines);
+    other.moderate(0, 50, deadlines);
+    gone->moderate(0, 10, deadlines);
+    for (CompletionQueue* each : {&queue, &other, gone.get()}) each->arm(false);
+    push();
+    Completion c;
+    c.timestamp = 1000;
+    other.push(c, false);
+    gone->push(c, false);
+    gone.reset();
+    deadlines.fire(1040);
+    EXPECT_EQ(deadlines.next(), 1050);
+    deadlines.fire(1050);
+    EXPECT_EQ(listener.events, 1);
+    EXPECT_EQ(deadlines.next(), 1100);
 }
 
 TEST(CompletionQueue, Resize) {

@@ -67,6 +67,8 @@ struct Attributes {
     std::uint8_t timeout = 0;      // 0..31, 4.096 us * 2^n; 0: for ever
     std::uint8_t retry_count = 0;  // 0..7
     std::uint8_t rnr_retry = 0;    // 0..7; 7: for ever
+    std::uint32_t rate_limit = 0;  // kbit/s; 0: none
+    std::uint32_t max_burst = 0;   // bytes that leave without a pause; 0: the usual
 };
 
 }  // namespace verbena::transport

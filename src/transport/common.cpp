@@ -26,6 +26,8 @@ void take_attributes(Attributes& to, const Attributes& from, std::uint32_t mask)
     take(kAttrMaxDestRdAtomic, &Attributes::max_destination_rd_atomic);
     take(kAttrMinRnrTimer, &Attributes::min_rnr_timer);
     take(kAttrDestQpn, &Attributes::destination_qp);
+    take(kAttrRateLimit, &Attributes::rate_limit);
+    take(kAttrRateLimit, &Attributes::max_burst);
     take(kAttrSqdAsyncNotify, &Attributes::sqd_async_notify);
     to.rq_psn &= wire::kPsnMask;
     to.sq_psn &= wire::kPsnMask;

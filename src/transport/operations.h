@@ -69,8 +69,8 @@ inline constexpr OperationRule kOperations[] = {
     {Operation::fetch_add, "FAA", Form::atomic, kReliable, 0, false, true},
     {Operation::local_invalidate, "LOCAL_INV", Form::local, kConnected, 0, false, true},
     {Operation::bind_window, "BIND_MW", Form::local, kConnected, 0, false, true},
-    {Operation::atomic_write, "ATOMIC_WRITE", Form::message, kReliable, kOnXrc, true, true},
-    {Operation::flush, "FLUSH", Form::read, kReliable, kOnXrc, false, false},
+    {Operation::atomic_write, "ATOMIC_WRITE", Form::message, kReliable, 0, true, true},
+    {Operation::flush, "FLUSH", Form::read, kReliable, 0, false, false},
     {Operation::tso, "TSO", Form::message, 0, 0, false, true},
     {Operation::driver1, "DRIVER1", Form::message, 0, 0, false, true},
 };

@@ -111,6 +111,7 @@ void RcRequester::emit_flush(wire::PacketSink& sink, const SendEntry& entry, std
     wire::Headers headers;
     address(headers.bth, shared_, Opcode::rc_flush, psn);
     headers.bth.ack_request = true;
+    headers.xrceth.srqn = entry.remote_srq;
     headers.feth = {static_cast<std::uint8_t>(entry.range_access & 0xff),
                     static_cast<std::uint8_t>(entry.range_access >> 8)};
     headers.reth = {entry.remote_address, entry.rkey, static_cast<std::uint32_t>(entry.range)};

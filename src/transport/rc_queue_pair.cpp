@@ -22,6 +22,7 @@ int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time n
     QpState to;
     if (int error = check_modify(setup_.service, state_, attributes, mask, to)) return error;
     take_attributes(attributes_, attributes, mask);
+    if (mask & kAttrRateLimit) requester_->pace();
     enter(to, now);
     return 0;
 }

@@ -40,6 +40,16 @@ void RcRequester::configure() {
     retransmission_.configure(a.timeout, a.retry_count, a.rnr_retry);
 }
 
+void RcRequester::pace() {
+    pacer_.limit(shared_.attributes.rate_limit, shared_.attributes.max_burst);
+    rate_allows_at_ = kNever;
+}
+
+void RcRequester::count_against_rate(std::uint32_t bytes, Time now) {
+    pacer_.sent(bytes, now);
+    if (!pacer_.allows(now)) rate_allows_at_ = pacer_.next();
+}
+
 void RcRequester::post(const SendRequest& request, std::uint32_t length) {
     const bool signaled =
         shared_.setup.signal_all || (request.flags & kSignaled) || mutated(Mutation::unsignaled_completion);
@@ -66,7 +76,7 @@ bool RcRequester::wants_to_send() const {
     const SendEntry& entry = queue_.at(current_);
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
-    if (burst_ == kBurst || (draining_ && !entry.started)) return false;
+    if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
     // What is large waits until the link can execute it, rather than that it leaves as packets.
     if (!entry.started && direct_hopeful_ && entry.length >= kWorthWaiting && outstanding() &&
         may_go_directly(entry))
@@ -250,6 +260,7 @@ bool RcRequester::execute_directly(Time now) {
     direct_hopeful_ = answer != Direct::declined;
     if (answer != Direct::done) return false;
     (read ? shared_.counters.bytes_received : shared_.counters.bytes_sent) += length;
+    if (!read) count_against_rate(length, now);
     if (offset + length < entry.length) {
         direct_done_ = offset + length;
         return true;
@@ -281,6 +292,8 @@ bool RcRequester::send_one(wire::PacketSink& sink, Time now) {
     if (!emit(sink, entry, packet, ask, now)) return false;
 
     flow_.sent(packet_cost);
+    // A READ's data is the peer's to send.
+    count_against_rate(entry.is_read() ? Flow::kPacketOverhead : packet_cost, now);
     if (entry.awaits_response()) outstanding_reads_++;
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
@@ -339,13 +352,15 @@ void RcRequester::lost() {
 
 Time RcRequester::next_deadline() const {
     if (!shared_.reliable())
-        return std::min({grace_look_at_, complete_at_,
+        return std::min({grace_look_at_, complete_at_, rate_allows_at_,
                          burst_ == kBurst && current_ != queue_.size() ? pause_over_ : kNever});
-    return std::min(grace_look_at_, resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline());
+    return std::min({grace_look_at_, rate_allows_at_,
+                     resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline()});
 }
 
 void RcRequester::advance(Time now) {
     if (now >= grace_look_at_) grace_look_at_ = kNever;
+    if (now >= rate_allows_at_) rate_allows_at_ = kNever;
     if (!shared_.reliable()) {
         if (now >= complete_at_) complete_sent(now);
         if (now >= pause_over_) burst_ = 0;

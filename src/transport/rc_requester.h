@@ -33,6 +33,7 @@
 
 #include "transport/flow.h"
 #include "transport/local_operations.h"
+#include "transport/pacer.h"
 #include "transport/rc_shared.h"
 #include "transport/retransmission.h"
 #include "transport/send_queue.h"
@@ -47,6 +48,7 @@ class RcRequester {
     // Ready to send from the next PSN on (RTR to RTS), and its parameters (which SQD may change).
     void start(std::uint32_t psn);
     void configure();
+    void pace();  // the rate limit has changed
 
     int check_room() const { return queue_.check_room(); }
     std::uint32_t room() const { return queue_.room(); }
@@ -89,6 +91,7 @@ class RcRequester {
     bool prepare(SendEntry& entry, Time now);
     bool may_go_directly(const SendEntry& entry) const;
     bool execute_directly(Time now);
+    void count_against_rate(std::uint32_t bytes, Time now);
     bool send_one(wire::PacketSink& sink, Time now);
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
@@ -161,6 +164,8 @@ class RcRequester {
     memory::GraceWatch grace_;     // of the local request at the cursor
     Time grace_look_at_ = kNever;  // kNever: not waiting for it
     Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting
+    Pacer pacer_;
+    Time rate_allows_at_ = kNever;  // likewise, by the rate limit
 };
 
 }  // namespace verbena::transport

@@ -43,6 +43,7 @@ int UdQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time n
     QpState to;
     if (int error = check_modify(Service::ud, state_, attributes, mask, to)) return error;
     take_attributes(attributes_, attributes, mask);
+    if (mask & kAttrRateLimit) pace();
     if (to == QpState::error) {
         if (state_ != QpState::error) enter_error(now);
         return 0;
@@ -65,8 +66,14 @@ void UdQueuePair::reset() {
     attributes_ = Attributes{};
     attributes_.capabilities = setup_.capabilities;
     attributes_.path_mtu = setup_.port_mtu;
+    pace();
     queue_.clear();
     if (!setup_.shared_receive_queue && setup_.receive_queue) setup_.receive_queue->clear();
+}
+
+void UdQueuePair::pace() {
+    pacer_.limit(attributes_.rate_limit, attributes_.max_burst);
+    rate_allows_at_ = kNever;
 }
 
 void UdQueuePair::enter_error(Time now) {
@@ -115,9 +122,16 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     if (state_ != QpState::rts) return true;
     const std::uint32_t most = std::min<std::uint32_t>(queue_.size(), max_packets);
     std::uint32_t sent = 0;
-    while (sent < most && emit(sink, queue_.at(sent))) sent++;
+    bool failed = false;
+    while (sent < most && !failed && rate_allows_at_ == kNever) {
+        const SendEntry& entry = queue_.at(sent);
+        failed = !emit(sink, queue_.at(sent));
+        if (failed) break;
+        sent++;
+        pacer_.sent(entry.length + Flow::kPacketOverhead, now);
+        if (!pacer_.allows(now)) rate_allows_at_ = pacer_.next();
+    }
     if (sent > 0) sink.flush();  // a completed request's memory is the program's again
-    const bool failed = sent < most;
     for (; sent > 0; sent--) complete_oldest(Status::success, VendorError::none, now);
     if (failed) {
         const VendorError error = queue_.at(0).local_error;
@@ -130,7 +144,7 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         flush_sends(now);
     }
     after(now);
-    return queue_.empty();
+    return queue_.empty() || rate_allows_at_ != kNever;
 }
 
 // False: the request has a local error, which it then carries.

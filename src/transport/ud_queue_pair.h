@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/common.h"
+#include "transport/pacer.h"
 #include "transport/send_queue.h"
 
 namespace verbena::transport {
@@ -28,8 +29,10 @@ class UdQueuePair final : public QueuePair {
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
-    Time next_deadline() const override { return kNever; }
-    void advance(Time) override {}
+    Time next_deadline() const override { return rate_allows_at_; }
+    void advance(Time now) override {
+        if (now >= rate_allows_at_) rate_allows_at_ = kNever;
+    }
     bool awaits_acknowledgement() const override { return false; }
 
    private:
@@ -48,6 +51,7 @@ class UdQueuePair final : public QueuePair {
     void enter_error(Time now);
     void after(Time now);
     void reset();
+    void pace();
 
     Attributes attributes_;
     SendQueue queue_;
@@ -55,8 +59,10 @@ class UdQueuePair final : public QueuePair {
     std::vector<iovec> iovecs_;
     std::vector<Sge> receive_sges_;
     std::uint32_t psn_ = 0;
-    Gid group_source_;   // of what was last sent to a group
-    Time last_now_ = 0;  // for flushes that no call with a time causes
+    Pacer pacer_;
+    Time rate_allows_at_ = kNever;  // kNever: nothing waits for the rate limit
+    Gid group_source_;              // of what was last sent to a group
+    Time last_now_ = 0;             // for flushes that no call with a time causes
 };
 
 }  // namespace verbena::transport

@@ -284,6 +284,30 @@ TEST_F(Ud, TheBudgetOfATransmitIsKept) {
     EXPECT_EQ(a.flushes, 2);
 }
 
+TEST_F(Ud, TheRateLimitSpreadsPackets) {
+    Attributes limit;
+    limit.rate_limit = 8000;  // a byte in a microsecond
+    limit.max_burst = 1000;
+    ASSERT_EQ(a.qp->modify(limit, kAttrRateLimit, a.now), 0);
+    for (int i = 0; i < 4; i++) ASSERT_EQ(a.post(a.request(b.qp->number()), {a.sge(0, 1000)}), 0);
+    EXPECT_TRUE(a.transmit()) << "there is nothing to do before the deadline";
+    EXPECT_EQ(a.packets.size(), 1u);
+    EXPECT_EQ(a.sent().size(), 1u);
+    for (std::size_t packets = 2; packets <= 4; packets++) {
+        const Time due = a.qp->next_deadline();
+        EXPECT_NEAR(static_cast<double>(due - a.now), 1000 * kMicrosecond, 600 * kMicrosecond);
+        a.qp->advance(due - 1);
+        a.now = due - 1;
+        EXPECT_TRUE(a.transmit());
+        EXPECT_EQ(a.packets.size(), packets - 1);
+        a.now = due;
+        a.qp->advance(due);
+        EXPECT_TRUE(a.transmit());
+        EXPECT_EQ(a.packets.size(), packets);
+        EXPECT_EQ(a.sent().size(), 1u);
+    }
+}
+
 TEST_F(Ud, PostsThatAreRefused) {
     const auto refused = [&](const std::function<void(SendRequest&)>& change, std::vector<Sge> sges = {}) {
         SendRequest r = a.request(0x1001);

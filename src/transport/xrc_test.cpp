@@ -161,6 +161,34 @@ TEST_F(Xrc, ATargetHasNoSendQueueAndAnInitiatorAnswersNothing) {
     EXPECT_TRUE(packets(0).empty());
 }
 
+TEST_F(Xrc, ATargetHoldsNoAcknowledgementBack) {
+    polls = false;
+    const Time began = now;
+    post_receive(1, 5, {side[1].sge(0, 100)});
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 10)}), 0);
+    run();
+    ASSERT_EQ(packets(1).size(), 1u);
+    EXPECT_EQ(packets(1)[0].at - began, kOneWay);
+}
+
+// Annex A19: both name the queue, whose protection domain is the target's.
+TEST_F(Xrc, FlushesAndWritesAtomically) {
+    side[0].memory[0] = 42;
+    ASSERT_EQ(post(0, request(Operation::atomic_write), {side[0].sge(0, 8)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::success);
+    EXPECT_EQ(side[1].memory[4096], 42);
+    EXPECT_EQ(packets(0).back().headers.bth.opcode, wire::Opcode::xrc_atomic_write);
+    SendRequest flush = request(Operation::flush);
+    flush.range = 64;
+    flush.range_access = flush_kind(kFlushGlobal, kFlushRange);
+    ASSERT_EQ(post(0, flush), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::remote_access_error) << "the target was not told to allow it";
+    EXPECT_EQ(packets(0).back().headers.bth.opcode, wire::Opcode::xrc_flush);
+    EXPECT_EQ(packets(0).back().headers.xrceth.srqn, kXrcQueue);
+}
+
 TEST_F(Xrc, TheReceiveOfAnUnfinishedMessageGoesBackWhenTheTargetResets) {
     post_receive(1, 5, {side[1].sge(0, 8192)});
     wire::Headers first;

@@ -37,6 +37,7 @@ void fill_slots(Context& context) {
     slots.create_srq_ex = create_srq_ex;
     slots.get_srq_num = get_srq_num;
     slots.open_qp = open_qp;
+    slots.modify_qp_rate_limit = modify_qp_rate_limit;
     slots.open_xrcd = open_xrcd;
     slots.close_xrcd = close_xrcd;
     slots.create_cq_ex = create_cq_ex;

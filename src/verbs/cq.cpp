@@ -6,6 +6,8 @@
 #include <infiniband/verbs.h>
 #include <pthread.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <new>
 
@@ -16,6 +18,14 @@
 
 namespace verbena::verbs {
 namespace {
+
+// As adapters: a power of two, and never tiny. Programs have come to need it: perftest's XRC latency over
+// events lets three completions wait in a queue of two. kMaxCqe is a power of two itself.
+std::uint32_t rounded(std::int64_t cqe) {
+    constexpr std::uint32_t kFewest = 4;
+    static_assert(std::has_single_bit(static_cast<unsigned>(kMaxCqe)));
+    return std::max(kFewest, std::bit_ceil(static_cast<std::uint32_t>(cqe)));
+}
 
 // What is queued is taken back. What the program took must be acknowledged (ibv_get_cq_event(3)): waits for
 // it.
@@ -51,14 +61,14 @@ Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
         return fail_null(EINVAL, "the completion channel belongs to another context");
     auto* cq = new (std::nothrow) Cq;
     if (!cq) return fail_null(ENOMEM, "no memory");
-    cq->queue = std::make_unique<completion::CompletionQueue>(static_cast<std::uint32_t>(setup.cqe), cq,
-                                                              setup.ignore_overrun);
+    const std::uint32_t places = rounded(setup.cqe);
+    cq->queue = std::make_unique<completion::CompletionQueue>(places, cq, setup.ignore_overrun);
     cq->shown.self = cq;
     ibv_cq* base = cq->base();
     base->context = context;
     base->channel = setup.channel;
     base->cq_context = setup.cq_context;
-    base->cqe = static_cast<int>(setup.cqe);
+    base->cqe = static_cast<int>(places);
     pthread_mutex_init(&base->mutex, nullptr);
     pthread_cond_init(&base->cond, nullptr);
     if (setup.channel) {
@@ -86,9 +96,10 @@ int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
     Call call("ibv_resize_cq");
     if (cqe < 1 || cqe > kMaxCqe) return fail(EINVAL, "cqe is %d; 1 to %d are possible", cqe, kMaxCqe);
     Cq* cq = Cq::of(handle);
-    if (int error = cq->queue->resize(static_cast<std::uint32_t>(cqe)))
-        return fail(error, "%u completions wait; %d places are too few", cq->queue->waiting(), cqe);
-    handle->cqe = cqe;
+    const std::uint32_t places = rounded(cqe);
+    if (int error = cq->queue->resize(places))
+        return fail(error, "%u completions wait; %u places are too few", cq->queue->waiting(), places);
+    handle->cqe = static_cast<int>(places);
     return 0;
 }
 

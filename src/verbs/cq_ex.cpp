@@ -127,12 +127,17 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     return &cq->shown.base;
 }
 
-int modify_cq(ibv_cq*, ibv_modify_cq_attr* attr) {
+int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) {
     Call call("ibv_modify_cq");
     constexpr std::uint32_t kKnown = IBV_CQ_ATTR_MODERATE;
     if (attr->attr_mask == 0 || (attr->attr_mask & ~kKnown))
         return fail(EINVAL, "attr_mask 0x%x; IBV_CQ_ATTR_MODERATE is what there is", attr->attr_mask);
-    return fail(EOPNOTSUPP, "completion events are not moderated");
+    Process* process = Context::of(base->context)->process;
+    if (!process->usable()) return process->refuse();
+    Cq::of(base)->queue->moderate(attr->moderate.cq_count, attr->moderate.cq_period * kMicrosecond,
+                                  process->adapter().event_deadlines());
+    process->engine().posted();
+    return 0;
 }
 
 }  // namespace verbena::verbs

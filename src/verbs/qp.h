@@ -23,7 +23,8 @@ void destroy_queue_pair(QueuePair& qp);
 // Whether the event is about that queue pair.
 bool is_event_of(const ibv_async_event& event, const ibv_qp* qp);
 
-// ibv_create_qp_ex(3), a slot of the context.
+// Slots of the context: ibv_create_qp_ex(3), ibv_modify_qp_rate_limit(3).
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
+int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
 
 }  // namespace verbena::verbs

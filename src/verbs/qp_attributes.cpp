@@ -11,6 +11,7 @@
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
+#include "verbs/qp.h"
 #include "verbs/queries.h"
 #include "wire/path.h"
 
@@ -89,6 +90,7 @@ transport::Attributes to_transport(const ibv_qp_attr& attr) {
     out.timeout = attr.timeout;
     out.retry_count = attr.retry_cnt;
     out.rnr_retry = attr.rnr_retry;
+    out.rate_limit = attr.rate_limit;
     return out;
 }
 
@@ -113,10 +115,28 @@ ibv_qp_attr from_transport(const transport::Attributes& in) {
     out.timeout = in.timeout;
     out.retry_cnt = in.retry_count;
     out.rnr_retry = in.rnr_retry;
+    out.rate_limit = in.rate_limit;
     return out;
 }
 
 }  // namespace
+
+// The rate is in kbit/s. The packets' typical size is for adapters, which count packets rather than bytes.
+int modify_qp_rate_limit(ibv_qp* base, ibv_qp_rate_limit_attr* attr) {
+    Call call("ibv_modify_qp_rate_limit", "QP", base->qp_num);
+    QueuePair* qp = QueuePair::of(base);
+    Process* process = qp->context->process;
+    if (!process->usable()) return process->refuse();
+    if (attr->comp_mask) return fail(EINVAL, "comp_mask 0x%x; no bit is defined", attr->comp_mask);
+    transport::Attributes wanted;
+    wanted.rate_limit = attr->rate_limit;
+    wanted.max_burst = attr->max_burst_sz;
+    if (int error = process->adapter().modify(*qp->qp, wanted, transport::kAttrRateLimit, adapter::now()))
+        return error;
+    process->engine().posted();
+    return 0;
+}
+
 }  // namespace verbena::verbs
 
 using namespace verbena;

@@ -140,12 +140,14 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                                       IBV_ODP_SUPPORT_SRQ_RECV | kOdpFlush | kOdpAtomicWrite;
     all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
     all.odp_caps.per_transport_caps.rc_odp_caps = kAllOdp;
-    all.xrc_odp_caps = kAllOdp & ~(kOdpFlush | kOdpAtomicWrite);  // as its operations
+    all.xrc_odp_caps = kAllOdp;
     all.odp_caps.per_transport_caps.uc_odp_caps =
         IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_SRQ_RECV;
     all.odp_caps.per_transport_caps.ud_odp_caps =
         IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
     all.max_dm_size = kMaxDeviceMemory;
+    all.packet_pacing_caps = {1, UINT32_MAX, 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD};
+    all.cq_mod_caps = {UINT16_MAX, UINT16_MAX};  // completions, microseconds: what ibv_modify_cq can say
     all.completion_timestamp_mask = UINT64_MAX;
     all.hca_core_clock = kClockKilohertz;
     std::memset(attr, 0, size);

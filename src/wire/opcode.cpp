@@ -115,9 +115,9 @@ constexpr Row kRows[] = {
      "rc_send_last_invalidate", nullptr, "xrc_send_last_invalidate"},
     {Opcode::rc_send_only_invalidate, Operation::send, Place::only, kPayload | kIeth,
      "rc_send_only_invalidate", nullptr, "xrc_send_only_invalidate"},
-    {Opcode::rc_flush, Operation::flush, Place::only, kFeth | kReth, "rc_flush", nullptr, nullptr},
+    {Opcode::rc_flush, Operation::flush, Place::only, kFeth | kReth, "rc_flush", nullptr, "xrc_flush"},
     {Opcode::rc_atomic_write, Operation::atomic_write, Place::only, kPayload | kReth, "rc_atomic_write",
-     nullptr, nullptr},
+     nullptr, "xrc_atomic_write"},
 };
 
 constexpr Table make_table() {

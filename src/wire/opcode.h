@@ -77,6 +77,8 @@ enum class Opcode : std::uint8_t {
     xrc_fetch_add = 0xb4,
     xrc_send_last_invalidate = 0xb6,
     xrc_send_only_invalidate = 0xb7,
+    xrc_flush = 0xbc,
+    xrc_atomic_write = 0xbd,
 };
 
 // The high three bits of an opcode.

@@ -78,6 +78,8 @@ const std::map<unsigned, unsigned> kLengths = {
     {0xb4, 44},
     {0xb6, 20},
     {0xb7, 20},
+    {0xbc, 36},
+    {0xbd, 32},
 };
 
 TEST(Opcode, EveryValueIsKnownOrInvalid) {

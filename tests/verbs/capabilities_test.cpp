@@ -241,8 +241,9 @@ TEST_F(Capabilities, CompletionQueues) {
     ibv_modify_cq_attr moderation{};
     moderation.attr_mask = IBV_CQ_ATTR_MODERATE;
     moderation.moderate = {1, 1};
-    EXPECT_EQ(extended.cq_mod_caps.max_cq_count > 0,
-              answers(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &moderation)));
+    EXPECT_EQ(extended.cq_mod_caps.max_cq_count, UINT16_MAX);
+    EXPECT_EQ(extended.cq_mod_caps.max_cq_period, UINT16_MAX);
+    EXPECT_EQ(ibv_modify_cq(ibv_cq_ex_to_cq(cq), &moderation), 0);
     EXPECT_EQ(destroy_cq(cq), 0);
 }
 
@@ -264,7 +265,6 @@ TEST_F(Capabilities, WhatIsNotThere) {
     EXPECT_EQ(extended.rss_caps.supported_qpts, 0u);
     EXPECT_EQ(extended.rss_caps.max_rwq_indirection_tables, 0u);
     EXPECT_EQ(extended.max_wq_type_rq, 0u);
-    EXPECT_EQ(extended.packet_pacing_caps.qp_rate_limit_max, 0u);
     EXPECT_EQ(extended.tm_caps.max_num_tags, 0u);
     EXPECT_EQ(extended.tm_caps.flags, 0u);
     ibv_flow_attr flow{};
@@ -285,6 +285,48 @@ TEST_F(Capabilities, WhatIsNotThere) {
     tags.tm_cap = {4, 4};
     EXPECT_TRUE(refused_null(EOPNOTSUPP, [&] { return ibv_create_srq_ex(side.context, &tags); }));
     EXPECT_TRUE(refused_null(EOPNOTSUPP, [&] { return ibv_create_counters(side.context, nullptr); }));
+}
+
+TEST_F(Capabilities, Pacing) {
+    const ibv_packet_pacing_caps& caps = extended.packet_pacing_caps;
+    EXPECT_EQ(caps.supported_qpts, 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD);
+    EXPECT_GT(caps.qp_rate_limit_max, caps.qp_rate_limit_min);
+    ibv_qp_rate_limit_attr limit{};
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_modify_qp_rate_limit(side.qp, &limit); })) << "in RESET";
+    Pair pair;
+    limit.rate_limit = 8000;  // kbit/s, a byte in a microsecond
+    limit.max_burst_sz = 2000;
+    ASSERT_EQ(ibv_modify_qp_rate_limit(pair.a.qp, &limit), 0);
+    ibv_qp_attr got{};
+    ibv_qp_init_attr setup;
+    ASSERT_EQ(ibv_query_qp(pair.a.qp, &got, IBV_QP_RATE_LIMIT, &setup), 0);
+    EXPECT_EQ(got.rate_limit, 8000u);
+    Memory from(pair.a.pd, 20'000), to(pair.b.pd, 20'000);
+    ibv_sge sge = from.sge(0, 20'000);
+    const auto began = Clock::now();
+    ASSERT_EQ(Request(1, IBV_WR_RDMA_WRITE, &sge, 1).to(to).post(pair.a.qp), 0);
+    ASSERT_EQ(Request(2, IBV_WR_RDMA_WRITE, &sge, 1).to(to).post(pair.a.qp), 0);
+    success(pair.a.send_cq);
+    success(pair.a.send_cq);
+    EXPECT_GE(Clock::now() - began, std::chrono::milliseconds(18)) << "nothing can make it faster";
+    limit.comp_mask = 1;
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_modify_qp_rate_limit(pair.a.qp, &limit); }));
+}
+
+// Options of a vendor, of which there are none: the device's own are accepted, without any.
+TEST_F(Capabilities, EnhancedConnectionEstablishment) {
+    ibv_ece ece{1, 1, 1};
+    ASSERT_EQ(ibv_query_ece(side.qp, &ece), 0);
+    EXPECT_EQ(ece.vendor_id, attributes.vendor_id);
+    EXPECT_EQ(ece.options, 0u);
+    EXPECT_EQ(ece.comp_mask, 0u);
+    ece.options = 0xff;
+    ASSERT_EQ(ibv_set_ece(side.qp, &ece), 0);
+    EXPECT_EQ(ece.options, 0u);
+    ece = {0x15b3, 1, 0};
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_set_ece(side.qp, &ece); }));
+    ece = {0, 0, 1};
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_set_ece(side.qp, &ece); }));
 }
 
 TEST_F(Capabilities, ThePort) {

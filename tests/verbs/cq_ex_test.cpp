@@ -224,6 +224,42 @@ TEST(CreateCqEx, WhatCannotBeAskedFor) {
     EXPECT_TRUE(refused(EINVAL, [&] { return ibv_modify_cq(side.send_cq, &nothing); }));
 }
 
+// ibv_modify_cq(3): one event for `cq_count` completions, or `cq_period` microseconds after the first.
+TEST(Moderation, OneEventForSeveralCompletions) {
+    Options options;
+    options.with_channel = true;
+    Pair pair(options);
+    ibv_modify_cq_attr attributes{IBV_CQ_ATTR_MODERATE, {4, 0}};
+    ASSERT_EQ(ibv_modify_cq(pair.b.receive_cq, &attributes), 0);
+    ASSERT_EQ(ibv_req_notify_cq(pair.b.receive_cq, 0), 0);
+    for (std::uint64_t id = 0; id < 8; id++) ASSERT_EQ(pair.b.post_receive(id, nullptr, 0), 0);
+    const auto send = [&](int count) {
+        for (int i = 0; i < count; i++) {
+            ASSERT_EQ(Request(1, IBV_WR_SEND, nullptr, 0).post(pair.a.qp), 0);
+            success(pair.a.send_cq);
+        }
+    };
+    const auto take_event = [&] {
+        ibv_cq* cq = nullptr;
+        void* context;
+        ASSERT_EQ(ibv_get_cq_event(pair.b.channel, &cq, &context), 0);
+        EXPECT_EQ(cq, pair.b.receive_cq);
+        ibv_ack_cq_events(cq, 1);
+    };
+    send(3);  // have arrived: they are acknowledged
+    EXPECT_FALSE(readable(pair.b.channel->fd));
+    send(1);
+    ASSERT_TRUE(readable(pair.b.channel->fd, kPatienceMs));
+    take_event();
+    // And by time, which nobody polls for.
+    attributes.moderate = {100, 1000};
+    ASSERT_EQ(ibv_modify_cq(pair.b.receive_cq, &attributes), 0);
+    ASSERT_EQ(ibv_req_notify_cq(pair.b.receive_cq, 0), 0);
+    send(1);
+    ASSERT_TRUE(readable(pair.b.channel->fd, kPatienceMs));
+    take_event();
+}
+
 TEST(RealTime, TheRawClockRuns) {
     Side side;
     ibv_values_ex values{IBV_VALUES_MASK_RAW_CLOCK, {}};

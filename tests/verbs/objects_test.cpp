@@ -163,16 +163,35 @@ TEST(Overrun, RaisesAnEventAndEndsTheQueue) {
     EXPECT_TRUE(refused(EIO, [&] { return -ibv_poll_cq(pair.a.receive_cq, 1, &wc); }));
 }
 
+// As adapters round: a power of two, four at least. Programs count on more than they asked for.
+TEST_F(Objects, CompletionQueuesAreRoundedUp) {
+    ibv_device_attr device;
+    ASSERT_EQ(ibv_query_device(side.context, &device), 0);
+    const std::pair<int, int> kSizes[] = {{1, 4}, {2, 4}, {3, 4}, {4, 4}, {5, 8}, {100, 128}, {1024, 1024}};
+    ibv_cq* resized = ibv_create_cq(side.context, 64, nullptr, nullptr, 0);
+    for (const auto& [asked, got] : kSizes) {
+        ibv_cq* cq = ibv_create_cq(side.context, asked, nullptr, nullptr, 0);
+        ASSERT_TRUE(cq);
+        EXPECT_EQ(cq->cqe, got) << asked;
+        EXPECT_EQ(ibv_destroy_cq(cq), 0);
+        ASSERT_EQ(ibv_resize_cq(resized, asked), 0);
+        EXPECT_EQ(resized->cqe, got) << asked;
+    }
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_resize_cq(resized, device.max_cqe + 1); }));
+    EXPECT_EQ(resized->cqe, 1024);
+    EXPECT_EQ(ibv_destroy_cq(resized), 0);
+}
+
 TEST(Resize, KeepsWhatWaits) {
     Pair pair;
     ibv_qp_attr error{};
     error.qp_state = IBV_QPS_ERR;
     for (std::uint64_t id = 0; id < 10; id++) ASSERT_EQ(pair.a.post_receive(id, nullptr, 0), 0);
     ASSERT_EQ(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE), 0);
-    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_resize_cq(pair.a.receive_cq, 9); }));
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_resize_cq(pair.a.receive_cq, 8); }));
     EXPECT_TRUE(refused(EINVAL, [&] { return ibv_resize_cq(pair.a.receive_cq, 0); }));
     EXPECT_EQ(ibv_resize_cq(pair.a.receive_cq, 10), 0);
-    EXPECT_GE(pair.a.receive_cq->cqe, 10);
+    EXPECT_EQ(pair.a.receive_cq->cqe, 16);
     for (std::uint64_t id = 0; id < 10; id++) EXPECT_EQ(completion(pair.a.receive_cq).wr_id, id);
 }
 

@@ -1,0 +1,145 @@
+#include "transport/pacer.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/rc_harness.h"
+
+namespace verbena::transport {
+namespace {
+
+constexpr Time kStart = 5 * kSecond;
+
+TEST(Pacer, WithoutALimitEverythingMayLeave) {
+    Pacer pacer;
+    for (int i = 0; i < 1000; i++) {
+        pacer.sent(4096, kStart);
+        EXPECT_TRUE(pacer.allows(kStart));
+    }
+}
+
+// 8000 kbit/s: a byte in a microsecond.
+TEST(Pacer, ABurstAndThenTheRate) {
+    Pacer pacer;
+    pacer.limit(8000, 3000);
+    Time now = kStart;
+    int at_once = 0;
+    for (; pacer.allows(now); at_once++) pacer.sent(1000, now);
+    EXPECT_EQ(at_once, 3);
+    EXPECT_EQ(pacer.next(), kStart + kMicrosecond);
+    std::uint64_t bytes = 0;
+    while (now < kStart + kSecond / 10) {
+        if (pacer.allows(now)) {
+            pacer.sent(1000, now);
+            bytes += 1000;
+        } else {
+            const Time next = pacer.next();
+            ASSERT_GT(next, now);
+            EXPECT_FALSE(pacer.allows(next - 1));
+            now = next;
+        }
+    }
+    EXPECT_NEAR(static_cast<double>(bytes), 100'000, 2000);
+}
+
+TEST(Pacer, IdleTimeEarnsOneBurstOnly) {
+    Pacer pacer;
+    pacer.limit(8000, 3000);
+    for (Time now : {kStart, kStart + 100 * kSecond}) {
+        int at_once = 0;
+        for (; pacer.allows(now); at_once++) pacer.sent(1000, now);
+        EXPECT_EQ(at_once, 3);
+    }
+}
+
+// Short looks must not lose what each of them earned less than a byte of.
+TEST(Pacer, FrequentLooksLoseNothing) {
+    Pacer pacer;
+    pacer.limit(8, 1000);  // a byte in a millisecond
+    pacer.allows(kStart);
+    pacer.sent(1000, kStart);
+    Time now = kStart;
+    while (!pacer.allows(now)) now += 100 * kMicrosecond;
+    EXPECT_LE(now, kStart + 2 * kMillisecond);
+    EXPECT_GE(now, kStart + kMillisecond);
+}
+
+TEST(Pacer, TheHighestRateDoesNotOverflow) {
+    Pacer pacer;
+    pacer.limit(UINT32_MAX, 0);
+    pacer.allows(kStart);
+    pacer.sent(1u << 31, kStart);
+    pacer.sent(1u << 31, kStart);
+    EXPECT_FALSE(pacer.allows(kStart));
+    EXPECT_GT(pacer.next(), kStart);
+    EXPECT_TRUE(pacer.allows(kStart + kSecond));
+}
+
+TEST(Pacer, ANewLimitBeginsAnew) {
+    Pacer pacer;
+    pacer.limit(8, 1000);
+    pacer.sent(100'000, kStart);
+    EXPECT_FALSE(pacer.allows(kStart));
+    pacer.limit(0, 0);
+    EXPECT_TRUE(pacer.allows(kStart));
+}
+
+// A megabyte and its packets' overhead at 80 Mbit/s, in each kind of request that is the initiator's to send;
+// what is sent again counts, too.
+TEST(RateLimit, HoldsForRequestsAndWhatIsSentAgain) {
+    using testing::Harness;
+    for (const Service service : {Service::rc, Service::uc}) {
+        Harness h;
+        h.service = service;
+        h.start();
+        Attributes limit = h.attributes[0];
+        limit.rate_limit = 80'000;
+        limit.max_burst = 4000;
+        ASSERT_EQ(h.side[0].qp->modify(limit, kAttrRateLimit, h.now), 0);
+        int count = 0;
+        if (service == Service::rc)
+            h.filter = [&](const testing::Sent& sent) {
+                return sent.from == 0 && ++count % 100 == 50 ? testing::kDrop : testing::kDeliver;
+            };
+        h.fill(0, 0, 1 << 20, 7);
+        SendRequest request;
+        request.operation = Operation::rdma_write;
+        request.flags = kSignaled;
+        request.remote_address = h.side[1].address();
+        request.rkey = h.side[1].keys.rkey;
+        ASSERT_EQ(h.post(0, request, {h.side[0].sge(0, 1 << 20)}), 0);
+        const Time began = h.now;
+        h.run();
+        ASSERT_EQ(h.sends(0).at(0).status, completion::Status::success);
+        EXPECT_TRUE(h.equal(0, 0, 1 << 20));
+        std::size_t bytes = 0;
+        for (const testing::Sent& sent : h.packets(0)) {
+            bytes += sent.payload;
+            // Ten bytes in a microsecond, and what may be ahead of that.
+            EXPECT_LE(bytes, static_cast<std::size_t>((sent.at - began) / 100) + 4000 + 1024 + 4096)
+                << "at " << sent.at - began;
+        }
+        EXPECT_LT(h.packets(0).back().at - began, kSecond / 2) << "and it is used";
+    }
+}
+
+// The peer's answers are its own to limit.
+TEST(RateLimit, ReadsAskOnly) {
+    testing::Harness h;
+    h.start();
+    Attributes limit = h.attributes[0];
+    limit.rate_limit = 80'000;
+    ASSERT_EQ(h.side[0].qp->modify(limit, kAttrRateLimit, h.now), 0);
+    SendRequest request;
+    request.operation = Operation::rdma_read;
+    request.flags = kSignaled;
+    request.remote_address = h.side[1].address();
+    request.rkey = h.side[1].keys.rkey;
+    ASSERT_EQ(h.post(0, request, {h.side[0].sge(0, 1 << 20)}), 0);
+    const Time began = h.now;
+    h.run();
+    ASSERT_EQ(h.sends(0).at(0).status, completion::Status::success);
+    EXPECT_LT(h.packets(1).back().at - began, 50 * kMillisecond);
+}
+
+}  // namespace
+}  // namespace verbena::transport

@@ -1,0 +1,39 @@
+// Enhanced connection establishment (ibv_query_ece(3), ibv_set_ece(3); IBA volume 1, CM REQ's vendor field):
+// options of a vendor that both ends of a connection agree on. Verbena has none, which is an answer: what one
+// end offers, the other end accepts none of.
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+
+#include "base/reason.h"
+#include "verbs/limits.h"
+#include "verbs/objects.h"
+#include "verbs/process.h"
+
+using namespace verbena;
+using namespace verbena::verbs;
+
+extern "C" {
+
+int ibv_query_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
+    Call call("ibv_query_ece", "QP", qp->qp_num);
+    Process* process = QueuePair::of(qp)->context->process;
+    if (process->forked()) return process->refuse();
+    *ece = {kVendorId, 0, 0};
+    return 0;
+}
+
+// A vendor of 0 stands for an end without ECE.
+int ibv_set_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
+    Call call("ibv_set_ece", "QP", qp->qp_num);
+    Process* process = QueuePair::of(qp)->context->process;
+    if (!process->usable()) return process->refuse();
+    if (ece->comp_mask) return fail(EINVAL, "comp_mask 0x%x; no bit is defined", ece->comp_mask);
+    if (ece->vendor_id != 0 && ece->vendor_id != kVendorId)
+        return fail(EINVAL, "vendor_id 0x%06x; the device's is 0x%06x", ece->vendor_id, kVendorId);
+    ece->options = 0;  // what is accepted of the wanted ones
+    return 0;
+}
+
+}  // extern "C"

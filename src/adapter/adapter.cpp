@@ -28,6 +28,7 @@ Adapter::State::State(const Setup& setup)
       direct(setup.direct),
       regions(segment.regions(), segment.sections()),
       outsiders_(setup.outsiders),
+      device_of_(setup.device_of),
       random_state_(setup.random_seed) {
     regions.set_outsiders(outsiders_);
     if (setup.qp_numbers) table.add_range(setup.first_qp_number, setup.qp_numbers);
@@ -52,8 +53,24 @@ QpRecord* Adapter::State::take_record(std::uint32_t number) {
         return nullptr;
     }
     QpRecord& record = segment.queue_pairs()[index];
+    record.counters = {};
+    record.peer_device = kNoDevice;
+    record.created = static_cast<std::uint64_t>(latest_ > 0 ? latest_ : 1);
     record.number.store(number, std::memory_order_release);
     return &record;
+}
+
+void Adapter::State::give_back_record(QpRecord& record) {
+    record.number.store(0, std::memory_order_seq_cst);
+    record.state.store(0, std::memory_order_seq_cst);
+    free_records_.push_back(static_cast<std::uint32_t>(&record - segment.queue_pairs().data()));
+}
+
+// Its counters go on in its device's totals, and in those of the peer's.
+void Adapter::State::retire(const QpRecord& record) {
+    segment.header().retirements.fetch_add(1, std::memory_order_acq_rel);
+    segment.totals_of(record.device).own += record.counters;
+    if (record.peer_device != kNoDevice) segment.totals_of(record.peer_device).add_mirrored(record.counters);
 }
 
 transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time now) {
@@ -66,16 +83,18 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
     setup.flows = &flows;
     setup.direct = direct;
     setup.xrc_queues = &shared_queues;
-    std::unique_ptr<transport::QueuePair> qp = transport::QueuePair::create(setup);
-    if (!qp) {
-        table.give_back_number(number, 0);
-        return nullptr;  // errno and reason are the transport's
-    }
     QpRecord* record = take_record(number);
     if (!record) {
         table.give_back_number(number, 0);
         return fail_null(ENOMEM, "the process's table of queue pairs is full (%zu)",
                          segment.queue_pairs().size());
+    }
+    setup.counters = &record->counters;
+    std::unique_ptr<transport::QueuePair> qp = transport::QueuePair::create(setup);
+    if (!qp) {
+        give_back_record(*record);
+        table.give_back_number(number, 0);
+        return nullptr;  // errno and reason are the transport's
     }
     Slot& slot = table.take_slot();
     transport::QueuePair* result = qp.get();
@@ -87,7 +106,9 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.was_connected = false;
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
-        record->created = static_cast<std::uint64_t>(latest_);
+        record->device = setup.device;
+        record->send_cq = setup.send_cq_number;
+        record->receive_cq = setup.receive_cq_number;
         describe(slot);
     }
     table.set(number, &slot);
@@ -111,9 +132,9 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
         gone = std::move(slot->qp);
         slot->number = 0;
         quarantine = slot->was_connected;
-        slot->record->number.store(0, std::memory_order_seq_cst);
-        slot->record->state.store(0, std::memory_order_seq_cst);
-        free_records_.push_back(static_cast<std::uint32_t>(slot->record - segment.queue_pairs().data()));
+        retire(*slot->record);
+        give_back_record(*slot->record);
+        segment.header().retirements.fetch_add(1, std::memory_order_release);
         slot->record = nullptr;
         timers.set(*slot, kNever);
     }
@@ -141,9 +162,12 @@ void Adapter::State::describe(Slot& slot) {
     record.path_mtu = attributes.path_mtu;
     record.access = attributes.access;
     record.max_destination_rd_atomic = attributes.max_destination_rd_atomic;
+    record.rq_psn = attributes.rq_psn;
+    record.sq_psn = attributes.sq_psn;
+    if (direct && device_of_ && record.peer_device == kNoDevice && !record.peer.is_zero())
+        record.peer_device = device_of_(record.peer);
     // Last: peers of this host look at it before they read the rest.
     record.state.store(static_cast<std::uint32_t>(qp.state()), std::memory_order_seq_cst);
-    record.counters = qp.counters();
 }
 
 Adapter::Adapter(const Setup& setup) : state_(std::make_unique<State>(setup)) {}

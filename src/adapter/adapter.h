@@ -44,6 +44,8 @@ class Adapter {
         std::uint32_t random_seed = 0;
         transport::DirectAccess* direct = nullptr;  // one-sided operations to peers of this host; may be null
         memory::Outsiders* outsiders = nullptr;  // those peers, as far as they do the same to us; may be null
+        // The device of this host with that address (kNoDevice: none), for the totals of ports; may be null.
+        std::uint32_t (*device_of)(const Gid& address) = nullptr;
     };
     explicit Adapter(const Setup& setup);
     ~Adapter();

@@ -55,6 +55,31 @@ TEST_F(AdapterTest, ASendArrivesAndBothSidesComplete) {
     expect_success(left_.poll(), 1);
 }
 
+TEST_F(AdapterTest, CountersLieInTheTablesAndOutliveTheirQueuePair) {
+    ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
+    ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
+    settle();
+    const transport::QpCounters& sender = left_.segment->queue_pairs()[0].counters;
+    const transport::QpCounters& receiver = right_.segment->queue_pairs()[0].counters;
+    EXPECT_EQ(&sender, &left_.qp->counters());
+    EXPECT_EQ(sender.packets_sent, 1u);
+    EXPECT_EQ(sender.bytes_sent, 6u);
+    EXPECT_EQ(sender.wire_bytes_sent, 12u + 8 + 4);      // BTH, payload with its padding, ICRC
+    EXPECT_EQ(sender.wire_bytes_received, 12u + 4 + 4);  // an acknowledgement: BTH, AETH, ICRC
+    EXPECT_EQ(sender.messages_sent, 1u);
+    EXPECT_EQ(receiver.wire_bytes_received, sender.wire_bytes_sent);
+    EXPECT_EQ(receiver.wire_bytes_sent, sender.wire_bytes_received);
+    EXPECT_EQ(receiver.messages_received, 1u);
+
+    left_.adapter->destroy_qp(left_.qp, now_);
+    left_.qp = left_.create();
+    EXPECT_EQ(left_.segment->queue_pairs()[0].number, left_.qp->number());  // the same record
+    EXPECT_EQ(sender.packets_sent, 0u);
+    EXPECT_EQ(left_.segment->totals_of(0).own.packets_sent, 1u);
+    EXPECT_EQ(left_.segment->totals_of(0).own.messages_sent, 1u);
+    EXPECT_EQ(left_.segment->header().retirements, 2u);
+}
+
 TEST_F(AdapterTest, AMessageOfManyPacketsArrives) {
     constexpr std::uint32_t kLength = 1 << 20;
     for (std::uint32_t i = 0; i < kLength; i++) left_.memory[i] = static_cast<std::uint8_t>(i * 31 + i / 977);
@@ -205,7 +230,7 @@ TEST_F(AdapterTest, NumbersAreSpreadAndRestAfterUse) {
 
     // One number only, used by a connected queue pair: free again after its quarantine.
     MemoryLink link;
-    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .completion_queues = 1});
+    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .objects = 1});
     Adapter adapter({&link, segment.get(), 0x5000, 1, 1});
     transport::QpSetup setup = left_.qp->setup();
     setup.receive_queue = std::make_shared<transport::ReceiveQueue>(1, 1);

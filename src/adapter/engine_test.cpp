@@ -286,7 +286,7 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     auto link = link::UdpLink::create({.fabric = {}});
-    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .completion_queues = 1});
+    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .objects = 1});
     Adapter adapter({link.get(), segment.get(), 4096, 16, 1});
     Engine engine(adapter, *link);
     std::atomic<int> gone{0};

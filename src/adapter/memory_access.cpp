@@ -20,7 +20,7 @@ using transport::Direct;
 constexpr Duration kVerifyEvery = kMillisecond;
 
 bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record, std::uint64_t size) {
-    return offset % alignof(std::max_align_t) == 0 && offset <= size && count <= (size - offset) / record;
+    return offset % alignof(QpRecord) == 0 && offset <= size && count <= (size - offset) / record;
 }
 
 Direct whole(ssize_t done, std::size_t wanted) {

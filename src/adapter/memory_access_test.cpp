@@ -16,7 +16,7 @@ constexpr memory::Access kAll = memory::kLocalWrite | memory::kRemoteWrite | mem
 class ForeignMemoryTest : public testing::Test {
    protected:
     void SetUp() override {
-        segment_ = Segment::create_shared({.regions = 100, .queue_pairs = 100, .completion_queues = 10}, 5);
+        segment_ = Segment::create_shared({.regions = 100, .queue_pairs = 100, .objects = 10}, 5);
         ASSERT_NE(segment_, nullptr);
         path_.source.bytes[15] = 1;
         path_.destination.bytes[15] = 2;

@@ -65,10 +65,12 @@ bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packe
     if (!datagram.by_memory && wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes,
                                                  &ip_id) != wire::IcrcCheck::good) {
         count(counters.bad_icrc);
+        count_error(datagram);
         return false;
     }
     if (wire::parse(datagram.bytes, packet) != wire::ParseError::none) {
         count(counters.malformed);
+        count_error(datagram);
         return false;
     }
 
@@ -84,10 +86,20 @@ bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packe
     return true;
 }
 
+// Of the port that it came to.
+void Adapter::State::count_error(const link::Datagram& datagram) {
+    const std::uint32_t device = device_of_ ? device_of_(datagram.path->destination) : kNoDevice;
+    if (device == kNoDevice) return;
+    held_.reset();  // the table's lock comes before a queue pair's
+    std::lock_guard guard(table_lock);
+    segment.totals_of(device).receive_errors++;
+}
+
 void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                              const wire::Packet& packet) {
     hold(slot, number);
     if (!*held_) return count(segment.counters().no_queue_pair);
+    held_->slot().record->counters.wire_bytes_received += datagram.bytes.size();
     held_->qp().receive(packet, *datagram.path, now_);
     if (!slot->touched) {
         slot->touched = true;
@@ -185,7 +197,6 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
         // lock).
         if (qp.state() == transport::QpState::error) qp.receives_posted();
     }
-    slot.record->counters = qp.counters();
     watch_bursts(slot);
     return qp.crowded_flow();
 }

@@ -20,15 +20,15 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t round_up(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
 struct Offsets {
-    std::size_t regions, queue_pairs, completion_queues, total;
+    std::size_t regions, queue_pairs, objects, total;
 };
 
 Offsets offsets_of(const Segment::Sizes& sizes) {
     Offsets o;
     o.regions = round_up(sizeof(SegmentHeader));
     o.queue_pairs = o.regions + round_up(sizes.regions * sizeof(memory::RegionRecord));
-    o.completion_queues = o.queue_pairs + round_up(sizes.queue_pairs * sizeof(QpRecord));
-    o.total = o.completion_queues + round_up(sizes.completion_queues * sizeof(CqRecord));
+    o.objects = o.queue_pairs + round_up(sizes.queue_pairs * sizeof(QpRecord));
+    o.total = o.objects + round_up(sizes.objects * sizeof(ObjectRecord));
     return o;
 }
 
@@ -83,8 +83,8 @@ Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Tim
     h.region_count = sizes.regions;
     h.qp_offset = offsets.queue_pairs;
     h.qp_count = sizes.queue_pairs;
-    h.cq_offset = offsets.completion_queues;
-    h.cq_count = sizes.completion_queues;
+    h.object_offset = offsets.objects;
+    h.object_count = sizes.objects;
     h.started = static_cast<std::uint64_t>(started);
     if (fd >= 0) {
         h.pid = static_cast<std::uint32_t>(getpid());
@@ -112,9 +112,19 @@ std::span<QpRecord> Segment::queue_pairs() {
     return {reinterpret_cast<QpRecord*>(bytes), header_->qp_count};
 }
 
-std::span<CqRecord> Segment::completion_queues() {
-    auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->cq_offset;
-    return {reinterpret_cast<CqRecord*>(bytes), header_->cq_count};
+std::span<ObjectRecord> Segment::objects() {
+    auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->object_offset;
+    return {reinterpret_cast<ObjectRecord*>(bytes), header_->object_count};
+}
+
+PortTotals& Segment::totals_of(std::uint32_t device) {
+    for (DeviceTotals& each : header_->totals) {
+        const std::uint32_t known = each.device.load(std::memory_order_relaxed);
+        if (known != 0 && known != device + 1) continue;
+        each.device.store(device + 1, std::memory_order_relaxed);
+        return each.totals;
+    }
+    return header_->totals.back().totals;
 }
 
 }  // namespace verbena::adapter

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 
+#include "adapter/port_totals.h"
 #include "base/gid.h"
 #include "memory/regions.h"
 #include "memory/sections.h"
@@ -23,7 +24,7 @@ namespace verbena::adapter {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
 inline constexpr std::uint32_t kSegmentVersion =
-    3;  // changes whenever a structure here, or RegionRecord, does
+    4;  // changes whenever a structure here, or RegionRecord, does
 
 // What the adapter does with packets before a queue pair sees them.
 struct AdapterCounters {
@@ -37,7 +38,9 @@ struct AdapterCounters {
     std::atomic<std::uint64_t> reserved[9];
 };
 
-struct QpRecord {
+// Records are taken in order and reused; the first whose `created` is 0 was never used, nor was any behind
+// it.
+struct alignas(64) QpRecord {
     std::atomic<std::uint32_t> number;  // 0: free
     std::atomic<std::uint32_t> state;   // transport::QpState
     std::uint32_t service;              // transport::Service
@@ -46,19 +49,45 @@ struct QpRecord {
     std::uint32_t peer_qp;
     std::uint32_t path_mtu;
     std::uint64_t created;  // adapter::now()
-    transport::QpCounters counters;
-    std::uint32_t access;  // memory::Access of the queue pair
+    std::uint32_t access;   // memory::Access of the queue pair
     std::uint32_t max_destination_rd_atomic;
-    std::uint64_t reserved[1];
+    // For tools: as a query would answer when the state last changed, and the objects' numbers.
+    std::uint32_t rq_psn, sq_psn;
+    std::uint32_t device;       // host::Device::index
+    std::uint32_t peer_device;  // likewise, of the peer's address on this host; kNoDevice otherwise
+    std::uint32_t send_cq, receive_cq;
+    // On lines of their own: the queue pair writes here all the time, peers read the above.
+    alignas(64) transport::QpCounters counters;
 };
 
-struct CqRecord {
-    std::atomic<std::uint32_t> number;  // 0: free
-    std::uint32_t capacity;
-    std::atomic<std::uint32_t> waiting;
-    std::uint32_t in_error;
-    std::uint64_t reserved[2];
+// What only tools want to know of. Taken in order and reused, as queue pairs are; `kind` never_used ends the
+// table.
+enum class ObjectKind : std::uint32_t {
+    never_used,
+    free,
+    context,
+    protection_domain,
+    completion_queue,
+    shared_queue
 };
+struct ObjectRecord {
+    std::atomic<ObjectKind> kind;
+    std::uint32_t number;   // as tools name it, among its kind in the process
+    std::uint32_t device;   // host::Device::index
+    std::uint32_t context;  // the number of the context that it belongs to
+    std::uint32_t pd;       // of a shared queue
+    std::uint32_t cq;       // of a shared XRC queue; 0: none
+    std::uint32_t size;     // completions, or receive requests, that it holds
+    std::uint32_t reserved;
+};
+
+// What the queue pairs of a device have counted that are gone.
+struct DeviceTotals {
+    std::atomic<std::uint32_t> device;  // host::Device::index + 1; 0: free, as are those behind it
+    std::uint32_t reserved;
+    PortTotals totals;
+};
+inline constexpr std::size_t kMaxDeviceTotals = 64;
 
 struct SegmentHeader {
     std::uint64_t magic;
@@ -71,11 +100,14 @@ struct SegmentHeader {
     std::uint64_t nonce[2];                 // random; a peer reads it back through process_vm_readv
     std::uint64_t started;                  // adapter::now()
     std::array<char, 16> command;           // the program's name
-    std::uint64_t region_offset, qp_offset, cq_offset;
-    std::uint32_t region_count, qp_count, cq_count;
+    std::uint64_t region_offset, qp_offset, object_offset;
+    std::uint32_t region_count, qp_count, object_count;
     std::uint32_t reserved1;
     AdapterCounters counters;
     memory::Sections sections;
+    // Odd while a queue pair's counters move to the totals: who sums both looks before and after.
+    std::atomic<std::uint64_t> retirements;
+    std::array<DeviceTotals, kMaxDeviceTotals> totals;
 };
 
 class Segment {
@@ -83,7 +115,7 @@ class Segment {
     struct Sizes {
         std::uint32_t regions = 1u << 18;
         std::uint32_t queue_pairs = 1u << 16;
-        std::uint32_t completion_queues = 1u << 16;
+        std::uint32_t objects = 1u << 17;
     };
     // In a sealed memfd; nullptr with errno and a reason. `started`: the time now.
     static std::unique_ptr<Segment> create_shared(const Sizes& sizes, Time started);
@@ -98,7 +130,9 @@ class Segment {
     memory::Sections& sections() { return header_->sections; }
     std::span<memory::RegionRecord> regions();
     std::span<QpRecord> queue_pairs();
-    std::span<CqRecord> completion_queues();
+    std::span<ObjectRecord> objects();
+    // The totals of a device; those of the last one if there are too many. The adapter's table lock is held.
+    PortTotals& totals_of(std::uint32_t device);
 
     // How large a file must be for these tables; for readers, who check it against the file's real size.
     static std::size_t bytes_for(const Sizes& sizes);

@@ -11,7 +11,7 @@
 namespace verbena::adapter {
 namespace {
 
-constexpr Segment::Sizes kSizes{.regions = 1000, .queue_pairs = 100, .completion_queues = 10};
+constexpr Segment::Sizes kSizes{.regions = 1000, .queue_pairs = 100, .objects = 10};
 
 TEST(SegmentTest, TablesAreAlignedSeparateAndZero) {
     for (bool shared : {false, true}) {
@@ -20,11 +20,10 @@ TEST(SegmentTest, TablesAreAlignedSeparateAndZero) {
         EXPECT_EQ(segment->fd() >= 0, shared);
         EXPECT_EQ(segment->regions().size(), 1000u);
         EXPECT_EQ(segment->queue_pairs().size(), 100u);
-        EXPECT_EQ(segment->completion_queues().size(), 10u);
+        EXPECT_EQ(segment->objects().size(), 10u);
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(segment->regions().data()) % 64, 0u);
         EXPECT_LE(static_cast<void*>(segment->regions().data() + 1000), segment->queue_pairs().data());
-        EXPECT_LE(static_cast<void*>(segment->queue_pairs().data() + 100),
-                  segment->completion_queues().data());
+        EXPECT_LE(static_cast<void*>(segment->queue_pairs().data() + 100), segment->objects().data());
         for (const auto& record : segment->regions()) EXPECT_EQ(record.tag, 0u);
         for (const auto& record : segment->queue_pairs()) EXPECT_EQ(record.number, 0u);
     }

@@ -92,6 +92,9 @@ class Adapter::State final : public link::Receiver {
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);
+    void give_back_record(QpRecord& record);
+    void retire(const QpRecord& record);
+    void count_error(const link::Datagram& datagram);
     bool is_good(const link::Datagram& datagram, wire::Packet& packet);
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
@@ -105,6 +108,7 @@ class Adapter::State final : public link::Receiver {
     void serve_crowded(Time now);
 
     memory::Outsiders* const outsiders_;
+    std::uint32_t (*const device_of_)(const Gid&);
     std::uint64_t random_state_;  // under table_lock
     std::vector<std::uint32_t> free_records_;
     std::uint32_t used_records_ = 0;

@@ -84,7 +84,7 @@ class Endpoint : public transport::QpListener {
     static constexpr std::size_t kMemory = 4 << 20;
 
     Endpoint(link::Link& link, std::uint32_t first_number, Gid address) : address_(address), memory(kMemory) {
-        segment = Segment::create_on_heap({.regions = 64, .queue_pairs = 64, .completion_queues = 4});
+        segment = Segment::create_on_heap({.regions = 64, .queue_pairs = 64, .objects = 4});
         Adapter::Setup setup;
         setup.link = &link;
         setup.segment = segment.get();

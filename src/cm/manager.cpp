@@ -294,4 +294,14 @@ Manager::Counts Manager::counts() const {
             state_->connections.orphans()};
 }
 
+bool Manager::next_id(IdNumber after, IdSummary& out) const {
+    const auto found = state_->ids.upper_bound(after);
+    if (found == state_->ids.end()) return false;
+    const Id& id = found->second;
+    const Connection* connection = id.connection ? state_->connections.find(id.connection) : nullptr;
+    out = {id.number, id.state,  id.qp_type,      id.port_space,
+           id.local,  id.remote, id.route.device, connection ? connection->local_qpn : 0};
+    return true;
+}
+
 }  // namespace verbena::cm

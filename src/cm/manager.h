@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/time.h"
+#include "cm/summary.h"
 #include "cm/types.h"
 #include "wire/path.h"
 
@@ -110,6 +111,8 @@ class Manager {
         std::size_t ids, connections, listeners, timewait;
     };
     Counts counts() const;
+    // The id with the next higher number; false if there is none. 0 finds the first one.
+    bool next_id(IdNumber after, IdSummary& out) const;
 
    private:
     struct State;

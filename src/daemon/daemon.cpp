@@ -37,6 +37,15 @@ void answer(std::span<std::uint8_t> reply, const T& value) {
     std::memcpy(reply.data(), static_cast<const void*>(&value), std::min(reply.size(), sizeof value));
 }
 
+// The same file, which whoever gets it cannot write.
+Descriptor for_reading(const Descriptor& file) {
+    // Whatever else a program may have sent must not make us wait.
+    const int seals = fcntl(file.get(), F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK)) return {};
+    const std::string path = "/proc/self/fd/" + std::to_string(file.get());
+    return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
 std::string random_name() {
     char text[33];
     std::snprintf(text, sizeof text, "%08x%08x%08x%08x", random32(), random32(), random32(), random32());
@@ -101,7 +110,7 @@ int Daemon::open_network() {
         [this](std::uint64_t token, int error) { manager_->neighbor_resolved(token, error, now()); },
         send_probe);
     environment_.emplace(
-        Environment::Parts{qp1_, *devices_, *routes_, *neighbors_, files_, owners_, queues_});
+        Environment::Parts{qp1_, *devices_, *routes_, *neighbors_, files_, owners_, queues_, totals_});
     manager_.emplace(*environment_);
     commands_.emplace(*manager_, files_, owners_);
     refresh_devices();
@@ -114,6 +123,8 @@ int Daemon::open_network() {
     error = qp1_.open(queues_.descriptor(0), queues_.port(), stray_fabric_, random32(),
                       [this](const wire::Path& path, std::uint32_t source_qp,
                              std::span<const std::uint8_t, wire::kMadLength> mad) {
+                          if (const host::Device* device = devices_->find(path.destination).device)
+                              totals_.mad_received(device->index);
                           manager_->receive_mad(path, source_qp, mad, now());
                       });
     if (error) return error;
@@ -142,6 +153,8 @@ void Daemon::refresh_devices() {
         manager_->device_removed(gone, now());
     for (std::uint32_t moved : devices_->moved()) manager_->hardware_address_changed(moved);
     if (devices_->changed()) sessions_.tell_news();
+    for (const host::Device& device : table_.table().devices)
+        if (device.present) totals_.port_is(device.index, device.active != 0);
 }
 
 YieldListener::Answer Daemon::asked_to_yield() {
@@ -220,6 +233,15 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
         case host::Command::status:
             status(reply);
             return 0;
+        case host::Command::next_process:
+            return next_process(session, request.as<host::AfterRequest>().after, reply, to_send);
+        case host::Command::next_ids:
+            next_ids(session, request.as<host::AfterRequest>().after, reply);
+            return 0;
+        case host::Command::port_totals:
+            answer(reply,
+                   host::PortReply{totals_.ended(), totals_.of(request.as<host::PortRequest>().device)});
+            return 0;
         case host::Command::communication_established:
             if (!owns_block(session, link::block_of(request.as<host::QpRequest>().qp_number)))
                 return fail(EINVAL, "the queue pair is another process's");
@@ -257,7 +279,8 @@ int Daemon::open_queue(Session& session, host::Received& received, std::span<std
                        std::vector<int>& to_send) {
     std::uint32_t queue = 0;
     if (int error = queues_.take(session.pid, now(), queue)) return error;
-    session.queues.push_back({queue, Descriptor(received.take(0))});
+    session.queues.push_back(queue);
+    if (!session.tables) session.tables = for_reading(Descriptor(received.take(0)));
     host::OpenQueueReply out;
     out.queue = queue;
     out.first_qp_number = queue << link::kBlockBits;
@@ -269,14 +292,48 @@ int Daemon::open_queue(Session& session, host::Received& received, std::span<std
     return 0;
 }
 
+namespace {
+
+bool may_see(const Session& asking, const Session& other) {
+    return asking.user == other.user || asking.user == 0;
+}
+
+}  // namespace
+
+int Daemon::next_process(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply,
+                         std::vector<int>& to_send) const {
+    const Session* next = sessions_.next(after);
+    while (next && (!next->tables || !may_see(asking, *next))) next = sessions_.next(next->number);
+    host::ProcessReply out;
+    out.ended = totals_.ended();
+    if (next) {
+        out.session = next->number;
+        out.pid = static_cast<std::uint32_t>(next->pid);
+        out.user = next->user;
+        out.has_tables = 1;
+        to_send.push_back(next->tables.get());
+    }
+    answer(reply, out);
+    return 0;
+}
+
+void Daemon::next_ids(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply) const {
+    host::IdsReply out;
+    for (cm::IdSummary id; out.count < out.entries.size() && manager_->next_id(after, id);) {
+        after = id.id;
+        const Session* owner = sessions_.find(files_.owner(owners_.file(id.id)));
+        if (owner && may_see(asking, *owner))
+            out.entries[out.count++] = {id, static_cast<std::uint32_t>(owner->pid)};
+    }
+    answer(reply, out);
+}
+
 bool Daemon::owns_block(const Session& session, std::uint32_t block) {
-    return std::any_of(session.queues.begin(), session.queues.end(),
-                       [block](const Session::Queue& queue) { return queue.number == block; });
+    return std::find(session.queues.begin(), session.queues.end(), block) != session.queues.end();
 }
 
 int Daemon::close_queue(Session& session, std::uint32_t queue) {
-    auto found = std::find_if(session.queues.begin(), session.queues.end(),
-                              [queue](const Session::Queue& each) { return each.number == queue; });
+    auto found = std::find(session.queues.begin(), session.queues.end(), queue);
     if (found == session.queues.end()) return fail(EINVAL, "the process has no receive queue %u", queue);
     session.queues.erase(found);
     queues_.give_back(queue, now());
@@ -288,7 +345,8 @@ int Daemon::close_queue(Session& session, std::uint32_t queue) {
 void Daemon::ended(Session& session) {
     const Time at = now();
     for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
-    for (const Session::Queue& queue : session.queues) queues_.give_back(queue.number, at);
+    for (const std::uint32_t queue : session.queues) queues_.give_back(queue, at);
+    if (session.tables) totals_.program_ended(session.tables.get());
     idle_since_ = at;
     devices_changed_ = devices_changed_ || sessions_.count() == 0;  // the table may be tidied up now
 }

@@ -15,6 +15,7 @@
 #include "daemon/environment.h"
 #include "daemon/sessions.h"
 #include "daemon/table_file.h"
+#include "daemon/totals.h"
 #include "daemon/wire_port.h"
 
 namespace verbena::daemon {
@@ -55,6 +56,9 @@ class Daemon final : private Sessions::Handler {
     int open_queue(Session& session, host::Received& received, std::span<std::uint8_t> reply,
                    std::vector<int>& to_send);
     int close_queue(Session& session, std::uint32_t queue);
+    int next_process(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply,
+                     std::vector<int>& to_send) const;
+    void next_ids(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply) const;
     void status(std::span<std::uint8_t> reply) const;
     host::FabricInfo fabric() const;
 
@@ -74,6 +78,7 @@ class Daemon final : private Sessions::Handler {
     std::optional<Routes> routes_;
     std::optional<Neighbors> neighbors_;
     Owners owners_;
+    Totals totals_;
     Files files_;
     Qp1 qp1_;
     std::optional<Environment> environment_;

@@ -17,6 +17,8 @@ std::uint32_t random32() {
 
 void Environment::send_mad(const wire::Path& path, std::uint32_t destination_qp,
                            std::span<const std::uint8_t, 256> mad) {
+    if (const host::Device* device = parts_.devices.find(path.source).device)
+        parts_.totals.mad_sent(device->index);
     parts_.qp1.send(path, destination_qp, mad);
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/qp1.h"
 #include "daemon/queues.h"
 #include "daemon/routes.h"
+#include "daemon/totals.h"
 
 namespace verbena::daemon {
 
@@ -30,6 +31,7 @@ class Environment final : public cm::Environment {
         Files& files;
         Owners& owners;
         Queues& queues;
+        Totals& totals;
     };
     explicit Environment(const Parts& parts) : parts_(parts) {}
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <unordered_map>
+#include <map>
 #include <vector>
 
 #include "daemon/descriptor.h"
@@ -29,11 +29,8 @@ struct Session {
     Descriptor process;   // pidfd
     Descriptor lifeline;  // the write end that the process never sees; it ends when the session does, and a
                           // byte in it says that the device table has changed
-    struct Queue {
-        std::uint32_t number;
-        Descriptor segment;  // the process's tables, for those that reach into its memory
-    };
-    std::vector<Queue> queues;
+    Descriptor tables;    // the process's, to be read; kept until it has ended, for its counters
+    std::vector<std::uint32_t> queues;
 };
 
 class Sessions {
@@ -63,6 +60,15 @@ class Sessions {
     void tell_news();
 
     std::size_t count() const { return sessions_.size(); }
+    // The one with the next higher number; nullptr if there is none.
+    const Session* next(SessionNumber after) const {
+        const auto found = sessions_.upper_bound(after);
+        return found == sessions_.end() ? nullptr : &found->second;
+    }
+    const Session* find(SessionNumber number) const {
+        const auto found = sessions_.find(number);
+        return found == sessions_.end() ? nullptr : &found->second;
+    }
 
    private:
     bool accept_one();
@@ -78,7 +84,7 @@ class Sessions {
     Descriptor listener_;
     Descriptor reserve_;  // given up to get rid of a connection when descriptors run out
     SessionNumber next_number_ = 1;
-    std::unordered_map<SessionNumber, Session> sessions_;
+    std::map<SessionNumber, Session> sessions_;
 };
 
 }  // namespace verbena::daemon

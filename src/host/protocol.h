@@ -10,13 +10,15 @@
 #include <array>
 #include <cstdint>
 
+#include "adapter/port_totals.h"
+#include "cm/summary.h"
 #include "cm/types.h"
 
 namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    3;  // changes whenever a structure here or in cm/types.h does
+    4;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -48,7 +50,11 @@ enum class Command : std::uint16_t {
     leave_multicast,            // MulticastRequest -> EventsReply
     request_taken,              // IdRequest, no reply: a CONNECT_REQUEST of that listener was read
     communication_established,  // QpRequest, no reply: first packet on a QP that is still in RTR
-    status,                     // Empty -> StatusReply (for the tool)
+    // For tools. They see what belongs to their own user, root sees all.
+    status,        // Empty -> StatusReply
+    next_process,  // AfterRequest -> ProcessReply, with the process's tables, to be read (adapter/segment.h)
+    next_ids,      // AfterRequest -> IdsReply
+    port_totals,   // PortRequest -> PortReply
 };
 
 // The first six bytes (magic, version) of both headers are the same in every version, so that a mismatch can
@@ -220,6 +226,36 @@ struct StatusReply {
     std::uint32_t uptime_seconds = 0;
     std::uint32_t udp_port = 0;
     FabricInfo fabric;
+};
+
+// Lists are asked for piece by piece: what comes behind this one, 0 at first.
+struct AfterRequest {
+    std::uint32_t after = 0;
+};
+struct ProcessReply {
+    std::uint32_t session = 0;  // what to ask with next; 0: there is no further one
+    std::uint32_t pid = 0;      // as the daemon sees it; 0: in another namespace of processes
+    std::uint32_t user = 0;
+    std::uint32_t has_tables = 0;  // 1: it has opened a device
+    std::uint64_t ended = 0;       // PortReply
+};
+struct IdsReply {
+    std::uint32_t count = 0;  // none: there is no further one
+    std::uint32_t reserved = 0;
+    struct Entry {
+        cm::IdSummary id;
+        std::uint32_t pid = 0;  // of its program
+    };
+    std::array<Entry, 8> entries{};
+};
+struct PortRequest {
+    std::uint32_t device = 0;  // Device::index
+};
+struct PortReply {
+    // How many programs have ended. Who adds up the totals and the tables of the living looks before and
+    // after, for at that moment a program's counts move from one to the other.
+    std::uint64_t ended = 0;
+    adapter::PortTotals totals{};  // of programs that have ended, and of the connection manager's own packets
 };
 
 }  // namespace verbena::host

@@ -15,7 +15,7 @@ Process::Process(World& world, const ProcessPlan& plan, std::uint32_t first_qp, 
       plan_(plan),
       random_(seed),
       segment_(adapter::Segment::create_on_heap(
-          {.regions = 512, .queue_pairs = plan.most_queue_pairs, .completion_queues = 16})),
+          {.regions = 512, .queue_pairs = plan.most_queue_pairs, .objects = 16})),
       link_(world.network, *this, plan.bursts) {
     capacity = plan.buffer;
     adapter::Adapter::Setup setup;

@@ -37,6 +37,7 @@ inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::He
     out.payload = payload;
     counters.packets_sent++;
     counters.bytes_sent += payload_length;
+    counters.wire_bytes_sent += out.header_length + payload_length + out.pad_count + wire::kIcrcLength;
     sink.send(out);
 }
 

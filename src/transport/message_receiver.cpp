@@ -135,6 +135,7 @@ void MessageReceiver::place_late() {
 
 void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info,
                                        completion::Opcode opcode, std::uint32_t length, Time now) {
+    shared_.counters.messages_received++;
     completion::Completion c;
     c.opcode = opcode;
     c.byte_length = length;

@@ -13,6 +13,7 @@
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
 #include "transport/attributes.h"
+#include "transport/counters.h"
 #include "transport/direct_access.h"
 #include "transport/flow.h"
 #include "transport/receive_queue.h"
@@ -65,14 +66,9 @@ struct QpSetup {
     FlowTable* flows = nullptr;  // of the process; nullptr: a window of the queue pair's own
     QpListener* listener = nullptr;
     DirectAccess* direct = nullptr;  // nullptr: everything leaves as packets
-};
-
-// What counters and tools show.
-struct QpCounters {
-    std::uint64_t packets_sent, packets_received, bytes_sent, bytes_received;
-    std::uint64_t retransmitted, duplicates, out_of_sequence, rnr_naks_sent, rnr_naks_received, naks_sent,
-        naks_received;
-    std::uint64_t timeouts, probes, dropped;
+    QpCounters* counters = nullptr;  // where to count, all zero; nullptr: in the queue pair itself
+    // For tools only: the device's index, and the numbers by which they know the completion queues.
+    std::uint32_t device = 0, send_cq_number = 0, receive_cq_number = 0;
 };
 
 class QueuePair {
@@ -121,7 +117,8 @@ class QueuePair {
     const QpCounters& counters() const { return counters_; }
 
    protected:
-    explicit QueuePair(const QpSetup& setup) : setup_(setup) {}
+    explicit QueuePair(const QpSetup& setup)
+        : setup_(setup), counters_(setup.counters ? *setup.counters : own_counters_) {}
 
     // One of its completion queues has overrun.
     bool completion_lost() const {
@@ -131,7 +128,12 @@ class QueuePair {
 
     QpSetup setup_;
     QpState state_ = QpState::reset;
-    QpCounters counters_{};
+
+   private:
+    QpCounters own_counters_{};
+
+   protected:
+    QpCounters& counters_;
 };
 
 }  // namespace verbena::transport

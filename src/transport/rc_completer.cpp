@@ -68,7 +68,7 @@ NakMeaning meaning_of(std::uint8_t code) {
 void RcRequester::receive(const wire::Packet& packet, Time now) {
     const wire::Bth& bth = packet.headers.bth;
     if (!in_flight(bth.psn)) {
-        shared_.counters.duplicates++;
+        shared_.counters.stale_responses++;
         if (mutated(Mutation::ghost_ack_accepted) && outstanding() && bth.opcode == wire::Opcode::rc_ack)
             acknowledged(una_, now), finish_progress(now);
         return;
@@ -116,7 +116,10 @@ void RcRequester::acknowledged(std::uint32_t psn, Time now) {
 void RcRequester::refused(std::uint32_t psn, std::uint8_t code, Time now) {
     shared_.counters.naks_received++;
     if (!acknowledge_before(psn, now)) return implied_nak(now);
-    if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) return sequence_error(now);
+    if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) {
+        shared_.counters.sequence_naks_received++;
+        return sequence_error(now);
+    }
     const NakMeaning meaning = meaning_of(code);
     if (!failed_) fail_head(meaning.status, meaning.error, now);
 }
@@ -224,6 +227,7 @@ void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) 
 
 void RcRequester::complete_head(Time now) {
     do {  // and the local requests behind it that are done
+        shared_.counters.messages_sent += queue_.at(0).is_send();
         push(queue_.at(0), Status::success, VendorError::none, now);
         queue_.pop();
         if (current_ > 0) {
@@ -239,7 +243,7 @@ void RcRequester::complete_head(Time now) {
 
 // Data did not come, but a later response did.
 void RcRequester::implied_nak(Time now) {
-    shared_.counters.out_of_sequence++;
+    shared_.counters.implied_naks++;
     sequence_error(now);
 }
 
@@ -295,6 +299,10 @@ std::array<char, 80> RcRequester::refused_element(const SendEntry& entry) const 
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;
+    QpCounters& counters = shared_.counters;
+    counters.send_errors++;
+    counters.retries_exceeded += status == Status::retry_exceeded;
+    counters.rnr_retries_exceeded += status == Status::rnr_retry_exceeded;
     if (error != VendorError::acknowledge_timeout)  // give_up() has said more
         log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s%s", shared_.setup.number,
             static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error),

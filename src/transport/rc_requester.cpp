@@ -259,7 +259,7 @@ bool RcRequester::execute_directly(Time now) {
         read ? shared_.setup.direct->read(target, list) : shared_.setup.direct->write(target, list);
     direct_hopeful_ = answer != Direct::declined;
     if (answer != Direct::done) return false;
-    (read ? shared_.counters.bytes_received : shared_.counters.bytes_sent) += length;
+    count_direct(read, length, offset == 0, offset + length == entry.length);
     if (!read) count_against_rate(length, now);
     if (offset + length < entry.length) {
         direct_done_ = offset + length;
@@ -268,6 +268,16 @@ bool RcRequester::execute_directly(Time now) {
     push(entry, completion::Status::success, VendorError::none, now);
     queue_.pop();
     return true;
+}
+
+// A part of a WRITE or READ, as the packets that it would have been: the READ's request goes with the first
+// part, the WRITE's acknowledgement comes with the last.
+void RcRequester::count_direct(bool read, std::uint32_t length, bool first, bool last) {
+    QpCounters& counters = shared_.counters;
+    const std::uint32_t packets = packets_of(length, shared_.mtu());
+    counters.direct_packets_out += read ? first : packets;
+    counters.direct_packets_in += read ? packets : last;
+    (read ? counters.direct_bytes_in : counters.direct_bytes_out) += length;
 }
 
 bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packet,

@@ -92,6 +92,7 @@ class RcRequester {
     bool may_go_directly(const SendEntry& entry) const;
     bool execute_directly(Time now);
     void count_against_rate(std::uint32_t bytes, Time now);
+    void count_direct(bool read, std::uint32_t length, bool first, bool last);
     bool send_one(wire::PacketSink& sink, Time now);
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);

@@ -42,6 +42,10 @@ struct SendEntry {
     bool done;                // local, and nobody uses what it changed any more
     VendorError local_error;  // found when it was about to be sent; reported when it is the oldest
 
+    bool is_send() const {
+        return operation == Operation::send || operation == Operation::send_with_immediate ||
+               operation == Operation::send_with_invalidate;
+    }
     bool is_read() const { return operation == Operation::rdma_read; }
     bool is_atomic() const {
         return operation == Operation::compare_swap || operation == Operation::fetch_add;

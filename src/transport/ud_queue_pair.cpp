@@ -132,6 +132,7 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         if (!pacer_.allows(now)) rate_allows_at_ = pacer_.next();
     }
     if (sent > 0) sink.flush();  // a completed request's memory is the program's again
+    counters_.messages_sent += sent;
     for (; sent > 0; sent--) complete_oldest(Status::success, VendorError::none, now);
     if (failed) {
         const VendorError error = queue_.at(0).local_error;
@@ -139,6 +140,7 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
             error == VendorError::send_too_long ? Status::local_length_error : Status::local_protection_error;
         log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", setup_.number,
             static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
+        counters_.send_errors++;
         complete_oldest(status, error, now);
         state_ = QpState::sqe;
         flush_sends(now);
@@ -178,7 +180,10 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     headers.deth = {destination.qkey, setup_.number};
     headers.immediate = entry.immediate_or_key;
     psn_ = wire::psn_next(psn_);
-    if (destination.path.destination.is_multicast()) group_source_ = destination.path.source;
+    if (destination.path.destination.is_multicast()) {
+        group_source_ = destination.path.source;
+        counters_.multicast_sent++;
+    }
     send_packet(sink, destination.path, headers, {iovecs_.data(), pieces}, entry.length, counters_);
     return true;
 }
@@ -226,6 +231,7 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         return;
     }
     counters_.packets_received++;
+    counters_.multicast_received += sender_view.destination.is_multicast();
     counters_.bytes_received += packet.payload.size();
 
     // A shared queue's elements are looked up in its own protection domain (IBA 10.2.9).
@@ -261,6 +267,7 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         c.immediate = packet.headers.immediate;
     }
     c.timestamp = static_cast<std::uint64_t>(now);
+    counters_.messages_received++;
     setup_.receive_cq->push(c, packet.headers.bth.solicited);
     after(now);
 }

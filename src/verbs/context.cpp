@@ -106,6 +106,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     }
     fill_slots(*context);
     process->add(context);
+    context->record = process->show({.kind = adapter::ObjectKind::context, .device = context->device->index});
     return base;
 }
 
@@ -113,6 +114,7 @@ int ibv_close_device(struct ibv_context* base) {
     Call call("ibv_close_device");
     Context* context = Context::of(base);
     context->process->remove(context);
+    context->process->hide(context->record);
     // What the program left behind must not answer packets or hold its memory open any longer.
     while (!context->queue_pairs.empty()) {
         QueuePair* qp = *context->queue_pairs.begin();

@@ -75,6 +75,11 @@ Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
         cq->channel = Channel::of(setup.channel);
         cq->channel->cqs++;
     }
+    const Context& owner = *Context::of(context);
+    cq->record = process->show({.kind = adapter::ObjectKind::completion_queue,
+                                .device = owner.device->index,
+                                .context = owner.record ? owner.record->number : 0,
+                                .size = places});
     return cq;
 }
 
@@ -100,6 +105,7 @@ int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
     if (int error = cq->queue->resize(places))
         return fail(error, "%u completions wait; %u places are too few", cq->queue->waiting(), places);
     handle->cqe = static_cast<int>(places);
+    if (cq->record) cq->record->size = places;
     return 0;
 }
 
@@ -109,6 +115,7 @@ int ibv_destroy_cq(struct ibv_cq* handle) {
     if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);
     if (cq->channel) cq->channel->cqs--;
     if (cq->domain) cq->domain->users--;
+    Context::of(handle->context)->process->hide(cq->record);
     if (!Context::of(handle->context)->process->forked()) forget_events(*cq);
     pthread_mutex_destroy(&handle->mutex);
     pthread_cond_destroy(&handle->cond);

@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "adapter/segment.h"
 #include "completion/completion_queue.h"
 #include "host/device_table.h"
 #include "transport/queue_pair.h"
@@ -60,7 +61,8 @@ struct Context {
     EventQueue<AsyncEvent> async_events;
     PortView seen;  // the port as the program has been told; the process's, under its lock
     std::atomic<std::uint32_t> pds{0};
-    bool foreign = false;  // imported from another process
+    bool foreign = false;                     // imported from another process
+    adapter::ObjectRecord* record = nullptr;  // what tools are shown; may be missing
 
     std::mutex objects_lock;
     std::set<struct QueuePair*> queue_pairs;  // what close destroys if the program did not
@@ -90,6 +92,7 @@ struct Pd {
     Users& users;          // objects in it; an imported one counts with the original
     Pd* parent = nullptr;  // this is a parent domain, and that the domain that it stands for
     ThreadDomain* thread_domain = nullptr;
+    adapter::ObjectRecord* record = nullptr;
 
     static Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 };
@@ -160,6 +163,7 @@ struct Cq : completion::CompletionListener {
     std::mutex poll_lock;  // from start_poll to end_poll
     bool single_threaded = false;
     Pd* domain = nullptr;  // the parent domain that it was created with
+    adapter::ObjectRecord* record = nullptr;
     completion::Completion current;
     // The thread that polled last, or took an event (0: none), and whether it has not found the queue empty
     // since, so that it may be at work on a completion. For verbena_quiesce().
@@ -183,6 +187,7 @@ struct Srq : transport::ReceiveQueueListener {
     std::uint32_t number = 0;
     struct Xrcd* xrcd = nullptr;  // of an XRC queue
     Cq* cq = nullptr;             // likewise
+    adapter::ObjectRecord* record = nullptr;
     std::atomic<std::uint32_t> users{0};
     std::uint32_t async_events_delivered = 0;  // under shown.base.mutex
 

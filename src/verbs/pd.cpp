@@ -41,6 +41,7 @@ Pd* new_pd(ibv_context* context, memory::PdNumber number, std::shared_ptr<Pd::Us
 }
 
 void delete_pd(Pd* pd) {
+    Context::of(pd->base.context)->process->hide(pd->record);
     Context::of(pd->base.context)->pds--;
     if (pd->parent) pd->parent->users--;
     if (pd->thread_domain) pd->thread_domain->users--;
@@ -107,6 +108,11 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
     static std::atomic<memory::PdNumber> next{1};
     Pd* pd = new_pd(context, next.fetch_add(1), std::make_shared<Pd::Users>(0));
     if (!pd) return nullptr;
+    const Context& owner = *Context::of(context);
+    pd->record = owner.process->show({.kind = adapter::ObjectKind::protection_domain,
+                                      .number = pd->number,
+                                      .device = owner.device->index,
+                                      .context = owner.record ? owner.record->number : 0});
     std::lock_guard lock(known_lock);
     known()[pd->number] = pd->shared_users;
     return &pd->base;

@@ -26,9 +26,10 @@ namespace {
 
 std::mutex current_lock;
 std::atomic<Process*> current{nullptr};
+std::atomic<const host::DeviceTable*> device_table{nullptr};  // of the daemon talked to last
 
 adapter::Segment::Sizes segment_sizes() {
-    return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .completion_queues = kMaxCqs};
+    return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .objects = 2 * kMaxCqs};
 }
 
 // With VERBENA_LINK=local peers of this host are reached by memory. A capture needs packets.
@@ -42,6 +43,18 @@ bool wants_local_link() {
 }
 
 constexpr Duration kMeetingTime = 20 * kMillisecond;
+
+// Asked by threads that move packets, so without a call to the daemon.
+std::uint32_t device_of(const Gid& address) {
+    const host::DeviceTable* known = device_table.load(std::memory_order_acquire);
+    host::Device device;
+    for (unsigned slot = 0; known && slot < host::kMaxDevices; slot++) {
+        if (!host::read_device(*known, slot, device)) continue;
+        for (unsigned i = 0; i < host::kMaxGids; i++)
+            if (device.gid_valid[i] && device.gids[i] == address) return device.index;
+    }
+    return adapter::kNoDevice;
+}
 
 PortView port_view(Context& context) {
     host::Device device;
@@ -98,6 +111,8 @@ int Process::start() {
     segment_ = features().memfd ? adapter::Segment::create_shared(segment_sizes(), adapter::now())
                                 : adapter::Segment::create_on_heap(segment_sizes());
     if (!segment_) return errno;
+    device_table.store(host::devices(), std::memory_order_release);
+    objects_ = std::make_unique<adapter::ObjectTable>(segment_->objects());
     return open_queue();
 }
 
@@ -125,7 +140,8 @@ int Process::open_queue() {
                                     .qp_numbers = reply.qp_numbers,
                                     .random_seed = random(),
                                     .direct = memory_access_.get(),
-                                    .outsiders = local_ ? &local_->peers() : nullptr});
+                                    .outsiders = local_ ? &local_->peers() : nullptr,
+                                    .device_of = device_of});
         adapter_->regions().set_probe(probe);
         engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
         const int lifeline = host::lifeline_fd();

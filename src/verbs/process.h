@@ -12,6 +12,7 @@
 
 #include "adapter/adapter.h"
 #include "adapter/engine.h"
+#include "adapter/object_table.h"
 #include "adapter/segment.h"
 #include "link/udp_link.h"
 
@@ -58,6 +59,12 @@ class Process {
     // With a further receive queue and its block of numbers from the daemon when the numbers run out.
     transport::QueuePair* create_qp(const transport::QpSetup& setup);
 
+    // Objects that tools are shown (adapter/object_table.h); nullptr if there is no room.
+    adapter::ObjectRecord* show(const adapter::ObjectTable::Object& object) { return objects_->add(object); }
+    void hide(adapter::ObjectRecord* record) {
+        if (!forked()) objects_->remove(record);  // a child's tables are the parent's
+    }
+
    private:
     enum class State : std::uint8_t { alive, forked, daemon_died };
 
@@ -71,6 +78,7 @@ class Process {
     static void after_fork_in_child();
 
     std::unique_ptr<adapter::Segment> segment_;
+    std::unique_ptr<adapter::ObjectTable> objects_;
     std::unique_ptr<link::UdpLink> link_;
     // To peers of this host; none with VERBENA_LINK=wire.
     std::unique_ptr<link::LocalLink> local_;

@@ -119,6 +119,13 @@ transport::QpSetup transport_setup(const Pd* pd, const Xrcd* xrcd, const ibv_qp_
             std::make_shared<transport::ReceiveQueue>(attr.cap.max_recv_wr, attr.cap.max_recv_sge);
     setup.regions = &context.process->adapter().regions();
     setup.listener = listener;
+    const auto number_of = [](ibv_cq* cq) {
+        const adapter::ObjectRecord* record = cq ? Cq::of(cq)->record : nullptr;
+        return record ? record->number : 0;
+    };
+    setup.device = context.device->index;
+    setup.send_cq_number = number_of(attr.send_cq);
+    setup.receive_cq_number = number_of(attr.recv_cq);
     host::Device device;
     if (find_device(context, device)) setup.port_mtu = 128u << device.active_mtu;
     return setup;

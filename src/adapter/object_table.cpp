@@ -1,0 +1,33 @@
+#include "adapter/object_table.h"
+
+namespace verbena::adapter {
+
+ObjectRecord* ObjectTable::add(const Object& object) {
+    std::lock_guard guard(lock_);
+    ObjectRecord* record = nullptr;
+    if (!free_.empty()) {
+        record = free_.back();
+        free_.pop_back();
+    } else if (used_ < records_.size()) {
+        record = &records_[used_++];
+    } else {
+        return nullptr;
+    }
+    record->number = object.number ? object.number : ++last_number_;
+    record->device = object.device;
+    record->context = object.context;
+    record->pd = object.pd;
+    record->cq = object.cq;
+    record->size = object.size;
+    record->kind.store(object.kind, std::memory_order_release);
+    return record;
+}
+
+void ObjectTable::remove(ObjectRecord* record) {
+    if (!record) return;
+    std::lock_guard guard(lock_);
+    record->kind.store(ObjectKind::free, std::memory_order_release);
+    free_.push_back(record);
+}
+
+}  // namespace verbena::adapter

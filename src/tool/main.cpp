@@ -7,10 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "tool/doctor.h"
 #include "tool/handshake.h"
+#include "tool/ps.h"
 #include "tool/rdma_command.h"
 #include "tool/run.h"
+#include "tool/stat.h"
 #include "tool/status.h"
+#include "tool/top.h"
 
 using namespace verbena::tool;
 
@@ -44,7 +48,7 @@ int program_begins(int argc, char** argv) {
 int complain(const CLI::App& app, std::string_view first, const char* what) {
     auto named = [&](const CLI::App* command) { return command->get_name() == first; };
     if (!first.empty() && first[0] != '-' && app.get_subcommands(named).empty())
-        std::fprintf(stderr, "verbena: there is no command '%.*s': it is run, env, status or handshake\n",
+        std::fprintf(stderr, "verbena: there is no command '%.*s' (verbena help lists them)\n",
                      static_cast<int>(first.size()), first.data());
     else
         std::fprintf(stderr, "verbena: %s (verbena --help tells more)\n", what);
@@ -73,8 +77,30 @@ int main(int argc, char** argv) {
     add_run_options(*env_command, options);
 
     bool json = false;
-    auto* status_command = app.add_subcommand("status", "Show the daemon and the devices");
-    status_command->add_flag("-j,--json", json, "As JSON");
+    auto add_look = [&](const char* name, const char* description) {
+        auto* added = app.add_subcommand(name, description);
+        added->add_flag("-j,--json", json, "As JSON");
+        return added;
+    };
+    auto* status_command = add_look("status", "Show the daemon and the devices");
+    auto* ps_command = add_look("ps", "Show the programs and what they have");
+
+    TopOptions top;
+    auto* top_command = add_look("top", "Show what the programs do, again and again (q ends it)");
+    top_command->add_option("-d,--delay", top.delay, "Seconds between two looks (2)")
+        ->check(CLI::Range(0.01, 86400.0));
+    top_command->add_option("-n,--count", top.count, "Looks; without, until q");
+
+    StatOptions stat;
+    auto* stat_command = add_look("stat", "Show the counters of ports or queue pairs");
+    stat_command->add_flag("-a,--all", stat.all, "Also those that are 0");
+    stat_command->add_flag("-q,--qp", stat.queue_pairs, "Of each queue pair");
+    stat_command->add_option("-p,--pid", stat.pid, "Of the queue pairs of this program");
+
+    auto* metrics_command =
+        app.add_subcommand("metrics", "Print the ports' counters for Prometheus (OpenMetrics)");
+    auto* doctor_command = add_look("doctor", "Check this host, and say what to do");
+    app.add_subcommand("help", "Print this, or what a command can do: verbena help COMMAND");
 
     std::vector<std::string> files;
     auto* handshake_command = app.add_subcommand("handshake", "Draw the CM messages of captures");
@@ -85,8 +111,14 @@ int main(int argc, char** argv) {
         command.assign(argv + begin, argv + argc);
         argc = begin > 2 && std::string_view(argv[begin - 1]) == "--" ? begin - 1 : begin;
     }
+    std::vector<char*> words(argv, argv + argc);
+    if (argc > 1 && std::string_view(argv[1]) == "help") {  // [help, COMMAND] is [COMMAND, --help]
+        static char help[] = "--help";
+        words = {argv[0], argc > 2 ? argv[2] : help, help};
+        words.resize(argc > 2 ? 3 : 2);
+    }
     try {
-        app.parse(argc, argv);
+        app.parse(static_cast<int>(words.size()), words.data());
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
         return complain(app, argc > 1 ? argv[1] : "", error.what());
@@ -101,5 +133,16 @@ int main(int argc, char** argv) {
     }
     if (*env_command) return print_environment(options);
     if (*status_command) return show_status(json);
+    if (*ps_command) return show_programs(json);
+    if (*top_command) {
+        top.json = json;
+        return show_top(top);
+    }
+    if (*stat_command) {
+        stat.json = json;
+        return show_counters(stat);
+    }
+    if (*metrics_command) return show_metrics();
+    if (*doctor_command) return examine(json);
     return draw_handshake(files);
 }

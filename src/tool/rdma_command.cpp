@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
-#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,17 +14,15 @@
 #include "host/client.h"
 #include "host/port.h"
 #include "tool/program_check.h"
+#include "tool/rdma_output.h"
+#include "tool/rdma_words.h"
 
 namespace verbena::tool {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-struct Options {
-    bool json = false;
-    bool pretty = false;
-    bool details = false;
-};
+constexpr const char* kAnswers =
+    "Verbena answers rdma [-j] [-p] [-d] {dev|link|resource|statistic} [show ...]; its devices are there by "
+    "themselves, one per network interface";
 
 // The bits of the port's CapabilityMask by iproute2's names.
 constexpr struct {
@@ -41,24 +37,6 @@ std::vector<std::string> capability_names() {
     return names;
 }
 
-std::string text_of(const Json& value) {
-    if (value.is_string()) return value.get<std::string>();
-    if (!value.is_array()) return value.dump();
-    std::string all;
-    for (const Json& part : value) all += (all.empty() ? "<" : ", ") + text_of(part);
-    return all + ">";
-}
-
-// "name value name value ... "; capabilities on a line of their own.
-std::string as_words(const Json& fields, std::size_t from) {
-    std::string line;
-    for (auto field = std::next(fields.begin(), static_cast<std::ptrdiff_t>(from)); field != fields.end();
-         ++field)
-        line += field.key() == "caps" ? "\n    caps: " + text_of(field.value())
-                                      : field.key() + " " + text_of(field.value()) + " ";
-    return line;
-}
-
 Json describe_device(const host::Device& device) {
     const std::string guid = host::guid_text(device.node_guid);
     return {{"ifindex", device.index}, {"ifname", device.name.data()},
@@ -66,7 +44,7 @@ Json describe_device(const host::Device& device) {
             {"node_guid", guid},       {"sys_image_guid", guid}};
 }
 
-Json describe_link(const host::Device& device, const Options& options) {
+Json describe_link(const host::Device& device, const RdmaOptions& options) {
     const bool up = device.active;
     Json link = {{"ifindex", device.index},
                  {"ifname", device.name.data()},
@@ -79,15 +57,8 @@ Json describe_link(const host::Device& device, const Options& options) {
     return link;
 }
 
-// What an object's list has in front of the words that as_words makes, and how many fields that takes.
-std::string title(const Json& fields, bool link) {
-    return link ? "link " + text_of(fields["ifname"]) + "/" + text_of(fields["port"]) + " "
-                : text_of(fields["ifindex"]) + ": " + text_of(fields["ifname"]) + ": ";
-}
-constexpr std::size_t kTitleFields[] = {2, 3};  // of a device, of a link
-
 // Shows all devices, or that of the name (for a link: NAME or NAME/1).
-int show(const host::DeviceTable& table, const Options& options, bool link, const char* wanted) {
+int show(const host::DeviceTable& table, const RdmaOptions& options, bool link, const char* wanted) {
     std::string name = wanted ? wanted : "";
     if (link && name.size() > 2 && name.ends_with("/1")) name.resize(name.size() - 2);
     Json all = Json::array();
@@ -100,17 +71,16 @@ int show(const host::DeviceTable& table, const Options& options, bool link, cons
         std::fprintf(stderr, "Wrong device name %s\n", wanted);
         return 1;
     }
-    if (options.json) {
-        std::printf("%s\n", options.pretty ? all.dump(4).c_str() : all.dump().c_str());
-        return 0;
-    }
-    for (const Json& fields : all)
-        std::printf("%s%s\n", title(fields, link).c_str(), as_words(fields, kTitleFields[link]).c_str());
+    print_objects(all, link ? Title::link : Title::summary, options);
     return 0;
 }
 
-// iproute2 takes abbreviations.
-bool means(const char* word, const char* full) { return std::strncmp(word, full, std::strlen(word)) == 0; }
+int show_devices(std::span<const char* const> words, const RdmaOptions& options, bool link) {
+    if (!words.empty() && !is_show(words[0])) return kNotOurs;
+    if (words.size() > 2) return kNotOurs;
+    const host::DeviceTable* table = host::devices();
+    return table ? show(*table, options, link, words.size() == 2 ? words[1] : nullptr) : kNotOurs;
+}
 
 // Becomes the next `rdma` in PATH.
 int system_command(char** argv, const char* why) {
@@ -137,7 +107,7 @@ int rdma_command(int argc, char** argv) {
                                        {"pretty", no_argument, nullptr, 'p'},
                                        {"details", no_argument, nullptr, 'd'},
                                        {nullptr, 0, nullptr, 0}};
-    Options options;
+    RdmaOptions options;
     opterr = 0;
     for (int letter; (letter = getopt_long(argc, argv, "jpd", kLong, nullptr)) != -1;) {
         if (letter == 'j')
@@ -147,19 +117,20 @@ int rdma_command(int argc, char** argv) {
         else if (letter == 'd')
             options.details = true;
         else
-            return system_command(words, "Verbena answers rdma [-j] [-p] [-d] {dev|link} [show [DEVICE]]");
+            return system_command(words, kAnswers);
     }
-    const char* const* rest = argv + optind;
-    const int count = argc - optind;
-    const bool link = count > 0 && means(rest[0], "link");
-    const bool shows = count < 2 || means(rest[1], "show") || means(rest[1], "list");
-    if (count < 1 || count > 3 || !(link || means(rest[0], "dev")) || !shows)
-        return system_command(words,
-                              "Verbena answers rdma {dev|link} [show [DEVICE]]; its devices are there "
-                              "by themselves, one per network interface");
-    const host::DeviceTable* table = host::devices();
-    if (!table) return system_command(words, last_reason());
-    return show(*table, options, link, count == 3 ? rest[2] : nullptr);
+    std::span<const char* const> rest(argv + optind, static_cast<std::size_t>(argc - optind));
+    if (rest.empty()) return system_command(words, kAnswers);
+    const char* const object = rest[0];
+    rest = rest.subspan(1);
+    int status = kNotOurs;
+    if (means(object, "resource"))
+        status = show_resources(rest, options);
+    else if (means(object, "statistic"))
+        status = show_statistics(rest, options);
+    else if (means(object, "link") || means(object, "dev"))
+        status = show_devices(rest, options, means(object, "link"));
+    return status == kNotOurs ? system_command(words, kAnswers) : status;
 }
 
 }  // namespace verbena::tool

@@ -8,9 +8,9 @@ namespace verbena::tool {
 
 bool called_as_rdma(std::string_view program);
 
-// `rdma dev` and `rdma link` (show, list) with -j, -p, -d, in iproute2's words. Anything else, and everything
-// where there is no Verbena, is the system's `rdma`, which then takes this process's place. Returns the exit
-// status.
+// `rdma dev`, `link`, `resource` and `statistic` (show, list) with -j, -p, -d, in iproute2's words. Anything
+// else, and everything where there is no Verbena, is the system's `rdma`, which then takes this process's
+// place. Returns the exit status.
 int rdma_command(int argc, char** argv);
 
 }  // namespace verbena::tool

@@ -27,6 +27,13 @@ bool is_shown(const char* path) {
     return false;
 }
 
+bool is_counter(const char* path) {
+    const char* ports = std::strstr(path, "/ports/");
+    if (!ports) return false;
+    const char* folder = std::strchr(ports + std::strlen("/ports/"), '/');
+    return folder && (begins(folder, kPortCounters) || begins(folder, kHwCounters));
+}
+
 const char* known_as(const char* path) {
     const char* user = std::strstr(path, kUserPrefix);
     if (path[0] != '/' || !user || user[-1] != '/') return nullptr;

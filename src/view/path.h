@@ -13,4 +13,8 @@ bool is_shown(const char* path);
 // Thread safety: all; allocates nothing.
 const char* known_as(const char* path);
 
+// Whether the path is that of a counter of a port, or of a folder of them.
+// Thread safety: all; allocates nothing.
+bool is_counter(const char* path);
+
 }  // namespace verbena::view

@@ -36,5 +36,16 @@ TEST(Path, NamesComeBack) {
         EXPECT_EQ(known_as(path), nullptr) << path;
 }
 
+TEST(Path, Counters) {
+    for (const char* path :
+         {"/sys/class/infiniband/x/ports/1/counters/port_xmit_data",
+          "/sys/class/infiniband/x/ports/1/counters", "/t/x/ports/1//hw_counters/sent_pkts"})
+        EXPECT_TRUE(is_counter(path)) << path;
+    for (const char* path :
+         {"/sys/class/infiniband/x/ports/1/state", "/sys/class/infiniband/counters",
+          "/sys/class/infiniband/x/ports/1/counters2/x", "/sys/class/infiniband/x/ports/1"})
+        EXPECT_FALSE(is_counter(path)) << path;
+}
+
 }  // namespace
 }  // namespace verbena::view

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "view/counters.h"
 #include "view/current.h"
 #include "view/path.h"
 
@@ -22,6 +23,14 @@ const char* root() {
     const char* found = current_root();
     looking = false;
     return found;
+}
+
+// A counter's file is written anew when it is named.
+void refresh_if_counter(const char* tree, const char* path) {
+    if (looking || !is_counter(path)) return;
+    looking = true;
+    write_counters(tree, path);
+    looking = false;
 }
 
 int absent() {
@@ -51,6 +60,7 @@ void Seen::translate() {
         std::memcpy(buffer_, tree, root_size);
         std::memcpy(buffer_ + root_size, path_, size + 1);
         path_ = buffer_;
+        refresh_if_counter(tree, path_);
     }
     errno = before;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/port.h"
+#include "observe/counters.h"
 
 namespace verbena::view {
 namespace {
@@ -71,6 +72,14 @@ void add_port(Builder& out, const std::string& port, const host::Device& device)
     out.file(port + "/sm_lid", "0x0");
     out.file(port + "/sm_sl", "0");
     out.file(port + "/state", host::state_text(known));
+    // The values of this moment are written when somebody opens one (counters.cpp).
+    out.folder(port + kPortCounters);
+    for (const observe::Counter& counter : observe::port_counters())
+        out.file(port + kPortCounters + "/" + counter.name, "0");
+    out.folder(port + kHwCounters);
+    for (const observe::Counter& counter : observe::hw_counters())
+        out.file(port + kHwCounters + "/" + counter.name, "0");
+    out.file(port + kHwCounters + "/lifespan", "0");  // milliseconds that a value may be old
     out.folder(port + "/pkeys");
     out.file(port + "/pkeys/0", "0xffff");
     add_gids(out, port, device);

@@ -23,6 +23,10 @@ inline constexpr const char* kRoots[] = {
     "/dev/infiniband",
 };
 
+// A port's folders of counters.
+inline constexpr const char* kPortCounters = "/counters";
+inline constexpr const char* kHwCounters = "/hw_counters";
+
 struct Shown {
     host::Device device;
     // The device that the network interface belongs to, as a path in the real sysfs; empty for a virtual

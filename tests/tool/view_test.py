@@ -188,7 +188,7 @@ class Rdma(Case):
     def test_the_rest_is_the_systems(self):
         self.write("bin/rdma", "#!/bin/sh\necho system \"$@\"\n", 0o755)
         settings = dict(ENVIRONMENT, PATH=os.path.join(self.folder, "bin") + ":" + ENVIRONMENT["PATH"])
-        for words in (("system",), ("-V",), ("link", "add", "rxe0", "type", "rxe", "netdev", "lo"), ("resource", "show", "-j")):
+        for words in (("system",), ("-V",), ("link", "add", "rxe0", "type", "rxe", "netdev", "lo"), ("system", "show", "-j")):
             self.assertEqual(f"system {' '.join(words)}\n", under("rdma", *words, env=settings).stdout)
 
     def test_no_other_rdma(self):

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "adapter/state.h"
+#include "base/failures.h"
 #include "base/reason.h"
 
 namespace verbena::adapter {
@@ -78,6 +79,7 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
     if (now > latest_) latest_ = now;
     const std::uint32_t number = table.take_number(random(), latest_);
     if (number == 0) return fail_null(ENOMEM, "all queue pair numbers of this process are in use");
+    forget_failures(number);
     setup.number = number;
     setup.regions = &regions;
     setup.flows = &flows;
@@ -214,6 +216,12 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     }
     int error = 0;
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
+        // Before the flushed completions are there to be asked about.
+        if (ends && attributes.state == QpState::error && qp.state() != QpState::error) {
+            const char* call = current_call_name();
+            record_failure(FailedPart::queue_pair, qp.number(), 0, "%s moved it to the error state",
+                           call ? call : "the program");
+        }
         error = qp.modify(attributes, mask, now);
         if (qp.state() != QpState::reset && qp.state() != QpState::init) slot.was_connected = true;
         state_->describe(slot);

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/failures.h"
+
 namespace verbena {
 namespace {
 
@@ -114,6 +116,8 @@ int fail_minus_one(int error, const char* format, ...) {
 }
 
 const char* last_reason() { return reason; }
+
+const char* current_call_name() { return current_call.name; }
 
 Call::Call(const char* name, const char* object, unsigned long long number) : outermost_(!current_call.name) {
     if (outermost_) current_call = {name, object, number};

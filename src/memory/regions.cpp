@@ -4,6 +4,7 @@
 #include "memory/regions.h"
 
 #include <cerrno>
+#include <cstdio>
 
 #include "base/mutation.h"
 #include "base/reason.h"
@@ -205,6 +206,25 @@ Lookup RegionTable::unusual(const RegionRecord& record, std::uint8_t* address, s
     if (record.access & kNull) return {need & kWrites ? discarded_.data() : zeros_.data(), LookupError::none};
     if (probe_ && !probe_(address, length, need & kWrites)) return {nullptr, LookupError::not_mapped};
     return {address, LookupError::none};
+}
+
+std::array<char, 112> RegionTable::describe(std::uint32_t key) const {
+    std::array<char, 112> text{};
+    const std::uint32_t index = index_of(key);
+    if (index == 0 || index >= records_.size()) return text;
+    const RegionRecord& record = records_[index];
+    const std::uint32_t tag = record.tag.load(std::memory_order_seq_cst);
+    const RecordKind kind = record.kind.load(std::memory_order_relaxed);
+    if (tag == 0 || (kind != RecordKind::region && tag != kDead)) return text;
+    if (tag == kDead || tag != (key & kTagMask))
+        std::snprintf(text.data(), text.size(), "; the region of that key was deregistered");
+    else if (record.remote_invalid.load() && (key & kRemoteBit))
+        std::snprintf(text.data(), text.size(), "; the region's rkey was invalidated");
+    else
+        std::snprintf(text.data(), text.size(), "; the region is 0x%llx, %llu bytes, access 0x%x",
+                      static_cast<unsigned long long>(record.iova.load()),
+                      static_cast<unsigned long long>(record.length.load()), record.access.load());
+    return text;
 }
 
 Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,

@@ -158,6 +158,10 @@ class RegionTable {
     Lookup remote(std::uint32_t rkey, PdNumber pd, std::uint64_t iova, std::uint64_t length, Access need,
                   std::uint32_t qp) const;
 
+    // What a reason says about a key that was refused: "; the region is 0x1000, 64 bytes, access 0x1", or
+    // that it was deregistered; empty if there never was one. Call inside a Section.
+    std::array<char, 112> describe(std::uint32_t key) const;
+
     // The same for all that the key opens, wherever it lies.
     Lookup remote_whole(std::uint32_t rkey, PdNumber pd, Access need, std::uint32_t qp) const;
 

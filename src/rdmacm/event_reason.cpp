@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -63,13 +64,33 @@ const char* meaning_of_sidr(int status) {
     }
 }
 
+// What the daemon's search for a way found, beyond the errno's name.
+const char* meaning_of_address_error(int error) {
+    switch (error) {
+        case ENETUNREACH:
+        case EHOSTUNREACH:
+            return " (the routing table has no way there)";
+        case ETIMEDOUT:
+            return " (nobody on its network answers for the address)";
+        case ENODEV:
+            return " (the interface that the route names has no RDMA device)";
+        case EINVAL:
+            return " (no way leads there from the source address of the id)";
+        default:
+            return "";
+    }
+}
+
 }  // namespace
 
 std::string sentence(const EventRecord& event, const std::string& peer) {
-    const std::string cause = event.status < 0 ? std::strerror(-event.status) : "";
+    const std::string cause = !event.step_reason.empty() ? event.step_reason
+                              : event.status < 0         ? std::strerror(-event.status)
+                                                         : "";
     switch (event.event) {
         case RDMA_CM_EVENT_ADDR_ERROR:
-            return "the way to " + peer + " was not found: " + cause;
+            return "the way to " + peer + " was not found: " + cause +
+                   (event.step_reason.empty() ? meaning_of_address_error(-event.status) : "");
         case RDMA_CM_EVENT_ROUTE_ERROR:
             return "no path to " + peer + ": " + cause;
         case RDMA_CM_EVENT_UNREACHABLE:
@@ -96,3 +117,14 @@ void explain_failure(const EventRecord& event) {
 }
 
 }  // namespace verbena::rdmacm
+
+const char* verbena_cm_event_reason(const rdma_cm_event* event) {
+    using namespace verbena::rdmacm;
+    thread_local char answer[512];  // no destructor, which would keep the library loaded
+    const int saved = errno;
+    const auto& record = *static_cast<const EventRecord*>(event);
+    std::snprintf(answer, sizeof answer, "%s",
+                  sentence(record, text_of(record.id->route.addr.dst_storage)).c_str());
+    errno = saved;
+    return answer;
+}

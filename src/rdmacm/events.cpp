@@ -32,8 +32,12 @@ enum class Fate { report, swallow };
 constexpr std::chrono::microseconds kHandoverLook{100};
 constexpr std::chrono::microseconds kHandoverPatience{200'000};
 
-// rdma_cm_event::status of a step of the library that failed.
-int status_of_errno() { return errno ? -errno : -EIO; }
+// A step of the library failed, which the event now says.
+void report_step(EventRecord& record, rdma_cm_event_type event) {
+    record.event = event;
+    record.status = errno ? -errno : -EIO;
+    record.step_reason = last_reason();
+}
 
 // The record owns the private data that the event points to.
 const void* keep_private_data(EventRecord& record, const cm::ConnectParameters& from) {
@@ -152,8 +156,7 @@ Fate reply_arrived(EventRecord& record, const cm::Event& event) {
         record.event = RDMA_CM_EVENT_ESTABLISHED;
         return Fate::report;
     }
-    record.event = RDMA_CM_EVENT_CONNECT_ERROR;
-    record.status = status_of_errno();
+    report_step(record, RDMA_CM_EVENT_CONNECT_ERROR);
     id.connect_failed = true;
     fail_qp(id);
     return Fate::report;
@@ -166,7 +169,7 @@ Fate join_result(EventRecord& record, const cm::Event& event) {
     record.param.ud.private_data = record.group->context;
     if (record.event == RDMA_CM_EVENT_MULTICAST_ERROR) return Fate::report;
     if (int error = attach_group(*record.owner, *record.group, event)) {
-        record.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+        report_step(record, RDMA_CM_EVENT_MULTICAST_ERROR);
         record.status = -error;
     }
     return Fate::report;
@@ -180,16 +183,10 @@ Fate translate(EventRecord& record, const cm::Event& event) {
     record.status = event.status;
     switch (event.type) {
         case cm::EventType::addr_resolved:
-            if (refresh(id) != 0) {
-                record.event = RDMA_CM_EVENT_ADDR_ERROR;
-                record.status = status_of_errno();
-            }
+            if (refresh(id) != 0) report_step(record, RDMA_CM_EVENT_ADDR_ERROR);
             return Fate::report;
         case cm::EventType::route_resolved:
-            if (refresh(id) != 0) {
-                record.event = RDMA_CM_EVENT_ROUTE_ERROR;
-                record.status = status_of_errno();
-            }
+            if (refresh(id) != 0) report_step(record, RDMA_CM_EVENT_ROUTE_ERROR);
             return Fate::report;
         case cm::EventType::connect_request:
             return connection_request(record, event);

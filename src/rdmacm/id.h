@@ -14,6 +14,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "base/reason.h"
@@ -92,6 +93,7 @@ struct EventRecord : rdma_cm_event {
     std::shared_ptr<Group> group;
     std::array<std::uint8_t, cm::kMaxPrivateData> private_data{};
     decltype(cm::Event::note) note{};
+    std::string step_reason;  // why a step of the library itself failed, if that is what the event says
 };
 
 // What the daemon sends back with an id's events: its address.

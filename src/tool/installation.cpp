@@ -21,6 +21,9 @@ Installation find_installation() {
         fs::path candidate = (here / place).lexically_normal();
         if (found.daemon.empty() && fs::exists(candidate, error)) found.daemon = candidate.string();
     }
+    if (fs::path candidate = fs::path(found.libraries) / "include";
+        fs::exists(candidate / "verbena.h", error))
+        found.headers = candidate.string();
     if (fs::path candidate = fs::path(found.libraries) / "rsocket/librspreload.so";
         fs::exists(candidate, error))
         found.sockets = candidate.string();

@@ -122,6 +122,8 @@ int environment(const RunOptions& options, Variables& variables) {
          in_front(installation.libraries, "LIBRARY_PATH")},  // for compilers: -lrdmacm -libverbs
         {"VERBENA_DAEMON", installation.daemon},
     };
+    if (!installation.headers.empty())
+        variables.emplace_back("CPATH", in_front(installation.headers, "CPATH"));  // <verbena.h>
     variables.insert(variables.end(), preloads.begin(), preloads.end());
     auto add = [&](const char* name, const std::string& value) {
         if (!value.empty()) variables.emplace_back(name, value);

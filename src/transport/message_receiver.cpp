@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "base/failures.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
+#include "transport/particulars.h"
 
 namespace verbena::transport {
 
@@ -148,6 +150,20 @@ void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::O
         c.immediate = packet.headers.invalidate_rkey;
     }
     push_receive(c, packet.headers.bth.solicited, now);
+}
+
+void MessageReceiver::record_receive_failure(VendorError cause) const {
+    if (cause == VendorError::receive_too_small) {
+        record_failure(FailedPart::receive, shared_.setup.number, receive_wr_id_,
+                       "%s (which have %llu bytes)", to_string(cause),
+                       static_cast<unsigned long long>(receive_length_));
+        return;
+    }
+    const memory::PdNumber pd = receive_source_->shared() ? receive_source_->pd() : shared_.setup.pd;
+    record_failure(FailedPart::receive, shared_.setup.number, receive_wr_id_, "%s%s", to_string(cause),
+                   refused_element(shared_.regions(), pd, {receive_sges_.data(), receive_sge_count_},
+                                   memory::kLocalWrite)
+                       .c_str());
 }
 
 void MessageReceiver::abort_receive(Status status, VendorError error, Time now) {

@@ -34,6 +34,8 @@ class MessageReceiver {
     bool take_receive();
     void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
                           std::uint32_t length, Time now);
+    // The sentence about it; abort_receive() follows.
+    void record_receive_failure(VendorError cause) const;
     void abort_receive(completion::Status status, VendorError error, Time now);
     // The message in progress ends here, its request flushed.
     void flush_receive(Time now);

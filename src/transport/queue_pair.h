@@ -120,7 +120,7 @@ class QueuePair {
     explicit QueuePair(const QpSetup& setup)
         : setup_(setup), counters_(setup.counters ? *setup.counters : own_counters_) {}
 
-    // One of its completion queues has overrun.
+    static constexpr const char* kCompletionLost = "one of its completion queues has overrun";
     bool completion_lost() const {
         return (setup_.send_cq && setup_.send_cq->in_error()) ||
                (setup_.receive_cq && setup_.receive_cq->in_error());

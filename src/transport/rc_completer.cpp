@@ -8,9 +8,10 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/reason.h"
+#include "base/failures.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
+#include "transport/particulars.h"
 #include "transport/rc_requester.h"
 
 namespace verbena::transport {
@@ -274,26 +275,29 @@ void RcRequester::finish_progress(Time now) {
     }
 }
 
-// " (lkey 0x1, address 0x2, 3 bytes)" of the first element that is refused, or of what a bind wanted.
-std::array<char, 80> RcRequester::refused_element(const SendEntry& entry) const {
-    std::array<char, 80> text{};
+// What of the request, or of the queue pair, the error is about.
+std::string RcRequester::particulars(const SendEntry& entry, VendorError error) const {
+    const Attributes& a = shared_.attributes;
+    std::array<char, 160> text{};
+    if (error == VendorError::rnr_retries_exceeded) {
+        std::snprintf(text.data(), text.size(), " (QP 0x%06x at %s; rnr_retry %u%s)", a.destination_qp,
+                      to_string(a.path.destination).c_str(), a.rnr_retry,
+                      a.rnr_retry == 0 ? ", so it was asked once; 7 asks for ever" : "");
+        return text.data();
+    }
+    if (error >= VendorError::acknowledge_timeout)  // what the peer or the wire said
+        return entry.is_write() || entry.awaits_response()
+                   ? remote_range(entry.rkey, entry.remote_address, entry.length)
+                   : std::string();
     if (entry.is_local()) {
         std::snprintf(text.data(), text.size(), " (rkey 0x%x, lkey 0x%x, address 0x%llx, %llu bytes)",
                       entry.rkey, entry.immediate_or_key,
                       static_cast<unsigned long long>(entry.remote_address),
                       static_cast<unsigned long long>(entry.range));
-        return text;
+        return text.data();
     }
-    const memory::Access need = entry.awaits_data() ? memory::kLocalWrite : 0;
-    for (const Sge& sge : queue_.sges(entry)) {
-        if (check(shared_.regions(), shared_.setup.pd, {&sge, 1}, need) == memory::LookupError::none)
-            continue;
-        std::snprintf(text.data(), text.size(), " (lkey 0x%x%s, address 0x%llx, %u bytes)", sge.lkey,
-                      memory::looks_like_lkey(sge.lkey) ? "" : ", which is an rkey",
-                      static_cast<unsigned long long>(sge.address), sge.length);
-        break;
-    }
-    return text;
+    return refused_element(shared_.regions(), shared_.setup.pd, queue_.sges(entry),
+                           entry.awaits_data() ? memory::kLocalWrite : 0);
 }
 
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
@@ -304,9 +308,8 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
     counters.retries_exceeded += status == Status::retry_exceeded;
     counters.rnr_retries_exceeded += status == Status::rnr_retry_exceeded;
     if (error != VendorError::acknowledge_timeout)  // give_up() has said more
-        log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s%s", shared_.setup.number,
-            static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error),
-            status == local_status(error) ? refused_element(queue_.at(0)).data() : "");
+        record_failure(FailedPart::send, shared_.setup.number, queue_.at(0).wr_id, "%s%s", to_string(error),
+                       particulars(queue_.at(0), error).c_str());
     push(queue_.at(0), status, error, now);
     queue_.pop();
 }

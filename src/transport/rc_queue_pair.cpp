@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/reason.h"
+#include "base/failures.h"
 #include "transport/common.h"
 #include "transport/mutation.h"
 #include "transport/post_checks.h"
@@ -169,6 +169,7 @@ void RcQueuePair::advance(Time now) {
 void RcQueuePair::after(Time now) {
     // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
     if (state_ != QpState::error && completion_lost()) {
+        record_failure(FailedPart::queue_pair, setup_.number, 0, "%s", kCompletionLost);
         if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
         enter_error(true, now);
     }

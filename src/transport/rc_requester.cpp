@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "base/reason.h"
+#include "base/failures.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
 
@@ -407,11 +407,10 @@ void RcRequester::advance(Time now) {
 
 void RcRequester::give_up(Time now) {
     const Attributes& a = shared_.attributes;
-    log(LogLevel::warn,
-        "QP 0x%06x: send request wr_id 0x%llx failed: QP 0x%06x at %s does not answer: retry_cnt %u, "
-        "timeout %u (%.1f ms; the floor is %.0f ms)",
-        shared_.setup.number, static_cast<unsigned long long>(queue_.at(0).wr_id), a.destination_qp,
-        to_string(a.path.destination).c_str(), a.retry_count, a.timeout,
+    record_failure(
+        FailedPart::send, shared_.setup.number, queue_.at(0).wr_id,
+        "QP 0x%06x at %s does not answer: retry_cnt %u, timeout %u (%.1f ms; the floor is %.0f ms)",
+        a.destination_qp, to_string(a.path.destination).c_str(), a.retry_count, a.timeout,
         static_cast<double>(iba_timeout(a.timeout)) / kMillisecond,
         static_cast<double>(kAcknowledgeTimeoutFloor) / kMillisecond);
     fail_head(completion::Status::retry_exceeded, VendorError::acknowledge_timeout, now);

@@ -29,6 +29,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "transport/flow.h"
@@ -125,7 +126,7 @@ class RcRequester {
     void finish_progress(Time now);
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
-    std::array<char, 80> refused_element(const SendEntry& entry) const;
+    std::string particulars(const SendEntry& entry, VendorError error) const;
     void push(const SendEntry& entry, completion::Status status, VendorError error, Time now);
 
     bool in_flight(std::uint32_t psn) const;

@@ -1,9 +1,9 @@
 // Answers: READ responses and atomic results in PSN order, then the acknowledgement or NAK.
 #include <algorithm>
 
-#include "base/reason.h"
-#include "transport/copy.h"
+#include "base/failures.h"
 #include "transport/mutation.h"
+#include "transport/particulars.h"
 #include "transport/rc_responder.h"
 #include "wire/psn.h"
 
@@ -170,21 +170,15 @@ Time RcResponder::next_deadline() const {
 
 void RcResponder::fail(VendorError cause, Time now) {
     const ResponderFault fault = responder_fault(cause);
-    if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access) {
-        // An lkey in its place is a common slip. Its lowest bit alone does not tell: the owner of a window
-        // chooses all eight.
-        const Sge as_local{refused_.virtual_address, refused_.length, refused_.rkey};
-        const bool is_lkey =
-            cause == VendorError::rkey_unknown &&
-            check(shared_.regions(), shared_.setup.pd, {&as_local, 1}, 0) != memory::LookupError::bad_key;
-        log(LogLevel::warn,
-            "QP 0x%06x: request of the peer refused: %s (rkey 0x%x%s, address 0x%llx, %u bytes)",
-            shared_.setup.number, to_string(cause), refused_.rkey, is_lkey ? ", which is an lkey" : "",
-            static_cast<unsigned long long>(refused_.virtual_address), refused_.length);
-    } else {
-        log(LogLevel::warn, "QP 0x%06x: request of the peer refused: %s", shared_.setup.number,
-            to_string(cause));
-    }
+    if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access)
+        record_failure(
+            FailedPart::peer_request, shared_.setup.number, 0, "%s%s", to_string(cause),
+            refused_range(shared_.regions(), refused_.rkey, refused_.virtual_address, refused_.length)
+                .c_str());
+    else if (fault.receive_status != completion::Status::work_request_flushed && receive_taken_)
+        record_receive_failure(cause);
+    else
+        record_failure(FailedPart::peer_request, shared_.setup.number, 0, "%s", to_string(cause));
     failed_ = true;
     refusing_ = true;
     pending_ = Pending::error_nak;

@@ -5,7 +5,6 @@
 // Checks (IBA 9.9.3, UC's columns). What is wrong with the requester's packet (length, key, opcode, no
 // receive) drops its message silently; what is wrong with our own receive request completes it in error, and
 // the queue pair goes to the error state.
-#include "base/reason.h"
 #include "transport/mutation.h"
 #include "transport/rc_responder.h"
 #include "wire/psn.h"
@@ -60,7 +59,7 @@ void RcResponder::skip_message() {
 }
 
 void RcResponder::fail_unreliable(VendorError cause, Time now) {
-    log(LogLevel::warn, "QP 0x%06x: a receive request failed: %s", shared_.setup.number, to_string(cause));
+    record_receive_failure(cause);
     failed_ = true;
     abort_receive(completion::Status::local_protection_error, cause, now);
 }

@@ -4,9 +4,11 @@
 #include <array>
 #include <cerrno>
 
+#include "base/failures.h"
 #include "base/reason.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
+#include "transport/particulars.h"
 #include "transport/post_checks.h"
 #include "transport/qp_state_table.h"
 #include "wire/ip_header.h"
@@ -138,8 +140,14 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         const VendorError error = queue_.at(0).local_error;
         const Status status =
             error == VendorError::send_too_long ? Status::local_length_error : Status::local_protection_error;
-        log(LogLevel::warn, "QP 0x%06x: send request wr_id 0x%llx failed: %s", setup_.number,
-            static_cast<unsigned long long>(queue_.at(0).wr_id), to_string(error));
+        const SendEntry& entry = queue_.at(0);
+        if (error == VendorError::send_too_long)
+            record_failure(FailedPart::send, setup_.number, entry.wr_id, "%s (%u bytes; the MTU is %u)",
+                           to_string(error), entry.length, setup_.port_mtu);
+        else
+            record_failure(
+                FailedPart::send, setup_.number, entry.wr_id, "%s%s", to_string(error),
+                refused_element(*setup_.regions, setup_.pd, queue_.sges(entry), memory::Access{}).c_str());
         counters_.send_errors++;
         complete_oldest(status, error, now);
         state_ = QpState::sqe;
@@ -228,6 +236,7 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     if (!accepts(packet.headers, sender_view) || !setup_.receive_queue ||
         !setup_.receive_queue->take(wr_id, receive_sges_, sge_count)) {
         counters_.dropped++;
+        tell_of_drop(packet.headers);
         return;
     }
     counters_.packets_received++;
@@ -240,7 +249,11 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     const std::span<const Sge> sges{receive_sges_.data(), sge_count};
     const std::uint64_t length = wire::kGrhLength + packet.payload.size();
     if (length > total_length(sges))
-        return fail_receive(wr_id, Status::local_length_error, VendorError::receive_too_small, now);
+        return fail_receive(wr_id, Status::local_length_error, VendorError::receive_too_small,
+                            " (which have " + std::to_string(total_length(sges)) +
+                                " bytes; the datagram needs " + std::to_string(length) +
+                                ", the first 40 for the GRH)",
+                            now);
     std::array<std::uint8_t, wire::kGrhLength> grh;
     write_grh(sender_view, wire::udp_payload_length(packet), grh.data());
     auto error = mutated(Mutation::ud_grh_omitted) ? memory::LookupError::none
@@ -249,7 +262,8 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         error = scatter(*setup_.regions, pd, sges, wire::kGrhLength, packet.payload);
     if (error != memory::LookupError::none)
         return fail_receive(wr_id, Status::local_protection_error,
-                            offset_by(VendorError::receive_lkey_unknown, error), now);
+                            offset_by(VendorError::receive_lkey_unknown, error),
+                            refused_element(*setup_.regions, pd, sges, memory::kLocalWrite), now);
 
     completion::Completion c;
     c.wr_id = wr_id;
@@ -275,13 +289,31 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
 // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
 void UdQueuePair::after(Time now) {
     if (state_ == QpState::error || !completion_lost()) return;
+    record_failure(FailedPart::queue_pair, setup_.number, 0, "%s", kCompletionLost);
     if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
     enter_error(now);
 }
 
-void UdQueuePair::fail_receive(std::uint64_t wr_id, Status status, VendorError error, Time now) {
-    log(LogLevel::warn, "QP 0x%06x: receive request wr_id 0x%llx failed: %s", setup_.number,
-        static_cast<unsigned long long>(wr_id), to_string(error));
+// A datagram vanishes without a trace for both sides: the first time it happens is worth a line.
+void UdQueuePair::tell_of_drop(const wire::Headers& headers) {
+    if (drop_told_ || !receives(state_) || wire::info(headers.bth.opcode).service != wire::Service::ud)
+        return;
+    const wire::Deth& deth = headers.deth;
+    const bool stranger = deth.qkey != attributes_.qkey;
+    if (!stranger && (!setup_.receive_queue || setup_.receive_queue->waiting() > 0)) return;
+    drop_told_ = true;
+    if (stranger)
+        log(LogLevel::warn,
+            "QP 0x%06x: dropped a datagram of QP 0x%06x: its Q_Key is 0x%x, this QP's is 0x%x", setup_.number,
+            deth.source_qp, deth.qkey, attributes_.qkey);
+    else
+        log(LogLevel::warn, "QP 0x%06x: dropped a datagram of QP 0x%06x: no receive is posted", setup_.number,
+            deth.source_qp);
+}
+
+void UdQueuePair::fail_receive(std::uint64_t wr_id, Status status, VendorError error,
+                               const std::string& particulars, Time now) {
+    record_failure(FailedPart::receive, setup_.number, wr_id, "%s%s", to_string(error), particulars.c_str());
     complete_receive_in_error(setup_, wr_id, status, error, now);
     enter_error(now);
 }

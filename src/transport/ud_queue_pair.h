@@ -9,6 +9,7 @@
 // Thread safety: the queue pair's lock (queue_pair.h).
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "transport/common.h"
@@ -47,7 +48,9 @@ class UdQueuePair final : public QueuePair {
     bool emit(wire::PacketSink& sink, SendEntry& entry);
     void complete_oldest(completion::Status status, VendorError error, Time now);
     void flush_sends(Time now);
-    void fail_receive(std::uint64_t wr_id, completion::Status status, VendorError error, Time now);
+    void fail_receive(std::uint64_t wr_id, completion::Status status, VendorError error,
+                      const std::string& particulars, Time now);
+    void tell_of_drop(const wire::Headers& headers);
     void enter_error(Time now);
     void after(Time now);
     void reset();
@@ -62,7 +65,8 @@ class UdQueuePair final : public QueuePair {
     Pacer pacer_;
     Time rate_allows_at_ = kNever;  // kNever: nothing waits for the rate limit
     Gid group_source_;              // of what was last sent to a group
-    Time last_now_ = 0;             // for flushes that no call with a time causes
+    bool drop_told_ = false;
+    Time last_now_ = 0;  // for flushes that no call with a time causes
 };
 
 }  // namespace verbena::transport

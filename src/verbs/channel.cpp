@@ -20,6 +20,10 @@ void Cq::completion_event(completion::CompletionQueue&) {
 }
 
 void Cq::overrun(completion::CompletionQueue&) {
+    log(LogLevel::warn,
+        "the completion queue of %u places has overrun: it is lost, and so are its queue pairs "
+        "(IBV_EVENT_CQ_ERR); make it larger, or poll more often",
+        queue->capacity());
     AsyncEvent event{};
     event.event.event_type = IBV_EVENT_CQ_ERR;
     event.event.element.cq = base();

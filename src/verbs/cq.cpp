@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/reason.h"
+#include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -36,11 +37,11 @@ void forget_events(Cq& cq) {
     Context::of(handle->context)->async_events.remove_if([handle](const AsyncEvent& event) {
         return event.event.event_type == IBV_EVENT_CQ_ERR && event.event.element.cq == handle;
     });
-    pthread_mutex_lock(&handle->mutex);
-    while (handle->comp_events_completed != cq.events_delivered ||
-           handle->async_events_completed != cq.async_events_delivered)
-        pthread_cond_wait(&handle->cond, &handle->mutex);
-    pthread_mutex_unlock(&handle->mutex);
+    wait_for_acknowledgements(handle->mutex, handle->cond, "ibv_get_cq_event or ibv_get_async_event",
+                              [&cq, handle] {
+                                  return (cq.events_delivered - handle->comp_events_completed) +
+                                         (cq.async_events_delivered - handle->async_events_completed);
+                              });
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "adapter/clock.h"
 #include "base/reason.h"
 #include "host/client.h"
+#include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
 #include "verbs/multicast.h"
 #include "verbs/objects.h"
@@ -245,10 +246,8 @@ void destroy_queue_pair(QueuePair& qp) {
         context->async_events.remove_if(
             [&](const AsyncEvent& event) { return is_event_of(event.event, base); });
         // Asynchronous events that the program took must be acknowledged first (ibv_ack_async_event(3)).
-        pthread_mutex_lock(&base->mutex);
-        while (base->events_completed != qp.async_events_delivered)
-            pthread_cond_wait(&base->cond, &base->mutex);
-        pthread_mutex_unlock(&base->mutex);
+        wait_for_acknowledgements(base->mutex, base->cond, "ibv_get_async_event",
+                                  [&qp, base] { return qp.async_events_delivered - base->events_completed; });
     }
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);

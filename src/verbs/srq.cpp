@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/reason.h"
+#include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -133,10 +134,9 @@ void destroy_shared_queue(Srq& srq) {
         context->process->adapter().remove_shared_queue(srq.number);
         context->async_events.remove_if(
             [&](const AsyncEvent& event) { return is_event_of(event.event, base); });
-        pthread_mutex_lock(&base->mutex);
-        while (base->events_completed != srq.async_events_delivered)
-            pthread_cond_wait(&base->cond, &base->mutex);
-        pthread_mutex_unlock(&base->mutex);
+        wait_for_acknowledgements(base->mutex, base->cond, "ibv_get_async_event", [&srq, base] {
+            return srq.async_events_delivered - base->events_completed;
+        });
     }
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);

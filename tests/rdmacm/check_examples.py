@@ -27,6 +27,28 @@ PAIRS = [
 ]
 
 
+# `why` alone; the words between the numbers are those of the reasons.
+WHY = [
+    r"call: Invalid argument",
+    r"  ah_attr\.is_global is 0; RoCE needs a GRH .*",
+    r"completion: local protection error",
+    r"  send: the buffer is not inside the lkey's region \(lkey 0x\w+, address 0x\w+, 200 bytes; "
+    r"the region is 0x\w+, 4096 bytes, access 0x1\)",
+    r"event: RDMA_CM_EVENT_REJECTED, status 8",
+    r"  127\.0\.0\.1:7471 rejected with reason 8: nothing listens there .*; this host has no listener",
+]
+
+
+def run_why(directory, environment):
+    result = subprocess.run([str(directory / "why")], env=environment, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT)
+    lines = result.stdout.splitlines()
+    if result.returncode:
+        return f"exit status {result.returncode}"
+    if len(lines) != len(WHY) or not all(map(re.fullmatch, WHY, lines)):
+        return f"printed {result.stdout!r}"
+    return None
+
+
 def run_pair(directory, environment, host, pair):
     server_command, client_command, server_lines, client_lines = pair
     server_command = [str(directory / server_command[0])] + server_command[1:]
@@ -56,7 +78,8 @@ def run_pair(directory, environment, host, pair):
 
 def main():
     source, libraries = Path(sys.argv[1]), Path(sys.argv[2])
-    environment = dict(os.environ, LIBRARY_PATH=str(libraries), LD_LIBRARY_PATH=str(libraries))
+    environment = dict(os.environ, LIBRARY_PATH=str(libraries), LD_LIBRARY_PATH=str(libraries),
+                       CPATH=str(libraries / "include"))
     environment.setdefault("VERBENA_FABRIC", f"test-examples-{os.getpid()}")
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,6 +94,9 @@ def main():
                 problem = run_pair(directory, environment, host, pair)
                 print(f"{' '.join(pair[1])} {host}: {problem or 'ok'}")
                 failures += problem is not None
+        problem = run_why(directory, environment)
+        print(f"why: {problem or 'ok'}")
+        failures += problem is not None
     return 1 if failures else 0
 
 

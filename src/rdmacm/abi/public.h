@@ -17,6 +17,9 @@ extern "C" {
 // The function of libibverbs.so.1 that ties the two libraries together at load (version node VERBENA_1).
 const char* verbena_build_id();
 
+// What verbena.h looks for.
+const char* verbena_cm_event_reason(const struct rdma_cm_event* event);
+
 // Releases after v44, whose headers this is compiled with. All return -1 with errno.
 // RDMACM_1.4 (v60)
 int rdma_resolve_addrinfo(struct rdma_cm_id* id, const char* node, const char* service,

@@ -32,6 +32,12 @@ extern "C" {
 // with one of a distribution's therefore fails at load, with the loader's "version `VERBENA_1' not found".
 const char* verbena_build_id();
 
+// What the functions of verbena.h look for (it also says what they do).
+const char* verbena_last_reason();
+const char* verbena_wc_reason(const struct ibv_wc* completion);
+const char* verbena_completion_reason(uint32_t qp_num, uint64_t wr_id, int status, uint32_t vendor_err);
+const char* verbena_async_event_reason(const struct ibv_async_event* event);
+
 const char* ibv_get_sysfs_path();
 int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, size_t size);
 int ibv_dontfork_range(void* base, size_t size);

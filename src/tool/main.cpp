@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tool/doctor.h"
+#include "tool/explain.h"
 #include "tool/handshake.h"
 #include "tool/ps.h"
 #include "tool/rdma_command.h"
@@ -106,6 +107,17 @@ int main(int argc, char** argv) {
     auto* handshake_command = app.add_subcommand("handshake", "Draw the CM messages of captures");
     handshake_command->add_option("FILE", files, "pcapng files; packets are merged by time")->required();
 
+    ExplainOptions asked;
+    auto* explain_command = app.add_subcommand(
+        "explain", "Say what a number or name means: verbena explain wc 12, ibv_modify_qp EINVAL, ...");
+    explain_command->add_option("--lang", asked.language, "en or zh; the default is that of LANG");
+    explain_command->add_flag("--markdown", asked.markdown, "Everything, as tables");
+    explain_command->add_option("CODE", asked.code,
+                                "A name (IBV_WC_..., IBV_EVENT_..., RDMA_CM_EVENT_..., EINVAL), a number, "
+                                "KIND NUMBER with KIND one of wc, "
+                                "vendor_err, async, event, reject, sidr, nak, syndrome, errno; EVENT STATUS; "
+                                "CALL ERRNO; or words to search");
+
     if (argc > 1 && std::string_view(argv[1]) == "run") {
         int begin = program_begins(argc, argv);
         command.assign(argv + begin, argv + argc);
@@ -144,5 +156,6 @@ int main(int argc, char** argv) {
     }
     if (*metrics_command) return show_metrics();
     if (*doctor_command) return examine(json);
+    if (*explain_command) return explain(asked);
     return draw_handshake(files);
 }

@@ -10,6 +10,8 @@ import unittest
 from tool import BUILD, LIBRARIES, ROOT, VERBENA, WHOSE, Case, run
 
 MAKEFILE = "LDLIBS = -lrdmacm -libverbs -ldl\nwhose: whose.c\n"
+# What a program that asks for reasons is built with.
+ASKING = WHOSE.replace("#include <dlfcn.h>", "#include <verbena.h>").replace("return 0;", "return *verbena_last_reason();")
 
 
 class Environment(Case):
@@ -44,7 +46,7 @@ class Installation(Case):
                       for at, _, names in os.walk(self.prefix) for name in names)
 
     def test_a_program_is_built_and_runs(self):
-        self.write("work/whose.c", WHOSE)
+        self.write("work/whose.c", ASKING)
         self.write("work/Makefile", MAKEFILE)
         work = os.path.join(self.folder, "work")
         verbena = os.path.join(self.prefix, "bin/verbena")
@@ -56,7 +58,8 @@ class Installation(Case):
 
     def test_the_system_is_left_alone(self):
         installed = self.files()
-        for file in ("bin/verbena", "libexec/verbena/verbenad", "lib/verbena/libibverbs.so.1", "lib/verbena/librdmacm.so.1"):
+        for file in ("bin/verbena", "libexec/verbena/verbenad", "lib/verbena/libibverbs.so.1", "lib/verbena/librdmacm.so.1",
+                     "lib/verbena/include/verbena.h"):
             self.assertIn(file, installed)
         # Nothing in a folder that a loader or compiler searches by itself, were the prefix / or /usr.
         self.assertEqual([], [f for f in installed if f.startswith(("lib/lib", "include/"))])

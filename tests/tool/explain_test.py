@@ -11,7 +11,7 @@ import unittest
 from tool import ENVIRONMENT, ROOT, VERBENA, Case, run
 
 HEADERS = "/usr/include"
-KERNELS_OWN = {"ENOBUFS", "ENOTEMPTY", "ENFILE", "ESHUTDOWN"}
+KERNELS_OWN = {"ESRCH", "ENOBUFS", "ENOTEMPTY", "ENFILE", "ESHUTDOWN"}
 MARK = "<!-- From here on: `verbena explain --markdown`. -->\n"
 
 

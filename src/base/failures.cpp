@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "base/reason.h"
 
@@ -96,6 +97,11 @@ std::string failure_of_queue_pair(std::uint32_t qp_number) {
         if (const Failure& failure = ring[at % kFailuresKept]; failure.qp_number == qp_number)
             return failure.text;
     return {};
+}
+
+void failures_forked() {
+    new (&lock) std::mutex;
+    recorded = 0;
 }
 
 }  // namespace verbena

@@ -36,6 +36,10 @@ enum class FailedPart : std::uint8_t {
 // The first sentence about anything of the queue pair that is kept: why it went to the error state.
 [[gnu::visibility("default")]] std::string failure_of_queue_pair(std::uint32_t qp_number);
 
+// In the child of a fork(): what the parent kept is forgotten, and a lock that another of its threads held is
+// free.
+[[gnu::visibility("default")]] void failures_forked();
+
 // The public call that runs in this thread; nullptr if none does.
 [[gnu::visibility("default")]] const char* current_call_name();
 

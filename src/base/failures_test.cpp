@@ -2,8 +2,12 @@
 #include "base/failures.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "base/reason.h"
 
@@ -63,6 +67,28 @@ TEST(Failures, ALongSentenceIsCut) {
     const std::string text = failure_of_request(0x161, 1);
     EXPECT_GT(text.size(), 300u);
     EXPECT_LT(text.size(), 2000u);
+}
+
+TEST(Failures, AForkedChildIsNotBlockedByTheParentsThreads) {
+    std::atomic<bool> stop = false;
+    std::thread busy([&stop] {
+        while (!stop) record_failure(FailedPart::queue_pair, 0x171, 0, "again");
+    });
+    for (int i = 0; i < 50; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            failures_forked();
+            record_failure(FailedPart::queue_pair, 0x172, 0, "in the child");
+            _exit(failure_of_queue_pair(0x172) == "in the child" && failure_of_queue_pair(0x171).empty() ? 0
+                                                                                                         : 1);
+        }
+        int status = -1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        EXPECT_EQ(status, 0);
+    }
+    stop = true;
+    busy.join();
 }
 
 TEST(Failures, TheCallInProgressHasAName) {

@@ -149,9 +149,9 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         sent = requester_->transmit(sink, now, budget);
         responder_->transmit(sink, now, budget - sent, push);
     }
-    if (requester_runs()) requester_->line_up(sent > 0);
+    const bool again = requester_runs() && requester_->line_up(sent > 0);
     after(now);
-    return !ready(now, push_acknowledgements);
+    return !again && !ready(now, push_acknowledgements);
 }
 
 Time RcQueuePair::next_deadline() const {

@@ -98,13 +98,21 @@ bool RcRequester::has_room() const {
                             : std::min(entry.length, shared_.mtu()) + Flow::kPacketOverhead);
 }
 
-void RcRequester::line_up(bool sent_something) {
-    if (wants_to_send() && !has_room() && !flow_.alone()) {
-        flow_.wait(shared_.setup.number, sent_something);
-        // What is not in flight cannot be overdue.
-        if (flow_.idle()) retransmission_.stop();
+bool RcRequester::line_up(bool sent_something) {
+    bool again = false;
+    if (wants_to_send()) {
+        if (has_room()) {
+            again = true;
+        } else if (flow_.alone()) {
+            again = flow_.idle();
+        } else {
+            flow_.wait(shared_.setup.number, sent_something);
+            // What is not in flight cannot be overdue.
+            if (flow_.idle()) retransmission_.stop();
+        }
     }
     flow_.turn(false);
+    return again;
 }
 
 bool RcRequester::may_run(const SendEntry& local) const {

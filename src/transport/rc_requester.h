@@ -61,8 +61,10 @@ class RcRequester {
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget);
     bool ready() const { return probe_due_ || may_send(); }
 
-    // Others fill the window (flow.h): lines up for a turn, if it has something to send, and takes it.
-    void line_up(bool sent_something);
+    // After transmit(): lines up for a turn if there is something to send and others fill the window
+    // (flow.h). True: it did not, because the window has opened since, perhaps by another thread, and nobody
+    // else will call; so the caller must come again, whatever ready() says by then.
+    bool line_up(bool sent_something);
     void your_turn() { flow_.turn(true); }
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
     bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged

@@ -11,6 +11,7 @@
 
 #include "adapter/clock.h"
 #include "adapter/memory_access.h"
+#include "base/failures.h"
 #include "base/features.h"
 #include "base/reason.h"
 #include "host/client.h"
@@ -254,6 +255,7 @@ void Process::after_fork_in_child() {
     Process* process = current;
     if (!process) return;
     process->state_ = State::forked;
+    failures_forked();
     adapter::Engine::forked();
     if (process->local_) process->local_->peers().abandon();
 }

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "harness.h"
+#include "leaves_behind.h"
 
 namespace verbena::verbs_test {
 namespace {
@@ -170,6 +171,7 @@ TEST_F(Windows, RefusedBindsComplete) {
 }
 
 TEST_F(Windows, LeftOverAtTheClose) {
+    LeavesBehind on_purpose;
     ibv_context* context = open_loopback();
     ibv_pd* pd = ibv_alloc_pd(context);
     EXPECT_TRUE(ibv_alloc_mw(pd, IBV_MW_TYPE_1));

@@ -248,7 +248,8 @@ TEST(Query, OfANewQueuePair) {
 TEST(Regions, OfTheSameMemory) {
     Pair pair;
     Memory from(pair.a.pd, 64), all(pair.b.pd, 64);
-    ibv_mr* readable_only = ibv_reg_mr(pair.b.pd, all.data(), 64, IBV_ACCESS_REMOTE_READ);
+    const int access = IBV_ACCESS_REMOTE_READ;
+    ibv_mr* readable_only = ibv_reg_mr(pair.b.pd, all.data(), 64, access);
     ASSERT_TRUE(readable_only);
     EXPECT_NE(readable_only->rkey, all.mr->rkey);
     ibv_sge sge = from.sge(0, 64);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harness.h"
+#include "leaves_behind.h"
 
 namespace verbena::verbs_test {
 namespace {
@@ -136,6 +137,7 @@ TEST_F(Queries, OfTheDevice) {
 
 // A context ends with whatever the program left in it, and everybody else's goes on.
 TEST_F(Queries, ClosingTakesTheRestAlong) {
+    LeavesBehind on_purpose;
     ibv_context* other = open_loopback();
     ibv_pd* pd = ibv_alloc_pd(other);
     ibv_cq* cq = ibv_create_cq(other, 8, nullptr, nullptr, 0);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "harness.h"
+#include "leaves_behind.h"
 
 namespace verbena::verbs_test {
 namespace {
@@ -267,6 +268,7 @@ TEST(Srq, ReceivesAreOfTheQueuesDomain) {
 
 // Closing the device takes a queue with it that the program forgot.
 TEST(Srq, IsForgottenWithItsDevice) {
+    LeavesBehind on_purpose;
     ibv_context* context = open_loopback();
     ibv_pd* pd = ibv_alloc_pd(context);
     ibv_srq_init_attr attr{};

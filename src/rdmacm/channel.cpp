@@ -2,12 +2,16 @@
 // how events leave the middle of it).
 #include "rdmacm/channel.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "base/reason.h"
 #include "host/client.h"
@@ -18,6 +22,8 @@
 
 namespace verbena::rdmacm {
 namespace {
+
+constexpr std::size_t kDestroyedKept = 8;
 
 bool is_token(const cm::Event& event) { return event.id == 0; }
 
@@ -123,7 +129,7 @@ enum class Read { event, nothing, failed };
 Read read_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
     for (;;) {
         if (channel.closed) {
-            fail(EBADF, "the event channel was destroyed");
+            errno = EBADF;
             return Read::failed;
         }
         ssize_t length = recv(channel.fd, &event, sizeof event, MSG_DONTWAIT);
@@ -175,11 +181,14 @@ void close_channel(const std::shared_ptr<Channel>& channel) {
     {
         Process& self = process();
         std::lock_guard lock(self.mutex);
-        self.channels.erase(channel.get());
+        if (self.channels.erase(channel.get()) == 0) return;
+        channel->destroyer = gettid();
+        channel->blocking = !(fcntl(channel->fd, F_GETFL) & O_NONBLOCK);
+        self.destroyed.push_back(channel);
+        if (self.destroyed.size() > kDestroyedKept) self.destroyed.pop_front();
     }
     {
         std::lock_guard lock(channel->mutex);
-        if (channel->closed) return;
         channel->closed = true;
         channel->held.clear();
     }
@@ -187,6 +196,17 @@ void close_channel(const std::shared_ptr<Channel>& channel) {
         ask(host::Command::close_file, host::FileRequest{channel->file});
     close(channel->fd);
     channel->fd = -1;
+}
+
+void late_reader(const rdma_event_channel* channel) {
+    {
+        Process& self = process();
+        std::lock_guard lock(self.mutex);
+        auto found = std::find_if(self.destroyed.begin(), self.destroyed.end(),
+                                  [channel](const auto& known) { return known.get() == channel; });
+        if (found == self.destroyed.end() || !(*found)->blocking || (*found)->destroyer == gettid()) return;
+    }
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kLateReader));
 }
 
 int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {

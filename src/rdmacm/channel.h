@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/time.h"
 #include "cm/types.h"
 
 namespace verbena::rdmacm {
@@ -37,6 +38,9 @@ struct Channel : rdma_event_channel {
     std::deque<cm::Event> held;
     std::uint64_t last_mark = 0;
     std::atomic<bool> closed{false};  // destroyed by the program; ids may still refer to it
+    // Set before `closed`: who destroyed it, and whether its readers slept.
+    pid_t destroyer = 0;
+    bool blocking = true;
 };
 
 // A channel and its file in the daemon; nullptr with errno and a reason. ENODEV: no device exists.
@@ -45,9 +49,17 @@ std::shared_ptr<Channel> open_channel();
 // Takes it from the process's table and closes both ends: the daemon destroys the ids that are left on it.
 void close_channel(const std::shared_ptr<Channel>& channel);
 
+// For a thread that asks a channel for an event just as another thread destroys it and ends the process
+// (rping's two do so): whether it came in time is chance. In time it would sleep to the process's end, as in
+// a kernel; late, it sleeps at most this long before it is told of the mistake. Returns at once where nobody
+// can have meant that: the reader destroyed the channel itself, or does not block.
+inline constexpr Duration kLateReader = 5 * kSecond;
+void late_reader(const rdma_event_channel* channel);
+
 // The next event and the id that it counts for (the listener, for a connection request), which is counted as
 // delivered. Blocks as the descriptor's flags say. Returns 0, or an errno: EAGAIN, EINTR (no reason recorded,
-// both are ordinary), EIO (the daemon is gone and every id was told).
+// both are ordinary), EIO (the daemon is gone and every id was told), EBADF (destroyed before it was looked
+// at).
 int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner);
 
 // Takes all events of an id (for a listener: its connection requests too) out of the queue, in order. The

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/reason.h"
 #include "rdmacm/fake_daemon.h"
@@ -254,6 +255,35 @@ TEST_F(ChannelTest, CallsOnADestroyedIdFailAndTouchNothing) {
     EXPECT_EQ(rdma_destroy_id(nullptr), -1);
     rdma_destroy_qp(id);
     rdma_destroy_ep(id);
+}
+
+TEST_F(ChannelTest, WhoDestroyedTheChannelIsToldAtOnce) {
+    rdma_event_channel* gone = std::exchange(channel, nullptr);
+    rdma_destroy_event_channel(gone);
+    rdma_cm_event* event = nullptr;
+    EXPECT_EQ(rdma_get_cm_event(gone, &event), -1);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_THAT(last_reason(), testing::HasSubstr("none of this process"));
+}
+
+// rping: main destroys the channel and returns, while the thread that read it asks for one more event. Its
+// perror and exit status must not depend on who was faster.
+TEST_F(ChannelTest, ReaderThatComesAfterAnotherThreadDestroyedTheChannelMissesTheProcessesEnd) {
+    const pid_t child = fork();
+    if (child == 0) {
+        rdma_event_channel* gone = rdma_create_event_channel();
+        std::thread([gone] { rdma_destroy_event_channel(gone); }).join();
+        std::thread([gone] {
+            rdma_cm_event* event = nullptr;
+            rdma_get_cm_event(gone, &event);
+            _exit(1);
+        }).detach();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // time to answer too early
+        _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 TEST_F(ChannelTest, MigrateTakesTheUnreadEventsAlongInOrder) {

@@ -232,15 +232,12 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
     Call call("rdma_get_cm_event");
     if (!event) return fail_minus_one(EINVAL, "event is NULL: nowhere to put the event");
     auto channel = find_channel(public_channel);
-    if (!channel)
-        return fail_minus_one(EINVAL,
-                              "event channel %p is none of this process: destroyed, or inherited by fork",
-                              static_cast<void*>(public_channel));
-    for (;;) {
+    while (channel) {
         auto record = std::unique_ptr<EventRecord>(new (std::nothrow) EventRecord);
         if (!record) return fail_minus_one(ENOMEM, "no memory for an event");
         cm::Event arrived;
         if (int error = next_event(*channel, arrived, record->owner)) {
+            if (channel->closed) break;
             errno = error;
             return -1;
         }
@@ -256,6 +253,9 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
         }
         acknowledge(*record->owner, nullptr);
     }
+    late_reader(public_channel);
+    return fail_minus_one(EINVAL, "event channel %p is none of this process: destroyed, or inherited by fork",
+                          static_cast<void*>(public_channel));
 }
 
 int rdma_ack_cm_event(rdma_cm_event* event) {

@@ -8,6 +8,7 @@
 #include <rdma/rdma_cma.h>
 #include <sys/types.h>
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -22,6 +23,7 @@ struct Process {
     pid_t pid = 0;
     std::mutex mutex;
     std::unordered_map<const rdma_event_channel*, std::shared_ptr<Channel>> channels;
+    std::deque<std::shared_ptr<Channel>> destroyed;  // the newest few: see late_reader in channel.h
     std::unordered_map<const rdma_cm_id*, std::shared_ptr<Id>> ids;
     std::unique_ptr<DeviceCache> devices;
 

@@ -180,13 +180,19 @@ void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Ti
     c.qp_number = shared_.setup.number;
     c.timestamp = static_cast<std::uint64_t>(now);
     if (shared_.setup.service == Service::xrc_receive)
-        receive_source_->complete(c, solicited);
+        waiting_.push_back({receive_source_, c, solicited});
     else
         shared_.setup.receive_cq->push(c, solicited);
 }
 
+void MessageReceiver::release_completions() {
+    for (const Waiting& each : waiting_) each.queue->complete(each.completion, each.solicited);
+    waiting_.clear();
+}
+
 void MessageReceiver::flush_receive(Time now) {
     if (receive_taken_) abort_receive(Status::work_request_flushed, VendorError::flushed, now);
+    release_completions();
     message_ = Message::none;
 }
 

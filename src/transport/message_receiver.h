@@ -39,6 +39,10 @@ class MessageReceiver {
     void abort_receive(completion::Status status, VendorError error, Time now);
     // The message in progress ends here, its request flushed.
     void flush_receive(Time now);
+    // An XRC target's completions wait until their acknowledgement has left: the program answers by another
+    // queue pair, and the answer must not come to the initiator's program before its own completion.
+    bool completions_wait() const { return !waiting_.empty(); }
+    void release_completions();
 
     void begin_send();
     VendorError place_send(const wire::Packet& packet);
@@ -63,6 +67,12 @@ class MessageReceiver {
     memory::PdNumber pd_;                           // in which remote keys are looked up
 
    private:
+    struct Waiting {
+        std::shared_ptr<ReceiveQueue> queue;
+        completion::Completion completion;
+        bool solicited;
+    };
+
     VendorError check_write_start(const wire::Reth& reth);
     void push_receive(completion::Completion& c, bool solicited, Time now);
 
@@ -70,6 +80,7 @@ class MessageReceiver {
     std::uint32_t receive_sge_count_ = 0;
     std::vector<Sge> receive_sges_;
     std::uint64_t receive_length_ = 0;
+    std::vector<Waiting> waiting_;  // oldest first
 
     // Only for Mutation::ack_before_placement.
     std::uint8_t* late_address_ = nullptr;

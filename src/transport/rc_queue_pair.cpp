@@ -149,6 +149,10 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         sent = requester_->transmit(sink, now, budget);
         responder_->transmit(sink, now, budget - sent, push);
     }
+    if (responder_->completions_wait()) {
+        sink.flush();
+        responder_->release_completions();
+    }
     const bool again = requester_runs() && requester_->line_up(sent > 0);
     after(now);
     return !again && !ready(now, push_acknowledgements);

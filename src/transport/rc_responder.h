@@ -11,8 +11,8 @@
 // acknowledgement or NAK. A later answer implies the earlier ones, so that one acknowledgement serves many
 // packets. It may wait (kAcknowledgeDelay) for the caller's next post or idle poll when the packet that asked
 // for it ended a message; never when the requester asked in the middle of one, since then its window is
-// closing, and never that of an XRC target, which posts nothing: the program's answer travels by another
-// queue pair, and the initiator's program must not see it before its own completion.
+// closing, and never that of an XRC target, which posts nothing: the program answers by another queue pair,
+// and does not see the message before its acknowledgement has left (message_receiver.h).
 //
 // A SEND that finds no receive is not refused at once: programs post the next receive a moment late, and the
 // RNR timer that rdma_cm sets is 655 ms. For kReceiverPatience we wait for one; if it comes the RNR NAK asks
@@ -36,6 +36,9 @@ inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
 class RcResponder : private MessageReceiver {
    public:
+    using MessageReceiver::completions_wait;
+    using MessageReceiver::release_completions;
+
     explicit RcResponder(RcShared shared);
 
     // INIT to RTR.

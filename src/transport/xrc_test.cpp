@@ -171,6 +171,40 @@ TEST_F(Xrc, ATargetHoldsNoAcknowledgementBack) {
     EXPECT_EQ(packets(1)[0].at - began, kOneWay);
 }
 
+TEST_F(Xrc, ATargetAcknowledgesBeforeItsProgramSeesTheMessage) {
+    bool seen_before = false;
+    filter = [&](const Sent& s) {
+        seen_before |= s.from == 1 && side[1].receive_cq.waiting() > 0;
+        return kDeliver;
+    };
+    after_step = [&] {
+        if (packets(1).empty()) seen_before |= side[1].receive_cq.waiting() > 0;
+    };
+    post_receive(1, 5, {side[1].sge(0, 100)});
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 10)}), 0);
+    run();
+    EXPECT_FALSE(seen_before);
+    ASSERT_EQ(packets(1).size(), 1u);
+    EXPECT_EQ(receives(1).size(), 1u);
+}
+
+TEST_F(Xrc, WhatATargetReceivedBeforeItFailsIsCompletedFirst) {
+    for (std::uint64_t id : {5u, 6u}) post_receive(1, id, {side[1].sge(0, 100)});
+    wire::Headers good;
+    good.bth.opcode = wire::Opcode::xrc_send_only;
+    good.bth.psn = start_psn[0];
+    good.xrceth.srqn = kXrcQueue;
+    inject(1, good, {1, 2, 3, 4});
+    good.bth.psn++;
+    inject(1, good, std::vector<std::uint8_t>(200, 1));
+    const auto received = receives(1);
+    ASSERT_EQ(received.size(), 2u);
+    EXPECT_EQ(received[0].wr_id, 5u);
+    EXPECT_EQ(received[0].status, Status::success);
+    EXPECT_EQ(received[1].wr_id, 6u);
+    EXPECT_EQ(received[1].status, Status::local_length_error);
+}
+
 // Annex A19: both name the queue, whose protection domain is the target's.
 TEST_F(Xrc, FlushesAndWritesAtomically) {
     side[0].memory[0] = 42;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace verbena {
 
@@ -47,7 +48,11 @@ enum class Mutation : std::uint8_t {
     own_multicast_not_blocked,     // what a queue pair sends to its group comes back
     flow_turn_out_of_order,        // who waits longest for the shared window goes last
     flow_waiter_forgotten,         // a turn is taken from two and given to one
+    flow_turn_missed,              // who finds the window opened by another thread does not come again
 };
+
+// The last that a single thread shows, as the simulator is; src/transport/mutations finds those behind it.
+inline constexpr Mutation kLastOfOneThread = Mutation::flow_waiter_forgotten;
 
 #ifdef VERBENA_MUTATIONS
 inline Mutation& selected_mutation() {
@@ -56,8 +61,18 @@ inline Mutation& selected_mutation() {
 }
 inline void set_mutation(Mutation m) { selected_mutation() = m; }
 inline bool mutated(Mutation m) { return selected_mutation() == m; }
+
+// Stands where other threads may change what is looked at next. A test plays their part.
+inline std::function<void()>& others() {
+    static std::function<void()> act;
+    return act;
+}
+inline void others_act() {
+    if (others()) others()();
+}
 #else
 constexpr bool mutated(Mutation) { return false; }
+constexpr void others_act() {}
 #endif
 
 }  // namespace verbena

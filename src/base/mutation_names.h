@@ -46,8 +46,9 @@ inline constexpr const char* kMutationNames[] = {
     "own_multicast_not_blocked",
     "flow_turn_out_of_order",
     "flow_waiter_forgotten",
+    "flow_turn_missed",
 };
-static_assert(std::size(kMutationNames) == static_cast<std::size_t>(Mutation::flow_waiter_forgotten));
+static_assert(std::size(kMutationNames) == static_cast<std::size_t>(Mutation::flow_turn_missed));
 
 constexpr const char* to_string(Mutation mutation) {
     return mutation == Mutation::none ? "none" : kMutationNames[static_cast<std::size_t>(mutation) - 1];

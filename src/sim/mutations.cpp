@@ -11,7 +11,7 @@ Mutation numbered(std::size_t number) { return static_cast<Mutation>(number); }
 
 std::vector<Mutation> all_mutations() {
     std::vector<Mutation> all;
-    for (std::size_t i = 1; i <= std::size(kMutationNames); i++) all.push_back(numbered(i));
+    for (std::size_t i = 1; numbered(i) <= kLastOfOneThread; i++) all.push_back(numbered(i));
     return all;
 }
 
@@ -22,7 +22,7 @@ Mutation find_mutation(std::string_view name) {
     const auto end = name.data() + name.size();
     if (const auto parsed = std::from_chars(name.data(), end, number); parsed.ptr != end)
         return Mutation::none;
-    return number <= std::size(kMutationNames) ? numbered(number) : Mutation::none;
+    return numbered(number) <= kLastOfOneThread ? numbered(number) : Mutation::none;
 }
 
 }  // namespace verbena::sim

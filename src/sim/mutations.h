@@ -9,7 +9,7 @@
 
 namespace verbena::sim {
 
-// All, in the order of their numbers, which begin at 1.
+// All that one thread shows, in the order of their numbers, which begin at 1.
 std::vector<Mutation> all_mutations();
 // By name or number; Mutation::none if there is none.
 Mutation find_mutation(std::string_view name);

@@ -5,7 +5,7 @@
 namespace verbena::transport {
 
 void Flow::acknowledged(std::uint32_t cost) {
-    const std::uint32_t flight = in_flight_.fetch_sub(cost, std::memory_order_relaxed);
+    const std::uint32_t flight = in_flight_.fetch_sub(cost);
     recover(cost);
     const std::uint32_t window = this->window();
     if (flight < window / 2) return;

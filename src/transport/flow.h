@@ -6,6 +6,9 @@
 // A queue pair that finds the window closed, or others waiting, waits for its turn by number; the adapter,
 // which knows the queue pairs, lets them send in that order while the window is open (adapter/progress.cpp).
 //
+// Nobody may miss his turn: who lines up looks at what is in flight after it, and who opens the window looks
+// at the line after it; these two are sequentially consistent, so that one of them sees the other.
+//
 // Thread safety: Flow and FlowTable, all calls; nothing but the waiting is under a lock, and counts that two
 // threads change at once may be off by a packet. FlowShare: the queue pair's lock.
 #pragma once
@@ -20,6 +23,7 @@
 #include <utility>
 
 #include "base/gid.h"
+#include "transport/mutation.h"
 
 namespace verbena::transport {
 
@@ -32,7 +36,10 @@ class Flow {
     static constexpr std::uint32_t kPacketOverhead = 512;
 
     std::uint32_t window() const { return window_.load(std::memory_order_relaxed); }
-    std::uint32_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
+    std::uint32_t in_flight() const {
+        others_act();
+        return in_flight_.load();
+    }
 
     // One packet may always be in flight, however large.
     bool allows(std::uint32_t cost) const {
@@ -45,14 +52,17 @@ class Flow {
     void acknowledged(std::uint32_t cost);
     // It was lost, or nobody will know: it is in flight no more.
     void withdrawn(std::uint32_t cost) {
-        in_flight_.fetch_sub(cost, std::memory_order_relaxed);
+        in_flight_.fetch_sub(cost);
         recover(cost);
     }
 
     void lost();
     void collapsed();  // nothing came back at all
 
-    bool crowded() const { return waiting_count_.load() > 0; }
+    bool crowded() const {
+        others_act();
+        return waiting_count_.load() > 0;
+    }
     void wait(std::uint32_t qp_number, bool first);
     std::uint32_t next_waiting();  // taken from the line; 0: nobody
     bool is_next(std::uint32_t qp_number);

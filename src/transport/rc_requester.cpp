@@ -112,7 +112,7 @@ bool RcRequester::line_up(bool sent_something) {
         }
     }
     flow_.turn(false);
-    return again;
+    return again && !mutated(Mutation::flow_turn_missed);
 }
 
 bool RcRequester::may_run(const SendEntry& local) const {

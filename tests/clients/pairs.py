@@ -148,8 +148,8 @@ def run_clients(case, place, port, server, programs, outcome):
         for role, client in numbered:
             wait_for(client, max(deadline - time.monotonic(), 0), lambda: client.code() is not None)
         early = server and server.code() is None and all(
-            client.code() not in (None, *case.client_exit) and REJECTED.search(client.text()) for client in clients)
-        if early and all(MOVED_ON.search(client.text()) for client in clients):
+            client.code() not in (None, *case.client_exit) and REJECTED.search(client.whole_text()) for client in clients)
+        if early and all(MOVED_ON.search(client.whole_text()) for client in clients):
             raise MovedOn("the server has gone on to its second listener, and the client begins with the first")
         if not early or attempt == REJECTED_TRIES - 1:
             break

@@ -57,6 +57,11 @@ class Program:
         """All output so far, standard output and error together."""
         return b"".join(self.chunks).decode(errors="replace")
 
+    def whole_text(self):
+        """After the exit: all output, the rest of which may still be on its way."""
+        self.held_open()
+        return self.text()
+
     def code(self):
         """The exit status as a shell gives it (128 + n after signal n), or None while it runs."""
         code = self.process.poll()

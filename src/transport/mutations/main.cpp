@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/mutation_names.h"
+#include "transport/mutations/turns.h"
 #include "transport/rc_workload.h"
 
 using verbena::Mutation;
@@ -20,5 +21,16 @@ int main() {
         std::printf("%-32s %s\n", to_string(mutation), found.empty() ? "NOT FOUND" : found.c_str());
         missed += found.empty();
     }
+    // And, for several threads, that nothing is wrong without it.
+    verbena::set_mutation(Mutation::none);
+    if (const std::string found = verbena::transport::testing::find_missed_turn(); !found.empty()) {
+        std::printf("without a mutation: %s\n", found.c_str());
+        missed++;
+    }
+    verbena::set_mutation(Mutation::flow_turn_missed);
+    const std::string found = verbena::transport::testing::find_missed_turn();
+    std::printf("%-32s %s\n", to_string(Mutation::flow_turn_missed),
+                found.empty() ? "NOT FOUND" : found.c_str());
+    missed += found.empty();
     return missed != 0;
 }

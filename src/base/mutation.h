@@ -1,12 +1,12 @@
 // Deliberate protocol bugs, one of which the simulator switches on to prove that it would find it. A program
 // never contains them: without VERBENA_MUTATIONS every mutated() is a constant false and the branch
-// disappears. A binary that wants them compiles every room's sources with that definition, not some.
+// disappears. A binary that wants them compiles all files that include this header with that definition (only
+// sources do, no header), and links them in front of the rooms.
 //
 // Thread safety: set_mutation() before the threads that look.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 namespace verbena {
 
@@ -61,18 +61,8 @@ inline Mutation& selected_mutation() {
 }
 inline void set_mutation(Mutation m) { selected_mutation() = m; }
 inline bool mutated(Mutation m) { return selected_mutation() == m; }
-
-// Stands where other threads may change what is looked at next. A test plays their part.
-inline std::function<void()>& others() {
-    static std::function<void()> act;
-    return act;
-}
-inline void others_act() {
-    if (others()) others()();
-}
 #else
 constexpr bool mutated(Mutation) { return false; }
-constexpr void others_act() {}
 #endif
 
 }  // namespace verbena

@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "base/gid.h"
-#include "transport/mutation.h"
+#include "base/others.h"
 
 namespace verbena::transport {
 

@@ -1,6 +1,7 @@
 #include "transport/mutations/turns.h"
 
 #include "base/mutation.h"
+#include "base/others.h"
 #include "transport/rc_harness.h"
 
 namespace verbena::transport::testing {

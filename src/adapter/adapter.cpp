@@ -67,11 +67,13 @@ void Adapter::State::give_back_record(QpRecord& record) {
     free_records_.push_back(static_cast<std::uint32_t>(&record - segment.queue_pairs().data()));
 }
 
-// Its counters go on in its device's totals, and in those of the peer's.
-void Adapter::State::retire(const QpRecord& record) {
+// Its counters go on in its device's totals, and in those of the peer's; who sums both meanwhile begins anew.
+void Adapter::State::retire(QpRecord& record) {
     segment.header().retirements.fetch_add(1, std::memory_order_acq_rel);
     segment.totals_of(record.device).own += record.counters;
     if (record.peer_device != kNoDevice) segment.totals_of(record.peer_device).add_mirrored(record.counters);
+    give_back_record(record);
+    segment.header().retirements.fetch_add(1, std::memory_order_release);
 }
 
 transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time now) {
@@ -135,14 +137,12 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
         slot->number = 0;
         quarantine = slot->was_connected;
         retire(*slot->record);
-        give_back_record(*slot->record);
-        segment.header().retirements.fetch_add(1, std::memory_order_release);
         slot->record = nullptr;
         timers.set(*slot, kNever);
     }
     regions.unbind_windows_of(number);
     gone.reset();
-    serve(crowded, now);
+    if (crowded) serve(crowded, now);
     table.give_back(*slot);
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
 }

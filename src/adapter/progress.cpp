@@ -167,7 +167,6 @@ void Adapter::State::serve_crowded(Time now) {
 }
 
 void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
-    if (!flow) return;
     for (unsigned turn = 0; turn < kTurns && flow->allows(transport::Flow::kPacketOverhead); turn++) {
         const std::uint32_t number = flow->next_waiting();
         if (number == 0) return;

@@ -93,7 +93,7 @@ class Adapter::State final : public link::Receiver {
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);
     void give_back_record(QpRecord& record);
-    void retire(const QpRecord& record);
+    void retire(QpRecord& record);
     void count_error(const link::Datagram& datagram);
     bool is_good(const link::Datagram& datagram, wire::Packet& packet);
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,

@@ -72,6 +72,10 @@ struct End {
         close(segment);
     }
 
+    bool is_woken() const {
+        pollfd waiting{link->wait_fd(), POLLIN, 0};
+        return poll(&waiting, 1, 0) == 1;
+    }
     void post(std::uint32_t qp, const std::string& text, const Gid& to = kLoopback,
               wire::Opcode opcode = wire::Opcode::rc_send_only) {
         wire::Path path;
@@ -204,20 +208,16 @@ TEST(LocalLinkTest, ASecondBlockOfAKnownProcessNeedsNoSecondRing) {
 TEST(LocalLinkTest, ASleeperIsWoken) {
     End left(3), right(4);
     introduce(left, right);
-    const auto wakes = [&] {
-        pollfd waiting{right.link->wait_fd(), POLLIN, 0};
-        return poll(&waiting, 1, 0) == 1;
-    };
     left.post(right.qp(), "nobody sleeps");
-    EXPECT_FALSE(wakes());
+    EXPECT_FALSE(right.is_woken());
     right.link->enter_sleep();
-    EXPECT_TRUE(wakes());  // it waits already
+    EXPECT_TRUE(right.is_woken());  // it waits already
     right.link->leave_sleep();
     EXPECT_EQ(right.receive(), 1u);
     right.link->enter_sleep();
-    EXPECT_FALSE(wakes());
+    EXPECT_FALSE(right.is_woken());
     left.post(right.qp(), "somebody sleeps");
-    EXPECT_TRUE(wakes());
+    EXPECT_TRUE(right.is_woken());
     right.link->leave_sleep();
     EXPECT_EQ(right.receive(), 1u);
 }
@@ -226,20 +226,16 @@ TEST(LocalLinkTest, ASleeperIsWoken) {
 TEST(LocalLinkTest, WhoLeavesPassesTheSignalOn) {
     End left(3), right(4);
     introduce(left, right);
-    const auto wakes = [&] {
-        pollfd waiting{right.link->wait_fd(), POLLIN, 0};
-        return poll(&waiting, 1, 0) == 1;
-    };
     right.link->enter_sleep();  // the helper
     right.link->enter_sleep();  // a poller's nap
     left.post(right.qp(), "x");
-    EXPECT_TRUE(wakes());
+    EXPECT_TRUE(right.is_woken());
     right.link->leave_sleep();  // and the program computes
-    EXPECT_TRUE(wakes());
+    EXPECT_TRUE(right.is_woken());
     right.link->leave_sleep();
     EXPECT_EQ(right.receive(), 1u);
     right.link->enter_sleep();
-    EXPECT_FALSE(wakes());
+    EXPECT_FALSE(right.is_woken());
     right.link->leave_sleep();
 }
 
@@ -273,19 +269,15 @@ TEST(LocalLinkTest, AFullRingDelaysAndDoesNotLose) {
 
 TEST(LocalLinkTest, WhoWaitsForRoomIsWoken) {
     Filled f;
-    const auto wakes = [&] {
-        pollfd waiting{f.left.link->wait_fd(), POLLIN, 0};
-        return poll(&waiting, 1, 0) == 1;
-    };
     f.left.link->enter_sleep();
-    EXPECT_FALSE(wakes());
+    EXPECT_FALSE(f.left.is_woken());
     EXPECT_TRUE(f.left.peers().stands_still(kLoopback, f.right.qp()));
     while (f.right.receive() > 0) {
     }
-    EXPECT_TRUE(wakes());
+    EXPECT_TRUE(f.left.is_woken());
     f.left.link->enter_sleep();  // and who goes to sleep now is not left alone either
     f.left.link->leave_sleep();
-    EXPECT_TRUE(wakes());
+    EXPECT_TRUE(f.left.is_woken());
     f.left.link->leave_sleep();
     f.left.receive();
     EXPECT_GT(f.right.receive(), 0u);

@@ -1,7 +1,6 @@
 #include "rsocket/connection.h"
 
 #include <endian.h>
-#include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,15 +27,12 @@ int Connection::create(rdma_cm_id* id, Settings& settings) {
     settings.receive_queue = std::clamp(settings.receive_queue, kLeastQueue, most);
     settings.receive_buffer &= ~1u;
 
-    channel_ = ibv_create_comp_channel(id->verbs);
-    if (!channel_) return errno;
-    fcntl(channel_->fd, F_SETFL, O_NONBLOCK);
-    cq_ = ibv_create_cq(id->verbs, settings.send_queue + settings.receive_queue, nullptr, channel_, 0);
-    if (!cq_) return errno;
+    if (int error = completions_.create(id->verbs, settings.send_queue + settings.receive_queue))
+        return error;
 
     ibv_qp_init_attr attributes{};
     attributes.qp_context = this;
-    attributes.send_cq = attributes.recv_cq = cq_;
+    attributes.send_cq = attributes.recv_cq = completions_.queue();
     attributes.qp_type = IBV_QPT_RC;
     attributes.sq_sig_all = 1;
     attributes.cap = {settings.send_queue, settings.receive_queue, 1, 1, settings.inline_data};
@@ -57,19 +53,12 @@ int Connection::create(rdma_cm_id* id, Settings& settings) {
 
 void Connection::destroy() {
     if (id_ && id_->qp) rdma_destroy_qp(id_);
-    if (cq_) {
-        if (events_) ibv_ack_cq_events(cq_, events_);
-        ibv_destroy_cq(cq_);
-    }
-    if (channel_) ibv_destroy_comp_channel(channel_);
+    completions_.destroy();
     send_ring_.release();
     receive_buffer_.release();
     lists_.release();
     small_.release();
-    cq_ = nullptr;
-    channel_ = nullptr;
     id_ = nullptr;
-    events_ = 0;
 }
 
 Hello Connection::hello() const {
@@ -85,23 +74,6 @@ Hello Connection::hello() const {
 void Connection::meet(const Hello& peer) {
     peer_ = peer;
     grant_slot_ = peer.list.length > 1 ? 1 : 0;
-}
-
-void Connection::arm() {
-    if (!armed_) ibv_req_notify_cq(cq_, 0);
-    armed_ = true;
-}
-
-bool Connection::drain() {
-    bool found = false;
-    ibv_cq* cq;
-    void* context;
-    while (ibv_get_cq_event(channel_, &cq, &context) == 0) {
-        events_++;
-        armed_ = false;
-        found = true;
-    }
-    return found;
 }
 
 int Connection::post_receives(unsigned count) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "rsocket/completions.h"
 #include "rsocket/registered_memory.h"
 #include "rsocket/settings.h"
 #include "rsocket/windows.h"
@@ -36,19 +37,13 @@ class Connection {
     // destroy(), not the id. An errno. `settings` becomes what was granted.
     [[nodiscard]] int create(rdma_cm_id* id, Settings& settings);
     void destroy();
-    bool exists() const { return cq_ != nullptr; }
+    bool exists() const { return completions_.exists(); }
 
     Hello hello() const;
     void meet(const Hello& peer);
 
     ibv_context* context() const { return id_->verbs; }
-    int channel_fd() const { return channel_->fd; }
-    int poll(std::span<ibv_wc> completions) {
-        return ibv_poll_cq(cq_, static_cast<int>(completions.size()), completions.data());
-    }
-    void arm();
-    // True if an event was there.
-    bool drain();
+    Completions& completions() { return completions_; }
 
     [[nodiscard]] int post_receives(unsigned count);
     // Data that lies in the send ring, or anywhere if it is inline.
@@ -79,11 +74,7 @@ class Connection {
     int post_small(std::uint64_t wr_id, const void* data, const Target& to, std::uint32_t imm);
 
     rdma_cm_id* id_ = nullptr;
-    ibv_comp_channel* channel_ = nullptr;
-    ibv_cq* cq_ = nullptr;
-    unsigned events_ = 0;  // not acknowledged
-    bool armed_ = false;
-
+    Completions completions_;
     RegisteredMemory send_ring_, receive_buffer_, lists_, small_;
     unsigned small_next_ = 0;
     unsigned map_entries_ = 0;

@@ -123,7 +123,7 @@ int Datagram::wait(Lock& lock, bool blocking, Time deadline, Condition holds) {
     if (int error = sleeper.prepare()) return error;
     for (;;) {
         add_sleeper(sleeper);
-        for (auto& port : ports_) port->arm();
+        for (auto& port : ports_) port->completions().arm();
         progress();
         int error = 0;
         if (!holds()) {
@@ -287,7 +287,7 @@ short Datagram::readiness(short wanted) {
 
 void Datagram::arm() {
     Lock lock(mutex_);
-    for (auto& port : ports_) port->arm();
+    for (auto& port : ports_) port->completions().arm();
 }
 
 void Datagram::drain() {
@@ -297,7 +297,7 @@ void Datagram::drain() {
 
 void Datagram::empty_descriptors(const Sleeper* self) {
     drain_nudge();
-    for (auto& port : ports_) port->drain();
+    for (auto& port : ports_) port->completions().drain();
     wake_all(self);
 }
 

@@ -90,9 +90,9 @@ int Datagram::reach(Lock& lock, const Endpoint& destination, Peer& peer) {
     if (!port) {
         auto fresh = std::make_unique<DatagramPort>(std::exchange(resolved.id, nullptr));
         if (int failed = fresh->create(settings_)) return failed;
-        if (int failed = watch(fresh->channel_fd(), EPOLL_CTL_ADD)) return failed;
+        if (int failed = watch(fresh->completions().fd(), EPOLL_CTL_ADD)) return failed;
         port = fresh.get();
-        port->arm();  // whoever polls the descriptor waits for this queue from now on
+        port->completions().arm();  // whoever polls the descriptor waits for this queue from now on
         ports_.push_back(std::move(fresh));
         nudge();
     }

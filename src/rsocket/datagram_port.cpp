@@ -1,7 +1,5 @@
 #include "rsocket/datagram_port.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -17,11 +15,7 @@ constexpr std::uint32_t kReceiveSlot = kRouteHeader + kSlot;
 
 DatagramPort::~DatagramPort() {
     if (id_->qp) rdma_destroy_qp(id_);
-    if (cq_) {
-        if (events_) ibv_ack_cq_events(cq_, events_);
-        ibv_destroy_cq(cq_);
-    }
-    if (channel_) ibv_destroy_comp_channel(channel_);
+    completions_.destroy();
     send_memory_.release();
     receive_memory_.release();
     rdma_destroy_id(id_);
@@ -31,13 +25,9 @@ int DatagramPort::create(const Settings& settings) {
     sends_ = std::clamp<std::uint32_t>(settings.send_queue, 1, std::max(settings.send_buffer / kSlot, 1u));
     const auto receives =
         std::clamp<std::uint32_t>(settings.receive_queue, 1, std::max(settings.receive_buffer / kSlot, 1u));
-    channel_ = ibv_create_comp_channel(id_->verbs);
-    if (!channel_) return errno;
-    fcntl(channel_->fd, F_SETFL, O_NONBLOCK);
-    cq_ = ibv_create_cq(id_->verbs, static_cast<int>(sends_ + receives), nullptr, channel_, 0);
-    if (!cq_) return errno;
+    if (int error = completions_.create(id_->verbs, sends_ + receives)) return error;
     ibv_qp_init_attr attributes{};
-    attributes.send_cq = attributes.recv_cq = cq_;
+    attributes.send_cq = attributes.recv_cq = completions_.queue();
     attributes.qp_type = IBV_QPT_UD;
     attributes.sq_sig_all = 1;
     attributes.cap = {sends_, receives, 1, 1, settings.inline_data};
@@ -88,7 +78,7 @@ void DatagramPort::repost(std::uint32_t slot) {
 
 void DatagramPort::poll(std::vector<Received>& received) {
     ibv_wc completions[16];
-    for (int count; (count = ibv_poll_cq(cq_, 16, completions)) > 0;)
+    for (int count; (count = completions_.poll(completions)) > 0;)
         for (int i = 0; i < count; i++) {
             const ibv_wc& completion = completions[i];
             const std::uint32_t slot = amount_of(completion.wr_id);
@@ -103,20 +93,6 @@ void DatagramPort::poll(std::vector<Received>& received) {
 
 std::span<const std::uint8_t> DatagramPort::bytes(const Received& received) const {
     return {receive_memory_.data() + std::size_t{received.slot} * kReceiveSlot + kRouteHeader, received.size};
-}
-
-void DatagramPort::arm() {
-    if (!armed_) ibv_req_notify_cq(cq_, 0);
-    armed_ = true;
-}
-
-void DatagramPort::drain() {
-    ibv_cq* cq;
-    void* context;
-    while (ibv_get_cq_event(channel_, &cq, &context) == 0) {
-        events_++;
-        armed_ = false;
-    }
 }
 
 }  // namespace verbena::rsocket

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "rsocket/completions.h"
 #include "rsocket/registered_memory.h"
 #include "rsocket/settings.h"
 
@@ -32,7 +33,7 @@ class DatagramPort {
     ibv_pd* pd() const { return id_->pd; }
     std::uint8_t port_number() const { return id_->port_num; }
     std::uint32_t qpn() const { return id_->qp->qp_num; }
-    int channel_fd() const { return channel_->fd; }
+    Completions& completions() { return completions_; }
 
     // A free slot to write a datagram into; nullptr: all are being sent.
     std::uint8_t* send_slot();
@@ -50,17 +51,11 @@ class DatagramPort {
     std::span<const std::uint8_t> bytes(const Received& received) const;
     void repost(std::uint32_t slot);
 
-    void arm();
-    void drain();
-
    private:
     [[nodiscard]] int post_receive(std::uint32_t slot);
 
     rdma_cm_id* id_;
-    ibv_comp_channel* channel_ = nullptr;
-    ibv_cq* cq_ = nullptr;
-    unsigned events_ = 0;
-    bool armed_ = false;
+    Completions completions_;
     std::uint32_t sends_ = 0;
     std::uint32_t inline_limit_ = 0;
     RegisteredMemory send_memory_, receive_memory_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "base/reason.h"
@@ -17,6 +18,16 @@ constexpr int kResolveMs = 2'000;
 constexpr unsigned kMostBacklog = 4096;
 
 int errno_of_status(int status) { return status < 0 && status > -4096 ? -status : EHOSTUNREACH; }
+
+rdma_conn_param parameters_with(std::span<const std::uint8_t> hello) {
+    rdma_conn_param parameters{};
+    parameters.private_data = hello.data();
+    parameters.private_data_len = static_cast<std::uint8_t>(hello.size());
+    parameters.flow_control = 1;
+    parameters.retry_count = 7;
+    parameters.rnr_retry_count = 7;  // for ever: a reader may take its time
+    return parameters;
+}
 
 }  // namespace
 
@@ -222,15 +233,10 @@ void Stream::cm_event(const CmEvent& event) {
         }
         case RDMA_CM_EVENT_ROUTE_RESOLVED: {
             int error = connection_.create(id_, settings_);
-            if (error == 0) error = watch(connection_.channel_fd(), EPOLL_CTL_ADD);
+            if (error == 0) error = watch(connection_.completions().fd(), EPOLL_CTL_ADD);
             if (error == 0) {
                 const auto hello = encode(connection_.hello());
-                rdma_conn_param parameters{};
-                parameters.private_data = hello.data();
-                parameters.private_data_len = static_cast<std::uint8_t>(hello.size());
-                parameters.flow_control = 1;
-                parameters.retry_count = 7;
-                parameters.rnr_retry_count = 7;  // for ever: a reader may take its time
+                rdma_conn_param parameters = parameters_with(hello);
                 if (rdma_connect(id_, &parameters) != 0) error = errno;
             }
             if (error) connecting_failed(error);
@@ -310,7 +316,7 @@ void Stream::established(const Hello* peer) {
     readable_ = writable_ = true;
     was_connected_ = true;
     progress();
-    connection_.arm();
+    connection_.completions().arm();
     if (settings_.keepalive)
         service_.wake_at(std::static_pointer_cast<Stream>(shared_from_this()),
                          now() + settings_.keepalive_idle * kSecond);
@@ -359,17 +365,12 @@ int Stream::answer(const CmEvent& request) {
     const auto peer = decode_hello(std::span(request.data).first(request.parameters.private_data_len));
     if (!peer) return fail(EPROTO, "the connection request is none of a rsocket of version 1");
     if (int error = connection_.create(id_, settings_)) return error;
-    if (int error = watch(connection_.channel_fd(), EPOLL_CTL_ADD)) return error;
+    if (int error = watch(connection_.completions().fd(), EPOLL_CTL_ADD)) return error;
     connection_.meet(*peer);
     send_window_.open(*peer);
     receive_window_ = ReceiveWindow(settings_.receive_buffer, settings_.receive_queue);
     const auto hello = encode(connection_.hello());
-    rdma_conn_param parameters{};
-    parameters.private_data = hello.data();
-    parameters.private_data_len = static_cast<std::uint8_t>(hello.size());
-    parameters.flow_control = 1;
-    parameters.retry_count = 7;
-    parameters.rnr_retry_count = 7;
+    rdma_conn_param parameters = parameters_with(hello);
     phase_ = Phase::accepting;
     reported_ = true;
     if (rdma_accept(id_, &parameters) != 0) return errno;

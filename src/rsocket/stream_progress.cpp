@@ -27,7 +27,7 @@ bool Stream::progress(const Sleeper* self) {
     std::array<ibv_wc, 16> completions;
     unsigned received = 0;
     bool something = false;
-    for (int count; (count = connection_.poll(completions)) > 0;) {
+    for (int count; (count = connection_.completions().poll(completions)) > 0;) {
         something = true;
         for (int i = 0; i < count; i++) {
             const ibv_wc& completion = completions[static_cast<unsigned>(i)];
@@ -161,7 +161,7 @@ short Stream::readiness(short wanted) {
 
 void Stream::arm() {
     Lock lock(mutex_);
-    if (connection_.exists()) connection_.arm();
+    if (connection_.exists()) connection_.completions().arm();
 }
 
 void Stream::drain() {
@@ -171,7 +171,7 @@ void Stream::drain() {
 
 void Stream::empty_descriptors(const Sleeper* self) {
     drain_nudge();
-    if (connection_.exists()) connection_.drain();
+    if (connection_.exists()) connection_.completions().drain();
     wake_all(self);
 }
 

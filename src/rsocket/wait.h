@@ -35,7 +35,7 @@ int Stream::wait(Lock& lock, Sleeper& sleeper, bool blocking, Time deadline, Con
     if (int error = sleeper.prepare()) return error;
     for (;;) {
         add_sleeper(sleeper);
-        if (connection_.exists()) connection_.arm();
+        if (connection_.exists()) connection_.completions().arm();
         progress(&sleeper);
         int error = 0;
         if (!holds()) {

@@ -101,12 +101,7 @@ TEST(RateLimit, HoldsForRequestsAndWhatIsSentAgain) {
                 return sent.from == 0 && ++count % 100 == 50 ? testing::kDrop : testing::kDeliver;
             };
         h.fill(0, 0, 1 << 20, 7);
-        SendRequest request;
-        request.operation = Operation::rdma_write;
-        request.flags = kSignaled;
-        request.remote_address = h.side[1].address();
-        request.rkey = h.side[1].keys.rkey;
-        ASSERT_EQ(h.post(0, request, {h.side[0].sge(0, 1 << 20)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 1 << 20)}), 0);
         const Time began = h.now;
         h.run();
         ASSERT_EQ(h.sends(0).at(0).status, completion::Status::success);
@@ -129,12 +124,7 @@ TEST(RateLimit, ReadsAskOnly) {
     Attributes limit = h.attributes[0];
     limit.rate_limit = 80'000;
     ASSERT_EQ(h.side[0].qp->modify(limit, kAttrRateLimit, h.now), 0);
-    SendRequest request;
-    request.operation = Operation::rdma_read;
-    request.flags = kSignaled;
-    request.remote_address = h.side[1].address();
-    request.rkey = h.side[1].keys.rkey;
-    ASSERT_EQ(h.post(0, request, {h.side[0].sge(0, 1 << 20)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read), {h.side[0].sge(0, 1 << 20)}), 0);
     const Time began = h.now;
     h.run();
     ASSERT_EQ(h.sends(0).at(0).status, completion::Status::success);

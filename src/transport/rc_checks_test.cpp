@@ -30,11 +30,7 @@ TEST(ReceiverChecks, MoreReadsAndAtomicsThanTheResponderKeeps) {
         Harness h;
         h.attributes[1].max_destination_rd_atomic = 2;
         h.start();
-        SendRequest request;
-        request.operation = operation;
-        request.flags = kSignaled;
-        request.remote_address = h.side[1].address();
-        request.rkey = h.side[1].keys.rkey;
+        SendRequest request = h.request(operation);
         request.compare_add = 1;
         for (request.wr_id = 1; request.wr_id <= 4; request.wr_id++)
             ASSERT_EQ(h.post(0, request, {h.side[0].sge(0, 8)}), 0);
@@ -115,11 +111,7 @@ TEST(RequesterChecks, ReadIntoMemoryWithoutLocalWrite) {
     Harness h;
     h.access = memory::kRemoteRead;
     h.start();
-    SendRequest r;
-    r.operation = Operation::rdma_read;
-    r.remote_address = h.side[1].address();
-    r.rkey = h.side[1].keys.rkey;
-    ASSERT_EQ(h.post(0, r, {h.side[0].sge(0, 100)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read), {h.side[0].sge(0, 100)}), 0);
     h.run();
     const auto sent = h.sends(0);
     ASSERT_EQ(sent.size(), 1u);
@@ -167,10 +159,7 @@ TEST(RequesterChecks, PostRefusals) {
 TEST(RequesterChecks, AtomicShape) {
     Harness h;
     h.start();
-    SendRequest r;
-    r.operation = Operation::compare_swap;
-    r.remote_address = h.side[1].address(4);
-    r.rkey = h.side[1].keys.rkey;
+    SendRequest r = h.request(Operation::compare_swap, 1, 4);
     EXPECT_EQ(h.post(0, r, {h.side[0].sge(0, 8)}), EINVAL);
     r.remote_address = h.side[1].address(8);
     EXPECT_EQ(h.post(0, r, {h.side[0].sge(0, 16)}), EINVAL);
@@ -182,11 +171,7 @@ TEST(RequesterChecks, BadResponses) {
     for (const bool wrong_length : {false, true}) {
         Harness h;
         h.start();
-        SendRequest r;
-        r.operation = Operation::rdma_read;
-        r.remote_address = h.side[1].address();
-        r.rkey = h.side[1].keys.rkey;
-        ASSERT_EQ(h.post(0, r, {h.side[0].sge(0, 64)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_read), {h.side[0].sge(0, 64)}), 0);
         h.transmit(0, false);
         wire::Headers headers;
         headers.bth.psn = h.start_psn[0];

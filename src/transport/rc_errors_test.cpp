@@ -242,11 +242,7 @@ TEST_P(Errors, Row) {
     else if (row.receive_length != 0)
         h.post_receive(1, 7, {h.side[1].sge(0, row.receive_length)});
     if (row.receive_length != 0) h.post_receive(1, 8, {});
-    SendRequest r;
-    r.operation = row.operation;
-    r.wr_id = 1;
-    r.remote_address = h.side[1].address(0);
-    r.rkey = h.side[1].keys.rkey;
+    SendRequest r = h.request(row.operation);
     if (row.change) row.change(h, r);
     ASSERT_EQ(h.post(0, r, {h.side[0].sge(0, row.length)}), 0);
     r.wr_id = 2;

@@ -10,17 +10,6 @@ namespace {
 using completion::Status;
 using wire::Opcode;
 
-SendRequest make(const Harness& h, Operation operation, std::uint64_t wr_id = 1, std::size_t offset = 0,
-                 std::uint32_t flags = kSignaled) {
-    SendRequest r;
-    r.operation = operation;
-    r.wr_id = wr_id;
-    r.flags = flags;
-    r.remote_address = h.side[1].address(offset);
-    r.rkey = h.side[1].keys.rkey;
-    return r;
-}
-
 TEST(Flags, InlineIsCopiedAtThePostAndNeedsNoKey) {
     Harness h;
     h.start();
@@ -28,7 +17,7 @@ TEST(Flags, InlineIsCopiedAtThePostAndNeedsNoKey) {
     std::uint8_t first[3] = {1, 2, 3}, second[2] = {4, 5};
     const Sge a{reinterpret_cast<std::uintptr_t>(first), 3, 0},
         b{reinterpret_cast<std::uintptr_t>(second), 2, 0};
-    ASSERT_EQ(h.post(0, make(h, Operation::send, 1, 0, kSignaled | kInline), {a, b}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send, 1, 0, kSignaled | kInline), {a, b}), 0);
     std::memset(first, 9, sizeof first);
     std::memset(second, 9, sizeof second);
     h.run();
@@ -43,8 +32,8 @@ TEST(Flags, InlineOfSeveralPackets) {
     h.attributes[0].path_mtu = h.attributes[1].path_mtu = 256;
     h.start();
     h.fill(0, 0, 1000, 1);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 1, 0, kSignaled | kInline), {h.side[0].sge(0, 1000)}),
-              0);
+    ASSERT_EQ(
+        h.post(0, h.request(Operation::rdma_write, 1, 0, kSignaled | kInline), {h.side[0].sge(0, 1000)}), 0);
     h.run();
     EXPECT_TRUE(h.equal(0, 0, 1000));
 }
@@ -60,8 +49,8 @@ TEST(Flags, FenceWaitsForTheRead) {
             return s.headers.bth.opcode == Opcode::rc_read_response_only ? Fate{500 * kMicrosecond}
                                                                          : kDeliver;
         };
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_read, 1), {h.side[0].sge(0, 64)}), 0);
-        ASSERT_EQ(h.post(0, make(h, Operation::send, 2, 0, kSignaled | (fence ? kFence : 0)),
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_read, 1), {h.side[0].sge(0, 64)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::send, 2, 0, kSignaled | (fence ? kFence : 0)),
                          {h.side[0].sge(0, 64)}),
                   0);
         h.run();
@@ -75,10 +64,10 @@ TEST(Flags, SolicitedTravelsWithTheLastPacketOnly) {
     h.start();
     h.post_receive(1, 7, {h.side[1].sge(0, 4096)});
     h.post_receive(1, 8, {});
-    ASSERT_EQ(h.post(0, make(h, Operation::send, 1, 0, kSolicited), {h.side[0].sge(0, 3000)}), 0);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 2, 0, kSolicited), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send, 1, 0, kSolicited), {h.side[0].sge(0, 3000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 2, 0, kSolicited), {h.side[0].sge(0, 10)}), 0);
     ASSERT_EQ(
-        h.post(0, make(h, Operation::rdma_write_with_immediate, 2, 0, kSolicited), {h.side[0].sge(0, 10)}),
+        h.post(0, h.request(Operation::rdma_write_with_immediate, 2, 0, kSolicited), {h.side[0].sge(0, 10)}),
         0);
     h.run();
     std::vector<bool> solicited;
@@ -92,21 +81,21 @@ TEST(Flags, OnlySignaledRequestsComplete) {
     h.start();
     for (unsigned n = 0; n < 3; n++)
         ASSERT_EQ(
-            h.post(0, make(h, Operation::rdma_write, n, 0, n == 2 ? kSignaled : 0), {h.side[0].sge(0, 10)}),
+            h.post(0, h.request(Operation::rdma_write, n, 0, n == 2 ? kSignaled : 0), {h.side[0].sge(0, 10)}),
             0);
     h.run();
     const auto sent = h.sends(0);
     ASSERT_EQ(sent.size(), 1u);
     EXPECT_EQ(sent[0].wr_id, 2u);
     for (unsigned n = 0; n < 4; n++)  // all places are free again
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, n, 0, 0), {h.side[0].sge(0, 10)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n, 0, 0), {h.side[0].sge(0, 10)}), 0);
 }
 
 TEST(Flags, InvalidateKillsTheRkeyOnly) {
     Harness h;
     h.start();
     h.post_receive(1, 7, {h.side[1].sge(0, 100)});
-    SendRequest r = make(h, Operation::send_with_invalidate);
+    SendRequest r = h.request(Operation::send_with_invalidate);
     r.immediate_or_key = h.side[1].keys.rkey;
     ASSERT_EQ(h.post(0, r, {h.side[0].sge(0, 10)}), 0);
     h.run();
@@ -125,7 +114,7 @@ TEST(Acknowledgements, WaitForAPushOrTheirDeadline) {
     h.polls = false;
     h.start();
     const Time began = h.now;
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
     h.run();
     ASSERT_EQ(h.packets(1).size(), 1u);
     EXPECT_EQ(h.packets(1)[0].at - began, kOneWay + kAcknowledgeDelay);
@@ -136,7 +125,7 @@ TEST(Acknowledgements, OneForMany) {
     h.polls = false;
     h.start();
     for (unsigned n = 0; n < 10; n++)
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, n), {h.side[0].sge(0, 10)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n), {h.side[0].sge(0, 10)}), 0);
     h.run();
     ASSERT_EQ(h.packets(1).size(), 1u);
     EXPECT_EQ(h.packets(1)[0].headers.bth.psn, h.start_psn[0] + 9);
@@ -150,7 +139,7 @@ TEST(Acknowledgements, SixteenAreEnough) {
     h.start();
     const Time began = h.now;
     for (unsigned n = 0; n < 16; n++)
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, n), {h.side[0].sge(0, 10)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n), {h.side[0].sge(0, 10)}), 0);
     h.run();
     ASSERT_EQ(h.packets(1).size(), 1u);
     EXPECT_EQ(h.packets(1)[0].at - began, kOneWay);
@@ -162,7 +151,7 @@ TEST(Acknowledgements, GoInFrontOfTheReply) {
     h.polls = false;
     h.start();
     h.post_receive(0, 7, {h.side[0].sge(0, 10)});
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
     h.transmit(0, false);
     h.run(kOneWay);
     ASSERT_TRUE(h.packets(1).empty());
@@ -180,7 +169,7 @@ TEST(Acknowledgements, LeaveEvenWhenTheQueuePairGoesToError) {
     Harness h;
     h.polls = false;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
     h.run(kOneWay);
     ASSERT_EQ(h.modify(1, QpState::error), 0);
     h.run();
@@ -190,8 +179,8 @@ TEST(Acknowledgements, LeaveEvenWhenTheQueuePairGoesToError) {
 TEST(Acknowledgements, NeverOvertakeReadResponses) {
     Harness h;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read, 1), {h.side[0].sge(0, 5000)}), 0);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 2, 8192), {h.side[0].sge(8192, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read, 1), {h.side[0].sge(0, 5000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 2, 8192), {h.side[0].sge(8192, 10)}), 0);
     h.run();
     const auto out = h.packets(1);
     ASSERT_EQ(out.size(), 6u);
@@ -207,9 +196,9 @@ TEST(Limits, OutstandingReadsAndAtomics) {
     h.attributes[0].max_rd_atomic = 2;
     h.start();
     for (unsigned n = 0; n < 5; n++)
-        ASSERT_EQ(
-            h.post(0, make(h, n % 2 ? Operation::fetch_add : Operation::rdma_read, n), {h.side[0].sge(0, 8)}),
-            0);
+        ASSERT_EQ(h.post(0, h.request(n % 2 ? Operation::fetch_add : Operation::rdma_read, n),
+                         {h.side[0].sge(0, 8)}),
+                  0);
     h.transmit(0, false);
     EXPECT_EQ(h.packets(0).size(), 2u);
     h.run();
@@ -220,7 +209,7 @@ TEST(Limits, AWindowOfBytes) {
     Harness h;
     h.attributes[0].path_mtu = h.attributes[1].path_mtu = 4096;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 1 << 20)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 1 << 20)}), 0);
     h.transmit(0, false);
     const std::size_t first = h.packets(0).size();
     EXPECT_LE(first * 4096, 65536u);
@@ -234,7 +223,7 @@ TEST(Limits, AWindowOfBytes) {
 TEST(Limits, BudgetOfATransmit) {
     Harness h;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 10240)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 10240)}), 0);
     EXPECT_FALSE(h.side[0].qp->transmit(h.side[0], h.now, 4, false));
     EXPECT_EQ(h.packets(0).size(), 4u);
     EXPECT_TRUE(h.side[0].qp->transmit(h.side[0], h.now, 6, false));
@@ -246,12 +235,12 @@ TEST(States, ErrorFlushesBothQueuesInOrderAndLaterPostsToo) {
     h.start();
     h.side[1].asleep = true;
     for (unsigned n = 0; n < 3; n++) {
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, n, 0, 0), {h.side[0].sge(0, 10)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n, 0, 0), {h.side[0].sge(0, 10)}), 0);
         h.post_receive(0, 10 + n, {});
     }
     h.transmit(0, false);
     ASSERT_EQ(h.modify(0, QpState::error), 0);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read, 3), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read, 3), {h.side[0].sge(0, 10)}), 0);
     h.post_receive(0, 13, {});
     const auto sent = h.sends(0), received = h.receives(0);
     ASSERT_EQ(sent.size(), 4u);
@@ -269,7 +258,7 @@ TEST(States, ResetForgetsEverythingAndConnectsAgain) {
     Harness h;
     h.start();
     h.side[1].asleep = true;
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
     h.post_receive(0, 10, {});
     h.run(100 * kMicrosecond);  // the packet is gone: ghosts are the timewait's business
     for (int i = 0; i < 2; i++) {
@@ -285,7 +274,7 @@ TEST(States, ResetForgetsEverythingAndConnectsAgain) {
     h.side[1].asleep = false;
     for (int i = 0; i < 2; i++) h.connect(i);
     h.fill(0, 0, 10, 1);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 10)}), 0);
     h.run();
     EXPECT_EQ(h.sends(0).at(0).status, Status::success);
     EXPECT_TRUE(h.equal(0, 0, 10));
@@ -295,8 +284,8 @@ TEST(States, DrainFinishesWhatStartedAndHoldsTheRest) {
     Harness h;
     h.attributes[0].path_mtu = h.attributes[1].path_mtu = 4096;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 1), {h.side[0].sge(0, 200000)}), 0);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 2), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 1), {h.side[0].sge(0, 200000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 2), {h.side[0].sge(0, 10)}), 0);
     h.transmit(0, false);
     ASSERT_EQ(h.modify(0, QpState::sqd, kAttrState | kAttrSqdAsyncNotify), 0);
     Attributes a;
@@ -308,7 +297,7 @@ TEST(States, DrainFinishesWhatStartedAndHoldsTheRest) {
     EXPECT_EQ(h.sends(0).size(), 1u);
     h.side[0].qp->query(a);
     EXPECT_FALSE(a.draining);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 3), {h.side[0].sge(0, 10)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 3), {h.side[0].sge(0, 10)}), 0);
     h.run();
     EXPECT_EQ(h.sends(0).size(), 0u);
     ASSERT_EQ(h.modify(0, QpState::rts), 0);
@@ -323,7 +312,7 @@ TEST(States, FirstPacketInRtrIsReportedOnce) {
     h.connect(0);
     h.to_init(1);
     h.to_rtr(1);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 3000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 3000)}), 0);
     h.run();
     EXPECT_EQ(h.sends(0).size(), 1u);
     EXPECT_EQ(h.side[1].events, std::vector<QpEvent>{QpEvent::communication_established});
@@ -334,7 +323,7 @@ TEST(States, PacketsBeforeRtrAreDropped) {
     for (int i = 0; i < 2; i++) h.make(i);
     h.connect(0);
     h.to_init(1);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 30)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 30)}), 0);
     h.run(5 * kMillisecond);
     EXPECT_EQ(h.side[1].qp->counters().dropped, 1u);
     h.to_rtr(1);

@@ -114,6 +114,18 @@ class Harness : private QpListener {
 
     Harness() = default;
 
+    // Of side 0; all but SENDs are about `offset` of side 1's memory.
+    SendRequest request(Operation operation, std::uint64_t wr_id = 1, std::size_t offset = 0,
+                        std::uint32_t flags = kSignaled) const {
+        SendRequest r;
+        r.operation = operation;
+        r.wr_id = wr_id;
+        r.flags = flags;
+        r.remote_address = side[1].address(offset);
+        r.rkey = side[1].keys.rkey;
+        return r;
+    }
+
     Harness& start() {
         for (int i = 0; i < 2; i++) make(i);
         for (int i = 0; i < 2; i++) connect(i);

@@ -49,11 +49,7 @@ struct Rig : Harness {
         return post(i, r);
     }
     SendRequest request(Operation operation, std::uint32_t rkey, std::size_t offset) const {
-        SendRequest r;
-        r.operation = operation;
-        r.wr_id = 77;
-        r.flags = kSignaled;
-        r.remote_address = side[1].address(offset);
+        SendRequest r = Harness::request(operation, 77, offset);
         r.rkey = rkey;
         return r;
     }
@@ -68,6 +64,13 @@ struct Rig : Harness {
             EXPECT_TRUE(equal(0, offset, length));
         }
         return done.at(0).status;
+    }
+    void send_with_invalidate(std::uint32_t rkey) {
+        post_receive(1, 7, {side[1].sge(0, 64)});
+        SendRequest send = request(Operation::send_with_invalidate, 0, 0);
+        send.immediate_or_key = rkey;
+        ASSERT_EQ(post(0, send, {side[0].sge(0, 8)}), 0);
+        run();
     }
     completion::Completion only(int i) {
         const auto done = sends(i);
@@ -116,11 +119,7 @@ TEST(Memory, SendWithInvalidateClosesTheWindow) {
     Rig rig;
     const std::uint32_t rkey = rig.window(memory::RecordKind::window_type2);
     ASSERT_EQ(rig.bind(rkey), 0);
-    rig.post_receive(1, 7, {rig.side[1].sge(0, 64)});
-    SendRequest send = rig.request(Operation::send_with_invalidate, 0, 0);
-    send.immediate_or_key = rkey;
-    ASSERT_EQ(rig.post(0, send, {rig.side[0].sge(0, 8)}), 0);
-    rig.run();
+    rig.send_with_invalidate(rkey);
     EXPECT_EQ(rig.only(0).status, Status::success);
     const auto received = rig.receives(1);
     ASSERT_EQ(received.size(), 1u);
@@ -133,11 +132,7 @@ TEST(Memory, SendWithInvalidateOfAType1WindowIsRefused) {
     Rig rig;
     const std::uint32_t rkey = rig.window(memory::RecordKind::window_type1);
     ASSERT_EQ(rig.bind(rkey), 0);
-    rig.post_receive(1, 7, {rig.side[1].sge(0, 64)});
-    SendRequest send = rig.request(Operation::send_with_invalidate, 0, 0);
-    send.immediate_or_key = rkey;
-    ASSERT_EQ(rig.post(0, send, {rig.side[0].sge(0, 8)}), 0);
-    rig.run();
+    rig.send_with_invalidate(rkey);
     EXPECT_EQ(rig.only(0).status, Status::remote_access_error);
     EXPECT_EQ(rig.receives(1).at(0).vendor_error, static_cast<std::uint32_t>(VendorError::invalidate_failed));
 }

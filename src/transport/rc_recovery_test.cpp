@@ -11,17 +11,6 @@ namespace {
 using completion::Status;
 using wire::Opcode;
 
-SendRequest make(const Harness& h, Operation operation, std::uint64_t wr_id = 1, std::size_t offset = 0,
-                 std::uint32_t flags = kSignaled) {
-    SendRequest r;
-    r.operation = operation;
-    r.wr_id = wr_id;
-    r.flags = flags;
-    r.remote_address = h.side[1].address(offset);
-    r.rkey = h.side[1].keys.rkey;
-    return r;
-}
-
 // The n-th packet (from 0) with this opcode from `from` is lost.
 std::function<Fate(const Sent&)> lose(int from, Opcode opcode, int nth = 0) {
     return [=, seen = 0](const Sent& s) mutable {
@@ -40,7 +29,7 @@ TEST(Loss, NakNamesTheGapAndGoBackFollows) {
     h.start();
     h.fill(0, 0, 4096, 1);
     h.filter = lose(0, Opcode::rc_write_middle, 0);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 4096)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 4096)}), 0);
     h.run();
     ASSERT_EQ(h.sends(0).size(), 1u);
     EXPECT_TRUE(h.equal(0, 0, 4096));
@@ -66,7 +55,7 @@ TEST(Loss, RetryCountZeroSurvivesLoss) {
         h.filter = [nth, n = 0](const Sent& s) mutable {
             return s.from == 0 && n++ == nth ? kDrop : kDeliver;
         };
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 8192)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 8192)}), 0);
         h.run();
         const auto sent = h.sends(0);
         ASSERT_EQ(sent.size(), 1u);
@@ -82,7 +71,7 @@ TEST(Loss, LostAcknowledgementIsProbedFor) {
     h.post_receive(1, 7, {h.side[1].sge(0, 100)});
     h.filter = lose(1, Opcode::rc_ack);
     const Time began = h.now;
-    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 100)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 100)}), 0);
     h.run(30 * kMillisecond);
     ASSERT_EQ(h.sends(0).size(), 1u);
     EXPECT_EQ(h.receives(1).size(), 1u);
@@ -99,7 +88,7 @@ TEST(Loss, WholeTailIsRecoveredByOneProbe) {
     h.filter = [n = 0](const Sent& s) mutable {
         return s.from == 0 && ++n >= 4 && n <= 8 ? kDrop : kDeliver;
     };
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 8192)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 8192)}), 0);
     h.run(60 * kMillisecond);
     ASSERT_EQ(h.sends(0).size(), 1u);
     EXPECT_TRUE(h.equal(0, 0, 8192));
@@ -111,7 +100,7 @@ TEST(Loss, ReadIsResumedAtTheFirstMissingByte) {
     h.start();
     h.fill(1, 0, 5000, 3);
     h.filter = lose(1, Opcode::rc_read_response_middle, 1);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read), {h.side[0].sge(0, 5000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read), {h.side[0].sge(0, 5000)}), 0);
     h.run();
     ASSERT_EQ(h.sends(0).size(), 1u);
     EXPECT_TRUE(h.equal(0, 0, 5000));
@@ -128,8 +117,8 @@ TEST(Loss, AcknowledgementPastAReadIsAnImpliedNak) {
     h.start();
     h.fill(1, 0, 100, 3);
     h.filter = lose(1, Opcode::rc_read_response_only);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read, 1), {h.side[0].sge(0, 100)}), 0);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, 2, 8192), {h.side[0].sge(0, 100)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read, 1), {h.side[0].sge(0, 100)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 2, 8192), {h.side[0].sge(0, 100)}), 0);
     h.run(5 * kMillisecond);
     const auto sent = h.sends(0);
     ASSERT_EQ(sent.size(), 2u);
@@ -142,7 +131,7 @@ TEST(Duplicates, AtomicIsReplayedNotReexecuted) {
     Harness h;
     h.start();
     h.filter = lose(1, Opcode::rc_atomic_ack);
-    SendRequest add = make(h, Operation::fetch_add, 1, 64);
+    SendRequest add = h.request(Operation::fetch_add, 1, 64);
     add.compare_add = 5;
     ASSERT_EQ(h.post(0, add, {h.side[0].sge(0, 8)}), 0);
     h.run();
@@ -160,7 +149,7 @@ TEST(Duplicates, WriteDoesNotTouchMemoryAgain) {
     h.start();
     h.fill(0, 0, 64, 1);
     h.filter = lose(1, Opcode::rc_ack);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
     h.run(1 * kMillisecond);
     EXPECT_TRUE(h.equal(0, 0, 64));
     std::memset(h.side[1].memory.data(), 0xee, 64);
@@ -173,7 +162,7 @@ TEST(Duplicates, WriteDoesNotTouchMemoryAgain) {
 TEST(Duplicates, ReadOutsideTheOriginalIsDropped) {
     Harness h;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_read), {h.side[0].sge(0, 2048)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read), {h.side[0].sge(0, 2048)}), 0);
     h.run();
     const std::size_t answers = h.packets(1).size();
     wire::Headers headers;
@@ -200,7 +189,7 @@ TEST(Duplicates, GhostAcknowledgementsSayNothing) {
     Harness h;
     h.start();
     h.filter = [](const Sent& s) { return s.from == 0 ? kDrop : kDeliver; };
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
     h.transmit(0, false);
     wire::Headers headers;
     headers.bth.opcode = Opcode::rc_ack;
@@ -218,7 +207,7 @@ TEST(Duplicates, GhostAcknowledgementsSayNothing) {
 TEST(NotReady, RnrNakThenRepetition) {
     Harness h;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 64)}), 0);
     h.run(100 * kMillisecond);
     const auto answers = h.packets(1);
     ASSERT_GE(answers.size(), 3u);
@@ -236,7 +225,7 @@ TEST(NotReady, RetriesAreCounted) {
     Harness h;
     h.attributes[0].rnr_retry = 2;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 64)}), 0);
     h.run(1 * kSecond);
     const auto sent = h.sends(0);
     ASSERT_EQ(sent.size(), 1u);
@@ -251,7 +240,7 @@ TEST(NotReady, AReceiveThatComesALittleLateCostsNoFullTimer) {
     h.attributes[1].min_rnr_timer = 0;  // 655 ms
     h.start();
     const Time began = h.now;
-    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 64)}), 0);
     h.run(300 * kMicrosecond);
     EXPECT_EQ(h.side[1].qp->counters().rnr_naks_sent, 0u);
     h.post_receive(1, 7, {h.side[1].sge(0, 64)});
@@ -265,7 +254,7 @@ TEST(NotReady, WriteWithImmediateWritesOnce) {
     Harness h;
     h.start();
     h.fill(0, 0, 3000, 1);
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write_with_immediate), {h.side[0].sge(0, 3000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write_with_immediate), {h.side[0].sge(0, 3000)}), 0);
     h.run(10 * kMillisecond);
     h.post_receive(1, 7, {});
     h.run();
@@ -284,7 +273,7 @@ TEST(Timeout, RetriesThenGivesUp) {
     h.start();
     h.filter = [](const Sent&) { return kDrop; };
     const Time began = h.now;
-    ASSERT_EQ(h.post(0, make(h, Operation::send), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 64)}), 0);
     h.run();
     const auto sent = h.sends(0);
     ASSERT_EQ(sent.size(), 1u);
@@ -302,7 +291,7 @@ TEST(Timeout, ZeroWaitsForEver) {
     h.attributes[0].retry_count = 0;
     h.start();
     h.side[1].asleep = true;
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
     h.run(100 * kSecond);
     EXPECT_EQ(h.side[0].qp->state(), QpState::rts);
     h.side[1].asleep = false;
@@ -316,7 +305,7 @@ TEST(Timeout, APeerThatStandsStillFor300MillisecondsIsSurvivedWithRetryZero) {
     h.attributes[0].retry_count = 0;
     h.start();
     h.side[1].asleep = true;
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
     h.run(300 * kMillisecond);
     EXPECT_LT(h.packets(0).size(), 12u);
     h.side[1].asleep = false;
@@ -333,7 +322,7 @@ TEST(Timeout, ProgressReloadsTheCounter) {
     Time blocked_until = h.now + 70 * kMillisecond;
     h.filter = [&](const Sent& s) { return s.at < blocked_until ? kDrop : kDeliver; };
     for (unsigned n = 0; n < 4; n++) {
-        ASSERT_EQ(h.post(0, make(h, Operation::rdma_write, n), {h.side[0].sge(0, 64)}), 0);
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n), {h.side[0].sge(0, 64)}), 0);
         h.run(500 * kMillisecond);
         ASSERT_EQ(h.sends(0).at(0).status, Status::success) << n;
         blocked_until = h.now + 70 * kMillisecond;
@@ -353,7 +342,7 @@ TEST(Timers, RnrTable) {
 TEST(Timers, AnIdlePairHasNone) {
     Harness h;
     h.start();
-    ASSERT_EQ(h.post(0, make(h, Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 64)}), 0);
     h.run();
     EXPECT_EQ(h.side[0].qp->next_deadline(), kNever);
     EXPECT_EQ(h.side[1].qp->next_deadline(), kNever);

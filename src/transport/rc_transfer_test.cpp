@@ -12,22 +12,6 @@ namespace {
 
 using completion::Status;
 
-SendRequest request(Operation operation, std::uint64_t wr_id = 1, std::uint32_t flags = kSignaled) {
-    SendRequest r;
-    r.operation = operation;
-    r.wr_id = wr_id;
-    r.flags = flags;
-    return r;
-}
-
-SendRequest remote(const Harness& h, Operation operation, std::size_t offset, std::uint64_t wr_id = 1,
-                   std::uint32_t flags = kSignaled) {
-    SendRequest r = request(operation, wr_id, flags);
-    r.remote_address = h.side[1].address(offset);
-    r.rkey = h.side[1].keys.rkey;
-    return r;
-}
-
 struct Case {
     std::uint32_t mtu;
     std::uint32_t length;
@@ -47,7 +31,7 @@ class Sizes : public ::testing::TestWithParam<Case> {
 TEST_P(Sizes, Send) {
     const auto length = GetParam().length;
     h.post_receive(1, 7, {h.side[1].sge(70000, length / 2), h.side[1].sge(70000 + length / 2, length)});
-    ASSERT_EQ(h.post(0, request(Operation::send), {h.side[0].sge(5, length)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(5, length)}), 0);
     h.run();
     const auto sent = h.sends(0), received = h.receives(1);
     ASSERT_EQ(sent.size(), 1u);
@@ -62,7 +46,7 @@ TEST_P(Sizes, Send) {
 
 TEST_P(Sizes, Write) {
     const auto length = GetParam().length;
-    ASSERT_EQ(h.post(0, remote(h, Operation::rdma_write, 70001),
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 1, 70001),
                      {h.side[0].sge(0, length / 3), h.side[0].sge(length / 3, length - length / 3)}),
               0);
     h.run();
@@ -75,7 +59,7 @@ TEST_P(Sizes, Write) {
 TEST_P(Sizes, Read) {
     const auto length = GetParam().length;
     ASSERT_EQ(
-        h.post(0, remote(h, Operation::rdma_read, 3),
+        h.post(0, h.request(Operation::rdma_read, 1, 3),
                {h.side[0].sge(70000, length / 3), h.side[0].sge(70000 + length / 3, length - length / 3)}),
         0);
     h.run();
@@ -105,9 +89,9 @@ TEST(Transfer, PsnWraps) {
     h.start();
     h.fill(0, 0, 20000, 9);
     for (unsigned n = 0; n < 4; n++)
-        ASSERT_EQ(h.post(0, remote(h, Operation::rdma_write, n * 5000, n), {h.side[0].sge(n * 5000, 5000)}),
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n, n * 5000), {h.side[0].sge(n * 5000, 5000)}),
                   0);
-    ASSERT_EQ(h.post(0, remote(h, Operation::rdma_read, 0, 4), {h.side[0].sge(30000, 20000)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_read, 4), {h.side[0].sge(30000, 20000)}), 0);
     h.run();
     const auto sent = h.sends(0);
     ASSERT_EQ(sent.size(), 5u);
@@ -121,10 +105,10 @@ TEST(Transfer, Immediate) {
     h.start();
     h.post_receive(1, 7, {});
     h.post_receive(1, 8, {h.side[1].sge(0, 100)});
-    SendRequest w = remote(h, Operation::rdma_write_with_immediate, 5000);
+    SendRequest w = h.request(Operation::rdma_write_with_immediate, 1, 5000);
     w.immediate_or_key = 0xddccbbaa;
     ASSERT_EQ(h.post(0, w, {h.side[0].sge(0, 3000)}), 0);
-    SendRequest s = request(Operation::send_with_immediate, 2);
+    SendRequest s = h.request(Operation::send_with_immediate, 2);
     s.immediate_or_key = 0x12345678;
     ASSERT_EQ(h.post(0, s, {h.side[0].sge(0, 10)}), 0);
     h.run();
@@ -144,12 +128,12 @@ TEST(Transfer, Atomics) {
     h.start();
     std::uint64_t value = 41;
     std::memcpy(h.side[1].memory.data() + 64, &value, 8);
-    SendRequest add = remote(h, Operation::fetch_add, 64, 1);
+    SendRequest add = h.request(Operation::fetch_add, 1, 64);
     add.compare_add = 1;
-    SendRequest miss = remote(h, Operation::compare_swap, 64, 2);
+    SendRequest miss = h.request(Operation::compare_swap, 2, 64);
     miss.compare_add = 41;
     miss.swap = 7;
-    SendRequest hit = remote(h, Operation::compare_swap, 64, 3);
+    SendRequest hit = h.request(Operation::compare_swap, 3, 64);
     hit.compare_add = 42;
     hit.swap = 8;
     ASSERT_EQ(h.post(0, add, {h.side[0].sge(0, 8)}), 0);
@@ -190,7 +174,7 @@ TEST(Transfer, TwoGibibytesInOneMessage) {
         0);
     memory::Keys local{};
     ASSERT_EQ(h.side[0].regions.add(1, base, kMaxMessage, 0x1000, 0, local), 0);
-    SendRequest r = remote(h, Operation::rdma_write, 0);
+    SendRequest r = h.request(Operation::rdma_write);
     r.remote_address = 0x1000;
     r.rkey = keys.rkey;
     base[5] = 77;

@@ -18,11 +18,7 @@ struct Uc : ::testing::Test, Harness {
         start();
     }
     SendRequest request(Operation operation, std::uint64_t id = 1) const {
-        SendRequest r;
-        r.wr_id = id;
-        r.operation = operation;
-        r.remote_address = side[1].address(4096);
-        r.rkey = side[1].keys.rkey;
+        SendRequest r = Harness::request(operation, id, 4096);
         r.immediate_or_key = 0x11223344;
         return r;
     }

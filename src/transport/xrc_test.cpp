@@ -17,14 +17,17 @@ struct Xrc : ::testing::Test, Harness {
         start();
     }
     SendRequest request(Operation operation, std::uint32_t queue = kXrcQueue) const {
-        SendRequest r;
-        r.wr_id = 1;
-        r.operation = operation;
-        r.remote_address = side[1].address(4096);
-        r.rkey = side[1].keys.rkey;
+        SendRequest r = Harness::request(operation, 1, 4096);
         r.immediate_or_key = 0x11223344;
         r.remote_srq = queue;
         return r;
+    }
+    void arrives(int at, wire::Opcode opcode, std::uint32_t psn, const std::vector<std::uint8_t>& payload) {
+        wire::Headers headers;
+        headers.bth.opcode = opcode;
+        headers.bth.psn = psn;
+        headers.xrceth.srqn = kXrcQueue;
+        inject(at, headers, payload);
     }
     Status outcome() {
         const auto sent = sends(0);
@@ -136,27 +139,15 @@ TEST_F(Xrc, RemoteKeysAreOfTheQueuesDomain) {
 // Its completion queue may be gone: nothing is completed any more.
 TEST_F(Xrc, ACloseInTheMiddleOfAMessageIsSilent) {
     post_receive(1, 5, {side[1].sge(0, 8192)});
-    wire::Headers first;
-    first.bth.opcode = wire::Opcode::xrc_send_first;
-    first.bth.psn = start_psn[0];
-    first.xrceth.srqn = kXrcQueue;
-    inject(1, first, std::vector<std::uint8_t>(1024, 1));
+    arrives(1, wire::Opcode::xrc_send_first, start_psn[0], std::vector<std::uint8_t>(1024, 1));
     side[1].receives->close();
-    wire::Headers last;
-    last.bth.opcode = wire::Opcode::xrc_send_last;
-    last.bth.psn = start_psn[0] + 1;
-    last.xrceth.srqn = kXrcQueue;
-    inject(1, last, {1, 2, 3, 4});
+    arrives(1, wire::Opcode::xrc_send_last, start_psn[0] + 1, {1, 2, 3, 4});
     EXPECT_TRUE(receives(1).empty());
 }
 
 TEST_F(Xrc, ATargetHasNoSendQueueAndAnInitiatorAnswersNothing) {
     EXPECT_EQ(post(1, request(Operation::send), {side[1].sge(0, 100)}), EINVAL);
-    wire::Headers only;
-    only.bth.opcode = wire::Opcode::xrc_send_only;
-    only.bth.psn = start_psn[1];
-    only.xrceth.srqn = kXrcQueue;
-    inject(0, only, {1, 2, 3, 4});
+    arrives(0, wire::Opcode::xrc_send_only, start_psn[1], {1, 2, 3, 4});
     run();
     EXPECT_TRUE(packets(0).empty());
 }
@@ -190,13 +181,8 @@ TEST_F(Xrc, ATargetAcknowledgesBeforeItsProgramSeesTheMessage) {
 
 TEST_F(Xrc, WhatATargetReceivedBeforeItFailsIsCompletedFirst) {
     for (std::uint64_t id : {5u, 6u}) post_receive(1, id, {side[1].sge(0, 100)});
-    wire::Headers good;
-    good.bth.opcode = wire::Opcode::xrc_send_only;
-    good.bth.psn = start_psn[0];
-    good.xrceth.srqn = kXrcQueue;
-    inject(1, good, {1, 2, 3, 4});
-    good.bth.psn++;
-    inject(1, good, std::vector<std::uint8_t>(200, 1));
+    arrives(1, wire::Opcode::xrc_send_only, start_psn[0], {1, 2, 3, 4});
+    arrives(1, wire::Opcode::xrc_send_only, start_psn[0] + 1, std::vector<std::uint8_t>(200, 1));
     const auto received = receives(1);
     ASSERT_EQ(received.size(), 2u);
     EXPECT_EQ(received[0].wr_id, 5u);
@@ -225,11 +211,7 @@ TEST_F(Xrc, FlushesAndWritesAtomically) {
 
 TEST_F(Xrc, TheReceiveOfAnUnfinishedMessageGoesBackWhenTheTargetResets) {
     post_receive(1, 5, {side[1].sge(0, 8192)});
-    wire::Headers first;
-    first.bth.opcode = wire::Opcode::xrc_send_first;
-    first.bth.psn = start_psn[0];
-    first.xrceth.srqn = kXrcQueue;
-    inject(1, first, std::vector<std::uint8_t>(1024, 1));
+    arrives(1, wire::Opcode::xrc_send_first, start_psn[0], std::vector<std::uint8_t>(1024, 1));
     EXPECT_EQ(side[1].receives->waiting(), 0u);
     ASSERT_EQ(modify(1, QpState::reset), 0);
     EXPECT_EQ(side[1].receives->waiting(), 1u);

@@ -76,11 +76,8 @@ Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
         cq->channel = Channel::of(setup.channel);
         cq->channel->cqs++;
     }
-    const Context& owner = *Context::of(context);
-    cq->record = process->show({.kind = adapter::ObjectKind::completion_queue,
-                                .device = owner.device->index,
-                                .context = owner.record ? owner.record->number : 0,
-                                .size = places});
+    cq->record =
+        process->show(*Context::of(context), {.kind = adapter::ObjectKind::completion_queue, .size = places});
     return cq;
 }
 

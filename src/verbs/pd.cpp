@@ -109,10 +109,8 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
     Pd* pd = new_pd(context, next.fetch_add(1), std::make_shared<Pd::Users>(0));
     if (!pd) return nullptr;
     const Context& owner = *Context::of(context);
-    pd->record = owner.process->show({.kind = adapter::ObjectKind::protection_domain,
-                                      .number = pd->number,
-                                      .device = owner.device->index,
-                                      .context = owner.record ? owner.record->number : 0});
+    pd->record =
+        owner.process->show(owner, {.kind = adapter::ObjectKind::protection_domain, .number = pd->number});
     std::lock_guard lock(known_lock);
     known()[pd->number] = pd->shared_users;
     return &pd->base;

@@ -206,6 +206,12 @@ int Process::refuse() const {
     return fail(EIO, "verbenad has died, and with it this device; close it and open it again");
 }
 
+adapter::ObjectRecord* Process::show(const Context& owner, adapter::ObjectTable::Object object) {
+    object.device = owner.device->index;
+    object.context = owner.record ? owner.record->number : 0;
+    return show(object);
+}
+
 void Process::add(Context* context) {
     std::lock_guard lock(contexts_lock_);
     context->seen = port_view(*context);

@@ -61,6 +61,8 @@ class Process {
 
     // Objects that tools are shown (adapter/object_table.h); nullptr if there is no room.
     adapter::ObjectRecord* show(const adapter::ObjectTable::Object& object) { return objects_->add(object); }
+    // The same, of an object that belongs to this context.
+    adapter::ObjectRecord* show(const Context& owner, adapter::ObjectTable::Object object);
     void hide(adapter::ObjectRecord* record) {
         if (!forked()) objects_->remove(record);  // a child's tables are the parent's
     }

@@ -71,10 +71,9 @@ ibv_srq* create(ibv_pd* pd_handle, void* srq_context, ibv_srq_attr& attr, ibv_xr
     Pd::of(pd_handle)->users++;
     if (srq->cq) srq->cq->users++;
     if (srq->xrcd) srq->xrcd->users++;
-    srq->record = context->process->show({.kind = adapter::ObjectKind::shared_queue,
+    srq->record =
+        context->process->show(*context, {.kind = adapter::ObjectKind::shared_queue,
                                           .number = srq->number,
-                                          .device = context->device->index,
-                                          .context = context->record ? context->record->number : 0,
                                           .pd = setup.pd,
                                           .cq = srq->cq && srq->cq->record ? srq->cq->record->number : 0,
                                           .size = attr.max_wr});

@@ -12,30 +12,13 @@ struct Datagram {
     bool posted = true;
 };
 
-void ready(Side& side) {
-    ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
-    to.qkey = 0x1234;
-    EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-    to.qp_state = IBV_QPS_RTR;
-    EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_STATE), 0);
-    to.qp_state = IBV_QPS_RTS;
-    EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 std::string datagram(const Datagram& shape) {
     Options options;
     options.type = IBV_QPT_UD;
     Side a(options), b(options);
-    ready(a);
-    ready(b);
-    ibv_ah_attr way{};
-    way.port_num = 1;
-    way.is_global = 1;
-    way.grh.dgid = b.gid();
-    way.grh.hop_limit = 64;
-    ibv_ah* ah = ibv_create_ah(a.pd, &way);
+    EXPECT_EQ(start_datagrams(a.qp, 0x1234), 0);
+    EXPECT_EQ(start_datagrams(b.qp, 0x1234), 0);
+    ibv_ah* ah = address_handle(a.pd, b.gid());
     Memory memory(a.pd, 65536), buffer(b.pd, 65536);
     if (shape.posted) {
         EXPECT_EQ(b.post_receive(9, buffer.sge(0, shape.room)), 0);
@@ -71,33 +54,13 @@ std::string datagram(const Datagram& shape) {
 
 const std::vector<Mistake>& datagram_mistakes() {
     static const std::vector<Mistake> table = {
-        {"datagram_too_long", From::other,
-         [] {
-             Datagram shape;
-             shape.length = 8192;
-             return datagram(shape);
-         },
+        {"datagram_too_long", From::other, [] { return datagram({.length = 8192}); },
          "longer than the port's active MTU \\(8192 bytes; the MTU is [0-9]+\\)"},
-        {"datagram_without_room_for_grh", From::other,
-         [] {
-             Datagram shape;
-             shape.room = 64;
-             return datagram(shape);
-         },
+        {"datagram_without_room_for_grh", From::other, [] { return datagram({.room = 64}); },
          "\\(which have 64 bytes; the datagram needs 104, the first 40 for the GRH\\)"},
-        {"datagram_of_wrong_qkey", From::log,
-         [] {
-             Datagram shape;
-             shape.qkey = 0x4321;
-             return datagram(shape);
-         },
+        {"datagram_of_wrong_qkey", From::log, [] { return datagram({.qkey = 0x4321}); },
          "dropped a datagram of QP 0x[0-9a-f]+: its Q_Key is 0x4321, this QP's is 0x1234"},
-        {"datagram_without_receive", From::log,
-         [] {
-             Datagram shape;
-             shape.posted = false;
-             return datagram(shape);
-         },
+        {"datagram_without_receive", From::log, [] { return datagram({.posted = false}); },
          "dropped a datagram of QP 0x[0-9a-f]+: no receive is posted"},
     };
     return table;

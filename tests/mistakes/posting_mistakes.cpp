@@ -97,15 +97,7 @@ Options without_depth() {
 
 std::string datagram_without_handle() {
     Side side(with_type(IBV_QPT_UD));
-    ibv_qp_attr to{};
-    to.qp_state = IBV_QPS_INIT;
-    to.port_num = 1;
-    to.qkey = 0x111;
-    EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-    to.qp_state = IBV_QPS_RTR;
-    EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_STATE), 0);
-    to.qp_state = IBV_QPS_RTS;
-    EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    EXPECT_EQ(start_datagrams(side.qp, 0x111), 0);
     Memory memory(side.pd, 64);
     ibv_sge sge = memory.sge(0, 8);
     expect_errno(EINVAL, Request(1, IBV_WR_SEND, &sge, 1).post(side.qp));

@@ -14,20 +14,6 @@ Options datagram() {
     return options;
 }
 
-int move(ibv_qp* qp, ibv_qp_state state, int mask = 0) {
-    ibv_qp_attr to{};
-    to.qp_state = state;
-    to.port_num = 1;
-    to.qkey = kQkey;
-    return ibv_modify_qp(qp, &to, IBV_QP_STATE | mask);
-}
-
-int start(ibv_qp* qp) {
-    if (int error = move(qp, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)) return error;
-    if (int error = move(qp, IBV_QPS_RTR)) return error;
-    return move(qp, IBV_QPS_RTS, IBV_QP_SQ_PSN);
-}
-
 ibv_gid group(std::uint8_t last) {
     ibv_gid gid{};
     gid.raw[10] = gid.raw[11] = 0xff;
@@ -39,8 +25,8 @@ ibv_gid group(std::uint8_t last) {
 
 struct Datagrams : testing::Test {
     Datagrams() : a(datagram()), b(datagram()), from(a.pd, 8192), to(b.pd, 8192) {
-        EXPECT_EQ(start(a.qp), 0);
-        EXPECT_EQ(start(b.qp), 0);
+        EXPECT_EQ(start_datagrams(a.qp, kQkey), 0);
+        EXPECT_EQ(start_datagrams(b.qp, kQkey), 0);
         from.fill(1);
     }
     ~Datagrams() override {
@@ -164,7 +150,9 @@ TEST_F(Datagrams, LongerThanThePortTakes) {
     ASSERT_EQ(send(ah, b.qp->qp_num, 4097), 0);
     EXPECT_EQ(completion(a.send_cq).status, IBV_WC_LOC_LEN_ERR);
     EXPECT_EQ(a.state(), IBV_QPS_SQE);
-    ASSERT_EQ(move(a.qp, IBV_QPS_RTS), 0);
+    ibv_qp_attr again{};
+    again.qp_state = IBV_QPS_RTS;
+    ASSERT_EQ(ibv_modify_qp(a.qp, &again, IBV_QP_STATE), 0);
     next_arrives(ah);
 }
 
@@ -193,7 +181,7 @@ TEST_F(Datagrams, AGroupReachesItsMembersOnly) {
     ibv_ah* ah = handle(one);
     Side c(datagram());
     Memory memory(c.pd, 4096);
-    ASSERT_EQ(start(c.qp), 0);
+    ASSERT_EQ(start_datagrams(c.qp, kQkey), 0);
     ASSERT_EQ(ibv_attach_mcast(a.qp, &one, 0), 0);
     ASSERT_EQ(ibv_attach_mcast(b.qp, &one, 0), 0);
     ASSERT_EQ(ibv_attach_mcast(b.qp, &one, 0), 0);  // counts once

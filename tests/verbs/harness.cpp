@@ -260,6 +260,28 @@ Request& Request::to(Memory& memory, std::size_t offset) {
 
 int Request::post(ibv_qp* qp) { return ibv_post_send(qp, this, &bad); }
 
+int start_datagrams(ibv_qp* qp, std::uint32_t qkey) {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    to.qkey = qkey;
+    if (int error = ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
+        return error;
+    to.qp_state = IBV_QPS_RTR;
+    if (int error = ibv_modify_qp(qp, &to, IBV_QP_STATE)) return error;
+    to.qp_state = IBV_QPS_RTS;
+    return ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN);
+}
+
+ibv_ah* address_handle(ibv_pd* pd, const ibv_gid& gid) {
+    ibv_ah_attr vector{};
+    vector.is_global = 1;
+    vector.port_num = 1;
+    vector.grh.dgid = gid;
+    vector.grh.hop_limit = 64;
+    return ibv_create_ah(pd, &vector);
+}
+
 ibv_wc completion(ibv_cq* cq) {
     ibv_wc result{};
     int count = 0;

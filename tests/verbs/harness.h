@@ -117,6 +117,11 @@ struct Pair {
     Side a, b;
 };
 
+// A UD queue pair in RESET, to RTS. An errno.
+int start_datagrams(ibv_qp* qp, std::uint32_t qkey);
+// To a queue pair at that address; nullptr with errno.
+ibv_ah* address_handle(ibv_pd* pd, const ibv_gid& gid);
+
 // A send request over `sges`, which must live until it is posted.
 struct Request : ibv_send_wr {
     Request(std::uint64_t id, ibv_wr_opcode operation, ibv_sge* sges, int count,

@@ -121,24 +121,8 @@ Lane::~Lane() {
 }
 
 void Lane::connect_datagrams() {
-    for (Side* side : {&a_, &b_}) {
-        ibv_qp_attr to{};
-        to.qp_state = IBV_QPS_INIT;
-        to.port_num = 1;
-        to.qkey = kQkey;
-        must(ibv_modify_qp(side->qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-             "INIT");
-        to.qp_state = IBV_QPS_RTR;
-        must(ibv_modify_qp(side->qp, &to, IBV_QP_STATE), "RTR");
-        to.qp_state = IBV_QPS_RTS;
-        must(ibv_modify_qp(side->qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
-    }
-    ibv_ah_attr vector{};
-    vector.is_global = 1;
-    vector.port_num = 1;
-    vector.grh.dgid = b_.gid();
-    vector.grh.hop_limit = 64;
-    ah_ = must(ibv_create_ah(a_.pd, &vector), "ibv_create_ah");
+    for (Side* side : {&a_, &b_}) must(start_datagrams(side->qp, kQkey), "RTS");
+    ah_ = must(address_handle(a_.pd, b_.gid()), "ibv_create_ah");
 }
 
 void Lane::connect_shared_domains() {

@@ -1,5 +1,6 @@
-// Stands where other threads may change what is looked at next: a test plays their part there, in every interleaving.
-// It exists only in binaries that are compiled with VERBENA_OTHERS, all of their files; elsewhere the call disappears.
+// Stands where other threads may change what is looked at next: a test plays their part there, in every
+// interleaving. It exists only in binaries that are compiled with VERBENA_OTHERS, all of their files;
+// elsewhere the call disappears.
 #pragma once
 
 #ifdef VERBENA_OTHERS

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -180,6 +181,28 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
     }
     return whole(process_vm_writev(pid_, rest.data(), count, remote + 1, 1, 0), tail);
 #endif
+}
+
+bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                          std::span<const iovec> into) const {
+    constexpr unsigned kMaxPieces = 65;
+    if (header_.generation.load(std::memory_order_acquire) != generation_ || from.size() >= kMaxPieces ||
+        into.size() >= kMaxPieces)
+        return false;
+    const QpRecord* qp = find(qp_number);
+    if (!qp) return false;
+    const auto state = static_cast<transport::QpState>(qp->state.load(std::memory_order_seq_cst));
+    if (state != transport::QpState::rts && state != transport::QpState::sqd) return false;
+    std::array<iovec, kMaxPieces> local, remote;
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < into.size(); i++) length += (local[i] = into[i]).iov_len;
+    std::ranges::copy(from, remote.begin());
+    std::uint64_t nonce[2] = {};
+    local[into.size()] = {nonce, sizeof nonce};
+    remote[from.size()] = {pointer(address_ + offsetof(SegmentHeader, nonce)), sizeof nonce};
+    return process_vm_readv(pid_, local.data(), into.size() + 1, remote.data(), from.size() + 1, 0) ==
+               static_cast<ssize_t>(length + sizeof nonce) &&
+           std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
 }
 
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,

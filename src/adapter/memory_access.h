@@ -11,6 +11,9 @@
 // millisecond. So a target that was killed or called exec() is written to for a millisecond at most, where
 // its tables said that the peer may; nothing else lies there then but by chance.
 //
+// Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
+// can send. A queue pair that fails by itself does not wait for who is fetching just then.
+//
 // What leaves as packets: immediate data and atomics; requests behind one that is not yet acknowledged;
 // windows, on-demand and null regions; the first request while the target's queue pair is in RTR (a packet
 // raises COMMUNICATION_ESTABLISHED); and everything if the kernel refuses (another user, not dumpable, Yama,
@@ -43,6 +46,10 @@ class ForeignMemory final : public link::PeerMemory {
                                bool write) const;
     // Whether the tables still are that process's. `pidfd` may be -1.
     bool verify(int pidfd, Time now) const;
+
+    // Identity: the tables' nonce is read in the same call.
+    bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
+               std::span<const iovec> into) const override;
 
    private:
     ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);

@@ -92,6 +92,25 @@ TEST_F(ForeignMemoryTest, BoundsAndKeysAreChecked) {
     EXPECT_FALSE(write(kIova, 8));
 }
 
+TEST_F(ForeignMemoryTest, APayloadIsFetchedWhileItsQueuePairCanSend) {
+    for (std::size_t i = 0; i < target_.size(); i++) target_[i] = static_cast<std::uint8_t>(i);
+    const iovec from[2] = {{target_.data(), 100}, {target_.data() + 150, 50}};
+    const iovec into[1] = {{local_.data(), 150}};
+    ASSERT_TRUE(memory_->fetch(kTheirs, from, into));
+    EXPECT_EQ(std::memcmp(local_.data(), target_.data(), 100), 0);
+    EXPECT_EQ(std::memcmp(local_.data() + 100, target_.data() + 150, 50), 0);
+    EXPECT_EQ(local_[150], 0x11);
+    EXPECT_FALSE(memory_->fetch(kTheirs + 1, from, into));
+    record().state = static_cast<std::uint32_t>(transport::QpState::error);
+    EXPECT_FALSE(memory_->fetch(kTheirs, from, into));
+}
+
+TEST_F(ForeignMemoryTest, APayloadThatIsNotThereIsNotFetched) {
+    const iovec from[1] = {{reinterpret_cast<void*>(std::uintptr_t{64}), 100}};
+    const iovec into[1] = {{local_.data(), 100}};
+    EXPECT_FALSE(memory_->fetch(kTheirs, from, into));
+}
+
 TEST_F(ForeignMemoryTest, ADeregisteredRegionIsDeclined) {
     ASSERT_EQ(regions_->remove(keys_.lkey), 0);
     EXPECT_FALSE(write(kIova, 8));

@@ -83,6 +83,8 @@ bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packe
                           {&piece, 1}});
     }
 
+    packet.aside = datagram.aside;
+    packet.elsewhere = datagram.elsewhere;
     return true;
 }
 
@@ -99,7 +101,8 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
                              const wire::Packet& packet) {
     hold(slot, number);
     if (!*held_) return count(segment.counters().no_queue_pair);
-    held_->slot().record->counters.wire_bytes_received += datagram.bytes.size();
+    const std::size_t elsewhere = datagram.elsewhere ? datagram.elsewhere->length() : 0;
+    held_->slot().record->counters.wire_bytes_received += datagram.bytes.size() + elsewhere;
     held_->qp().receive(packet, *datagram.path, now_);
     if (!slot->touched) {
         slot->touched = true;
@@ -180,13 +183,15 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 
 CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
     transport::QueuePair& qp = *slot.qp;
-    wire::PacketSink& sink = link.borrow_sink();
-    bool all = false;
-    for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
-        all = qp.transmit(sink, now, kTransmitBudget, push_acknowledgements);
-        sink.flush();
+    bool all = qp.quiet(now, push_acknowledgements);
+    if (!all) {
+        wire::PacketSink& sink = link.borrow_sink();
+        for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
+            all = qp.transmit(sink, now, kTransmitBudget, push_acknowledgements);
+            sink.flush();
+        }
+        link.return_sink(sink);
     }
-    link.return_sink(sink);
 
     timers.set(slot, all ? qp.next_deadline() : now);
     if (qp.state() != slot.state.load(std::memory_order_relaxed)) {

@@ -18,13 +18,14 @@
 
 #include "adapter/segment.h"
 #include "adapter/timers.h"
+#include "base/lock.h"
 #include "link/steering.h"
 #include "transport/queue_pair.h"
 
 namespace verbena::adapter {
 
 struct alignas(64) Slot : TimerNode {
-    std::mutex lock;
+    Lock lock;
     // Under the lock.
     std::unique_ptr<transport::QueuePair> qp;
     std::uint32_t number = 0;

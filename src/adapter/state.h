@@ -27,7 +27,7 @@ class LockedQp {
     transport::QueuePair& qp() { return *slot_->qp; }
 
    private:
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<Lock> lock_;
     std::optional<memory::Section> section_;
     Slot* slot_ = nullptr;
 };
@@ -80,7 +80,7 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
-    std::mutex progress_lock;
+    Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
 
    private:

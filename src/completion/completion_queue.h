@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "base/lock.h"
 #include "base/time.h"
 #include "completion/completion.h"
 
@@ -76,7 +77,7 @@ class CompletionQueue {
 
     enum class Armed : std::uint8_t { no, solicited, any };
 
-    std::mutex lock_;
+    Lock lock_;
     std::vector<Completion> ring_;
     std::atomic<std::uint32_t> capacity_;
     std::uint32_t head_ = 0;  // the next to take

@@ -17,8 +17,12 @@ struct Datagram {
     const wire::Path* path = nullptr;     // as the sender saw it: source is the sender
     std::uint16_t destination_port = wire::kUdpPort;
     bool forwarded = false;  // another process got it first; it is not passed on again
-    bool by_memory =
-        false;  // from this host, not over a wire: its ICRC is neither filled in nor to be checked
+    // From this host, not over a wire: its ICRC is neither filled in nor to be checked, and there may be
+    // something beside it. A payload that lies elsewhere is not among the bytes, whatever follows the
+    // headers.
+    bool by_memory = false;
+    wire::Aside aside;
+    wire::Elsewhere* elsewhere = nullptr;
 };
 
 class Receiver {

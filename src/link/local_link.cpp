@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/reason.h"
+#include "link/local_reference.h"
 #include "wire/byte_order.h"
 #include "wire/opcode.h"
 
@@ -22,6 +23,8 @@ bool watch(int wait_fd, int fd) {
     event.data.fd = fd;
     return epoll_ctl(wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
+
+constexpr unsigned kPadBits = 0x30;  // of the BTH's second byte
 
 // IBA 9.2: the service is in the opcode's upper bits.
 bool is_connected_service(std::uint8_t opcode) {
@@ -42,17 +45,9 @@ class LocalLink::Sink final : public wire::PacketSink {
         const std::uint32_t qp_number = wire::load_be24(packet.header.data() + 5);
         const bool connected = is_connected_service(packet.header[0]);
         // The acknowledgement and the request behind it, a message's packets: the same peer again.
-        const bool same =
-            peer_ && connected && block_of(qp_number) == block_ && packet.path->destination == destination_;
-        if (!same) {
+        if (!is_chosen(packet.path->destination, qp_number) || !connected) {
             publish();
-            LocalPeer* peer =
-                connected ? link_.peers_.find_or_ask(packet.path->destination, qp_number) : nullptr;
-            if (!peer) return by_wire(packet);
-            peer_ = peer;
-            block_ = block_of(qp_number);
-            destination_ = packet.path->destination;
-            lock_ = std::unique_lock(peer->lock);
+            if (!connected || !choose(packet.path->destination, qp_number)) return by_wire(packet);
         }
         append(packet);
         if (unpublished_ > kPublishEvery) publish();
@@ -61,6 +56,14 @@ class LocalLink::Sink final : public wire::PacketSink {
     bool is_full(const wire::Path& path, std::uint32_t qp_number) override {
         const LocalPeer* peer = link_.peers_.find(path.destination, qp_number);
         return peer && peer->spilled.load(std::memory_order_relaxed);
+    }
+
+    std::size_t largest_payload(const wire::Path& path, std::uint32_t qp_number) override {
+        if (!is_chosen(path.destination, qp_number)) {
+            publish();
+            if (!choose(path.destination, qp_number)) return 0;
+        }
+        return peer_->out && peer_->out->fetches() ? kLargestFetched : kLargestCopied;
     }
 
     void flush() override {
@@ -77,6 +80,19 @@ class LocalLink::Sink final : public wire::PacketSink {
    private:
     static constexpr unsigned kPieces = 64;
     static constexpr std::size_t kPublishEvery = 32 << 10;  // bytes
+
+    bool is_chosen(const Gid& destination, std::uint32_t qp_number) const {
+        return peer_ && block_of(qp_number) == block_ && destination == destination_;
+    }
+    bool choose(const Gid& destination, std::uint32_t qp_number) {
+        LocalPeer* peer = link_.peers_.find_or_ask(destination, qp_number);
+        if (!peer) return false;
+        peer_ = peer;
+        block_ = block_of(qp_number);
+        destination_ = destination;
+        lock_ = std::unique_lock(peer->lock);
+        return true;
+    }
 
     void by_wire(const wire::OutPacket& packet) {
         if (!wire_) wire_ = &link_.wire_.borrow_sink();
@@ -99,7 +115,18 @@ class LocalLink::Sink final : public wire::PacketSink {
         if (packet.pad_count > 0) pieces[count++] = {const_cast<std::uint8_t*>(kPad), packet.pad_count};
         LocalPeer& peer = *peer_;
         if (!peer.out || peer.state.load() != LocalPeer::State::met) return;
-        if (!peer.spill.append(*peer.out, *packet.path, {pieces.data(), count})) return;
+        const bool refers = length > kFetchedFrom && packet.aside.psns > 1 && peer.out->fetches();
+        // The peer has changed its mind since it was asked: lost, and sent again otherwise.
+        if (!refers && length > kLargestCopied + wire::kMaxHeaderLength) return;
+        if (refers) {
+            for (unsigned i = 0; i < packet.payload.size(); i++)
+                references_[i] = {reinterpret_cast<std::uintptr_t>(packet.payload[i].iov_base),
+                                  packet.payload[i].iov_len};
+            pieces[1] = {references_.data(), packet.payload.size() * sizeof(LocalReference)};
+            count = 2;
+            length = packet.header_length + pieces[1].iov_len;
+        }
+        if (!peer.spill.append(*peer.out, *packet.path, {pieces.data(), count}, packet.aside, refers)) return;
         if (const bool spilled = !peer.spill.empty(); spilled != peer.spilled.load(std::memory_order_relaxed))
             peer.spilled.store(spilled);
         unpublished_ += length;
@@ -116,10 +143,11 @@ class LocalLink::Sink final : public wire::PacketSink {
 
     LocalLink& link_;
     LocalPeer* peer_ = nullptr;
-    std::unique_lock<std::mutex> lock_;  // the peer's
+    std::unique_lock<Lock> lock_;  // the peer's
     std::uint32_t block_ = 0;
     Gid destination_;
     std::size_t unpublished_ = 0;
+    std::array<LocalReference, kMaxReferences> references_;
     wire::PacketSink* wire_ = nullptr;
 };
 
@@ -160,7 +188,11 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     for (; received < max && peer.in->front(path, packet); received++) {
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
-        receiver.datagram(datagram);
+        datagram.aside = peer.in->aside();
+        if (peer.in->elsewhere())
+            receive_reference(peer, datagram, receiver);
+        else
+            receiver.datagram(datagram);
         peer.in->release();
         unsettled += packet.size();
         if (unsettled < kSettleEvery) continue;
@@ -169,6 +201,23 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     }
     if (peer.in->settle()) peers_.wake(peer);
     return received;
+}
+
+// Whoever parses the packet sees its headers and nothing else.
+void LocalLink::receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver) {
+    ReferredPayload payload(peer);
+    const std::size_t headers = datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength
+                                    ? 0
+                                    : wire::header_length(static_cast<wire::Opcode>(datagram.bytes[0]));
+    const std::size_t length = datagram.bytes.size() - wire::kIcrcLength;
+    if (headers == 0 || headers > length || !payload.read(datagram.bytes.subspan(headers, length - headers)))
+        return;
+    std::array<std::uint8_t, wire::kMaxHeaderLength + wire::kIcrcLength> bytes{};
+    std::memcpy(bytes.data(), datagram.bytes.data(), headers);
+    bytes[1] &= static_cast<std::uint8_t>(~kPadBits);
+    datagram.bytes = {bytes.data(), headers + wire::kIcrcLength};
+    datagram.elsewhere = &payload;
+    receiver.datagram(datagram);
 }
 
 // The peer may have made room for what waits.
@@ -231,8 +280,7 @@ wire::PacketSink& LocalLink::borrow_sink() {
 }
 
 void LocalLink::return_sink(wire::PacketSink& sink) {
-    for (auto& each : sinks_)
-        if (each.get() == &sink) each->busy.store(false, std::memory_order_release);
+    static_cast<Sink&>(sink).busy.store(false, std::memory_order_release);
 }
 
 }  // namespace verbena::link

@@ -65,6 +65,7 @@ class LocalLink final : public Link {
     class Sink;
 
     LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
+    static void receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max);
     static void take_room(LocalPeers& peers, LocalPeer& peer);
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "link/local_reference.h"
 #include "wire/byte_order.h"
 #include "wire/opcode.h"
 
@@ -167,6 +168,40 @@ TEST(LocalLinkTest, BothMayAskAtOnce) {
     left.post(right.qp(), "a");
     right.post(left.qp(), "b");
     EXPECT_EQ(left.receive() + right.receive(), 2u);
+}
+
+TEST(LocalLinkTest, WhatCannotBeFetchedIsCopied) {
+    End left(3), right(4);
+    introduce(left, right);
+    wire::Path path;
+    path.source = path.destination = kLoopback;
+    wire::PacketSink& sink = left.link->borrow_sink();
+    EXPECT_EQ(sink.largest_payload(path, right.qp()), kLargestCopied);  // its tables are none
+    path.destination = kElsewhere;
+    EXPECT_EQ(sink.largest_payload(path, right.qp()), 0u);
+    sink.flush();
+    left.link->return_sink(sink);
+}
+
+TEST(LocalReferenceTest, NonsenseIsRefused) {
+    LocalPeer peer;
+    ReferredPayload payload(peer);
+    std::vector<LocalReference> references{{4096, 100}, {8192, 200}};
+    const auto read = [&] {
+        return payload.read({reinterpret_cast<const std::uint8_t*>(references.data()),
+                             references.size() * sizeof(LocalReference)});
+    };
+    EXPECT_TRUE(read());
+    EXPECT_EQ(payload.length(), 300u);
+    references[1].length = kLargestFetched;
+    EXPECT_FALSE(read());
+    references[1].length = ~std::uint64_t{0};
+    EXPECT_FALSE(read());
+    references.assign(kMaxReferences + 1, {4096, 1});
+    EXPECT_FALSE(read());
+    EXPECT_FALSE(payload.read({}));
+    const std::uint8_t half[24] = {};
+    EXPECT_FALSE(payload.read(half));
 }
 
 TEST(LocalLinkTest, WeAreOurOwnPeer) {

@@ -225,6 +225,7 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
         peer->event_fd = fcntl(event_fd_, F_DUPFD_CLOEXEC, 0);
         if (setup_.open_memory)
             peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
+        peer->in->fetch(peer->memory != nullptr);
         std::lock_guard guard(peer->lock);
         peer->out = std::move(out);
         peer->state.store(State::met);
@@ -245,6 +246,7 @@ bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     peer.nonce = greeting.text.nonce;
     if (setup_.open_memory)
         peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
+    peer.in->fetch(peer.memory != nullptr);
     {
         std::lock_guard guard(peer.lock);
         peer.out = std::move(out);

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <array>
 #include <atomic>
@@ -27,8 +28,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
+#include "base/lock.h"
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
 #include "link/local_spill.h"
@@ -41,6 +44,10 @@ namespace verbena::link {
 class PeerMemory {
    public:
     virtual ~PeerMemory() = default;
+    // Copies what lies there into `into`, which is as long, for a queue pair of the peer's that has sent it
+    // and is alive. All or nothing of use. The peer's mark is held (LocalMark).
+    virtual bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                       std::span<const iovec> into) const = 0;
 };
 
 // A place in the table of peers. Its owner changes, itself it lives as long as the table.
@@ -48,7 +55,7 @@ struct LocalPeer {
     enum class State : std::uint8_t { unused, asked, met, dead };
     std::atomic<State> state{State::unused};
 
-    std::mutex lock;                     // held by who writes to `out` and `spill`
+    Lock lock;                           // held by who writes to `out` and `spill`
     std::unique_ptr<LocalRing> out;      // ours to write; there while met
     LocalSpill spill;                    // what waits for room in `out`
     std::atomic<bool> spilled{false};    // something does

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,11 +14,12 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x33474e52'42524556;  // "VERBRNG3" in memory order
+constexpr std::uint64_t kMagic = 0x34474e52'42524556;  // "VERBRNG4" in memory order
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kFile = kPage + LocalRing::kCapacity;
 constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;  // records begin in the first half
 constexpr std::size_t kAlignment = 64;
+constexpr std::uint32_t kPsnBits = 0xffffff;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 unsigned mark_of_this_thread() {
@@ -83,10 +85,12 @@ LocalRing::~LocalRing() {
     if (fd_ >= 0) close(fd_);
 }
 
-bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces) {
+bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
+                       bool elsewhere) {
     std::size_t length = 0;
     for (const iovec& piece : pieces) length += piece.iov_len;
-    const std::uint64_t size = round_up(sizeof(Record) + length);
+    const bool has_path = !wrote_path_ || path != written_path_;
+    const std::uint64_t size = round_up(sizeof(Record) + (has_path ? sizeof path : 0) + length);
     if (written_ + size - seen_tail_ > kCapacity) {
         const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
         if (tail > written_ || tail < seen_tail_) return false;  // nonsense
@@ -97,9 +101,18 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces) {
         }
     }
     std::uint8_t* at = data_ + written_ % kCapacity;
-    const Record record{static_cast<std::uint32_t>(length), path};
+    const std::uint32_t flags = (has_path ? kHasPath : 0u) | (aside.acknowledges ? kAcknowledges : 0u) |
+                                (elsewhere ? kElsewhere : 0u);
+    const Record record{static_cast<std::uint32_t>(length), (aside.acknowledged & kPsnBits) | flags,
+                        aside.psns};
     std::memcpy(at, &record, sizeof record);
     at += sizeof record;
+    if (has_path) {
+        std::memcpy(at, &path, sizeof path);
+        at += sizeof path;
+        written_path_ = path;
+        wrote_path_ = true;
+    }
     for (const iovec& piece : pieces) {
         std::memcpy(at, piece.iov_base, piece.iov_len);
         at += piece.iov_len;
@@ -137,15 +150,21 @@ bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
     Record record;
     const std::uint8_t* at = data_ + read_ % kCapacity;
     std::memcpy(&record, at, sizeof record);
-    front_size_ = round_up(sizeof record + record.length);
+    at += sizeof record;
+    const std::size_t path_size = record.acknowledged & kHasPath ? sizeof path : 0;
+    front_size_ = round_up(sizeof record + path_size + record.length);
     if (waiting > kCapacity || front_size_ > waiting) {
         broken_.store(true, std::memory_order_relaxed);
         log(LogLevel::warn,
             "a peer of this host wrote nonsense into its ring; nothing more is taken from it");
         return false;
     }
-    path = record.path;
-    bytes = {at + sizeof record, record.length};
+    if (path_size > 0) std::memcpy(&read_path_, at, sizeof read_path_);
+    path = read_path_;
+    aside_ = {std::clamp(record.psns, 1u, kPsnBits), (record.acknowledged & kAcknowledges) != 0,
+              record.acknowledged & kPsnBits};
+    elsewhere_ = (record.acknowledged & kElsewhere) != 0;
+    bytes = {at + path_size, record.length};
     return true;
 }
 

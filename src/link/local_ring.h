@@ -2,7 +2,7 @@
 // consumer. The file is mapped twice in a row, so that no packet is ever cut.
 //
 //     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's); then the data
-//     a record: length of the packet, its path, the packet; padded to 64 bytes
+//     a record: what it is, its path unless it is that of the record before, the packet; padded to 64 bytes
 //
 // The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
 // trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
@@ -36,6 +36,7 @@
 #include <memory>
 #include <span>
 
+#include "wire/packet.h"
 #include "wire/path.h"
 
 namespace verbena::link {
@@ -56,14 +57,18 @@ class LocalRing {
 
     int fd() const { return fd_; }  // the consumer's; -1 in the producer
 
-    // Copies a packet in; false if there is no room. Nobody sees it before publish().
-    bool append(const wire::Path& path, std::span<const iovec> pieces);
+    // Copies a packet in; false if there is no room. Nobody sees it before publish(). `elsewhere`: what
+    // follows the headers says where the payload lies (local_reference.h).
+    bool append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside = {},
+                bool elsewhere = false);
     // True if the consumer sleeps and has to be woken.
     bool publish();
     // After append() found no room: true if there is by now; else the consumer has been asked to tell.
     bool await_room();
     // Whether that question is still open. Any thread.
     bool awaits_room() const { return control_.awaited.load(std::memory_order_seq_cst) != 0; }
+    // Whether the consumer fetches payloads from our memory. Any thread.
+    bool fetches() const { return control_.fetches.load(std::memory_order_relaxed) != 0; }
     // Whether the consumer has not yet looked at something that was published.
     bool unread() const;
 
@@ -71,6 +76,9 @@ class LocalRing {
     // there is none, or if the producer wrote nonsense: then the ring is broken for good and nothing comes
     // out of it any more.
     bool front(wire::Path& path, std::span<const std::uint8_t>& bytes);
+    // Of that packet.
+    const wire::Aside& aside() const { return aside_; }
+    bool elsewhere() const { return elsewhere_; }
     void release();
     // What was released is the producer's again. True if it waits for room and has to be woken.
     bool settle();
@@ -79,6 +87,8 @@ class LocalRing {
     void enter_sleep();
     void leave_sleep();
 
+    // The consumer's: whether it fetches payloads.
+    void fetch(bool on) { control_.fetches.store(on, std::memory_order_relaxed); }
     // The consumer's: whether a thread of the producer's is at work.
     bool marked(unsigned mark) const {
         return control_.marks[mark].inside.load(std::memory_order_seq_cst) != 0;
@@ -95,14 +105,17 @@ class LocalRing {
         alignas(64) std::atomic<std::uint64_t> tail;
         alignas(64) std::atomic<std::uint32_t> sleepers;
         alignas(64) std::atomic<std::uint32_t> awaited;
+        alignas(64) std::atomic<std::uint32_t> fetches;
         std::array<Mark, kMarks> marks;
     };
+    enum Flag : std::uint32_t { kHasPath = 1u << 24, kAcknowledges = 1u << 25, kElsewhere = 1u << 26 };
     struct Record {
         std::uint32_t length;
-        wire::Path path;
+        std::uint32_t acknowledged;  // a PSN, and the flags
+        std::uint32_t psns;
     };
-    // A SEND of eight bytes fills one cache line, an acknowledgement less.
-    static_assert(sizeof(Record) == 44 && sizeof(Control) <= 4096);
+    // With the BTH a cache line has room for 40 bytes of payload.
+    static_assert(sizeof(Record) == 12 && sizeof(Control) <= 4096);
 
     LocalRing(std::uint8_t* memory, int fd);
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
@@ -115,9 +128,14 @@ class LocalRing {
     std::uint64_t written_ = 0;    // copied in, perhaps not yet published
     std::uint64_t seen_tail_ = 0;  // a tail of the past
     std::uint64_t refused_ = 0;    // the size of the record that found no room
+    wire::Path written_path_;      // of the newest record
+    bool wrote_path_ = false;
     // The consumer's.
     std::uint64_t read_ = 0;
     std::uint64_t front_size_ = 0;
+    wire::Path read_path_;
+    wire::Aside aside_;
+    bool elsewhere_ = false;
     std::uint64_t settled_ = 0;  // the tail that the producer sees
     std::atomic<bool> broken_{false};
 };

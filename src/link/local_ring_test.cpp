@@ -57,6 +57,29 @@ TEST_F(LocalRingTest, PacketsComeOutInOrderOnceTheyArePublished) {
     EXPECT_TRUE(consumer_->empty());
 }
 
+TEST_F(LocalRingTest, APathIsSaidOnceAndAsidesTravelAlong) {
+    const iovec nothing{nullptr, 0};
+    ASSERT_TRUE(producer_->append(path_, {&nothing, 1}, {7, true, 0xfffffe}, true));
+    ASSERT_TRUE(put("the same path"));
+    path_.udp_source_port = 0xc124;
+    ASSERT_TRUE(put("another"));
+    producer_->publish();
+    wire::Path path;
+    std::span<const std::uint8_t> bytes;
+    ASSERT_TRUE(consumer_->front(path, bytes));
+    EXPECT_EQ(consumer_->aside().psns, 7u);
+    EXPECT_TRUE(consumer_->aside().acknowledges);
+    EXPECT_EQ(consumer_->aside().acknowledged, 0xfffffeu);
+    EXPECT_TRUE(consumer_->elsewhere());
+    consumer_->release();
+    ASSERT_TRUE(consumer_->front(path, bytes));
+    EXPECT_EQ(path.udp_source_port, 0xc123);
+    EXPECT_EQ(consumer_->aside().psns, 1u);
+    EXPECT_FALSE(consumer_->aside().acknowledges || consumer_->elsewhere());
+    consumer_->release();
+    EXPECT_EQ(take(), "another");
+}
+
 TEST_F(LocalRingTest, FullIsRefusedAndFreedAgain) {
     const std::string packet(4200, 'x');
     unsigned count = 0;

@@ -26,7 +26,8 @@ class LocalSpill {
     bool empty() const { return packets_.empty(); }
 
     // Behind everything that waits already; into the ring itself if nothing does. False: lost.
-    bool append(LocalRing& ring, const wire::Path& path, std::span<const iovec> pieces);
+    bool append(LocalRing& ring, const wire::Path& path, std::span<const iovec> pieces,
+                const wire::Aside& aside, bool elsewhere);
     // Moves what there is room for. If some is left, the consumer has been asked to tell.
     void move_to(LocalRing& ring);
     void clear();
@@ -34,6 +35,8 @@ class LocalSpill {
    private:
     struct Packet {
         wire::Path path;
+        wire::Aside aside;
+        bool elsewhere;
         std::vector<std::uint8_t> bytes;
     };
     std::deque<Packet> packets_;

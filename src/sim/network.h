@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "sim/random.h"
 #include "sim/scheduler.h"
+#include "wire/packet.h"
 #include "wire/path.h"
 
 namespace verbena::sim {
@@ -29,6 +30,7 @@ struct Frame {
     bool corrupted = false;
     std::uint32_t destination_qp = 0;  // as sent; a corrupted frame may say otherwise
     std::vector<std::uint8_t> bytes;   // the UDP payload
+    wire::Aside aside{};               // on the local link's model (sim_link.h)
 };
 
 // One direction between two hosts. Chances are per million datagrams.

@@ -93,6 +93,7 @@ struct EndpointPlan {
 struct ProcessPlan {
     unsigned host = 0;
     bool bursts = true;
+    std::size_t largest_payload = 0;  // 0: a wire; else as the local link's (sim_link.h)
     std::size_t buffer = 212'992;
     Duration latency = 10 * kMicrosecond;  // at most, from an arrival to a turn
     std::uint32_t idle_chance =

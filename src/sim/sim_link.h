@@ -2,6 +2,9 @@
 // included, and consecutive packets of one flow and size count up the IPv4 identification as a segmentation
 // burst does.
 //
+// It may also play a link to peers of the same host: packets then carry asides and may be as large as it
+// says, and the payload of a large one may have to be fetched, which fails now and then.
+//
 // Thread safety: none; one per simulated process.
 #pragma once
 
@@ -14,12 +17,13 @@ namespace verbena::sim {
 
 class SimLink final : public link::Link {
    public:
-    SimLink(Network& network, Inbox& inbox, bool bursts)
-        : network_(network), inbox_(inbox), bursts_(bursts) {}
+    SimLink(Network& network, Inbox& inbox, bool bursts, std::size_t largest_payload = 0)
+        : network_(network), inbox_(inbox), bursts_(bursts), largest_payload_(largest_payload) {}
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
+    std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest_payload_; }
     int wait_fd() const override { return -1; }
     int join_multicast(const Gid& group, std::uint32_t) override {
         network_.join(inbox_, group);
@@ -37,11 +41,15 @@ class SimLink final : public link::Link {
    private:
     static constexpr unsigned kMaxSegments = 64;
 
+    class Fetched;
+    void deliver(link::Receiver& receiver, const Frame& frame);
     bool joins(const Frame& frame) const;
 
     Network& network_;
     Inbox& inbox_;
     const bool bursts_;
+    const std::size_t largest_payload_;  // bytes; 0: a wire
+    unsigned fetched_ = 0;
     std::vector<Frame> pending_;
     std::size_t segment_size_ = 0;
     std::uint16_t segments_ = 0;  // of the burst that the last frame belongs to

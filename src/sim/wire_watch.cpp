@@ -104,6 +104,13 @@ void WireWatch::delivered(const Frame& frame) {
     count_mad(coverage_.mads_received, packet);
     count_nak(coverage_.naks_received, packet);
     const auto log = logs_.find(frame.destination_qp);
+    if (log != logs_.end() && frame.aside.acknowledges) {
+        wire::Packet acknowledgement;
+        acknowledgement.headers.bth.opcode = wire::Opcode::rc_ack;
+        acknowledgement.headers.bth.psn = frame.aside.acknowledged;
+        acknowledgement.headers.aeth.syndrome = wire::ack_syndrome();
+        response(log->second, acknowledgement);
+    }
     if (log != logs_.end() && info.response && info.service == wire::Service::rc)
         response(log->second, packet);
 }

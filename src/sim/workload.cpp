@@ -320,6 +320,10 @@ Plan draw_plan(std::uint64_t seed) {
     plan.hosts = random.one_in(3) ? 3 : 2;
     for (unsigned host = 0; host < plan.hosts; host++) plan.processes.push_back(draw_process(random, host));
     if (random.one_in(4)) plan.processes.push_back(draw_process(random, 0));
+    Random local(mix(seed) ^ 0x6c6f6361);
+    if (local.one_in(3))
+        for (ProcessPlan& process : plan.processes)
+            process.largest_payload = local.pick({4u, 16u, 16u, 48u}) * 1024;
     for (unsigned from = 0; from < plan.hosts; from++)
         for (unsigned to = 0; to < plan.hosts; to++) {
             Faults faults = draw_faults(random, mood);

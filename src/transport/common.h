@@ -27,17 +27,19 @@ void flush_receives(const QpSetup& setup, Time now);
 // Pads, counts and gives one packet to the sink. `path` must live until the flush.
 inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length, QpCounters& counters,
-                        bool snapshot = false) {
+                        bool snapshot = false, const wire::Aside& aside = {}) {
     wire::OutPacket out;
     out.snapshot = snapshot;
+    out.aside = aside;
     out.path = &path;
     out.pad_count = wire::pad_for(payload_length);
     headers.bth.pad_count = out.pad_count;
     out.header_length = static_cast<std::uint8_t>(wire::emit(headers, out.header.data()));
     out.payload = payload;
-    counters.packets_sent++;
+    counters.packets_sent += aside.psns;
     counters.bytes_sent += payload_length;
-    counters.wire_bytes_sent += out.header_length + payload_length + out.pad_count + wire::kIcrcLength;
+    counters.wire_bytes_sent +=
+        (out.header_length + wire::kIcrcLength) * aside.psns + payload_length + out.pad_count;
     sink.send(out);
 }
 

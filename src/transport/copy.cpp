@@ -59,10 +59,11 @@ LookupError check(const memory::RegionTable& regions, memory::PdNumber pd, std::
 }
 
 LookupError gather(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,
-                   std::uint64_t offset, std::uint32_t length, iovec* out, unsigned& count) {
+                   std::uint64_t offset, std::uint32_t length, iovec* out, unsigned& count,
+                   memory::Access need) {
     count = 0;
     return for_range(sges, offset, length, [&](const Sge& sge, std::uint64_t at, std::uint64_t bytes) {
-        const auto found = regions.local(sge.lkey, pd, sge.address + at, bytes, 0);
+        const auto found = regions.local(sge.lkey, pd, sge.address + at, bytes, need);
         if (found && bytes > memory::kNullRegionRoom && regions.is_room(found.address))
             return LookupError::out_of_bounds;
         if (found) out[count++] = {found.address, bytes};
@@ -75,7 +76,8 @@ LookupError scatter(const memory::RegionTable& regions, memory::PdNumber pd, std
     const std::uint8_t* from = bytes.data();
     return for_range(sges, offset, bytes.size(), [&](const Sge& sge, std::uint64_t at, std::uint64_t n) {
         const auto found = regions.local(sge.lkey, pd, sge.address + at, n, memory::kLocalWrite);
-        if (found) place(found.address, from, n);
+        const bool vanishes = n > memory::kNullRegionRoom && found && regions.is_room(found.address);
+        if (found && !vanishes) place(found.address, from, n);
         from += n;
         return found.error;
     });

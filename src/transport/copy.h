@@ -19,9 +19,10 @@ memory::LookupError check(const memory::RegionTable& regions, memory::PdNumber p
 
 // Describes bytes [offset, offset + length) of the list by iovecs; `out` has room for sges.size(). `count` is
 // how many were written. A null region serves as much as a packet carries (memory::kNullRegionRoom); more is
-// refused.
+// refused. `need`: kLocalWrite if they are to be written.
 memory::LookupError gather(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,
-                           std::uint64_t offset, std::uint32_t length, iovec* out, unsigned& count);
+                           std::uint64_t offset, std::uint32_t length, iovec* out, unsigned& count,
+                           memory::Access need = 0);
 
 // Writes `bytes` at `offset` of the list, which must be long enough. On an error some may have been written.
 memory::LookupError scatter(const memory::RegionTable& regions, memory::PdNumber pd,

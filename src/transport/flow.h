@@ -126,6 +126,7 @@ class FlowShare {
     void wait(std::uint32_t qp_number, bool sent_something) {
         if (!std::exchange(waiting_, true)) flow_->wait(qp_number, my_turn_ && !sent_something);
     }
+    bool has_turn() const { return my_turn_; }
     void turn(bool mine) {
         my_turn_ = mine;
         if (mine) waiting_ = false;

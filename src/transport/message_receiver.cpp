@@ -31,10 +31,12 @@ bool MessageReceiver::in_sequence(const wire::OpcodeInfo& info) const {
 
 // IBA 9.7.4.1.4: first and middle packets carry the path MTU, last ones 1..MTU, only ones 0..MTU.
 bool MessageReceiver::right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const {
-    const std::size_t length = packet.payload.size();
+    const std::size_t length = packet.payload_length();
     if (!info.may_have_payload) return length == 0;
-    if (info.first || info.middle) return length == shared_.mtu();
-    if (info.last) return length >= 1 && length <= shared_.mtu();
+    // One that stands for several has what they would have had.
+    const std::size_t before = std::size_t{packet.aside.psns - 1} * shared_.mtu();
+    if (info.first || info.middle) return length == before + shared_.mtu();
+    if (info.last || before > 0) return length >= before + 1 && length <= before + shared_.mtu();
     return length <= shared_.mtu();
 }
 
@@ -65,15 +67,29 @@ void MessageReceiver::begin_send() {
     message_ = Message::send;
 }
 
-VendorError MessageReceiver::place_send(const wire::Packet& packet) {
-    const std::size_t length = packet.payload.size();
+std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packet) {
+    const std::size_t length = packet.payload_length();
     if (message_offset_ + length > receive_length_) return VendorError::receive_too_small;
     const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
     // IBA 10.2.9.1: the requests of a shared queue are of its domain.
     const memory::PdNumber pd = receive_source_->shared() ? receive_source_->pd() : shared_.setup.pd;
-    if (auto error = scatter(shared_.regions(), pd, sges, message_offset_, packet.payload);
-        error != memory::LookupError::none)
-        return offset_by(VendorError::receive_lkey_unknown, error);
+    memory::LookupError error;
+    if (packet.elsewhere) {
+        unsigned count = 0;
+        places_.resize(receive_sge_count_);
+        error = gather(shared_.regions(), pd, sges, message_offset_, static_cast<std::uint32_t>(length),
+                       places_.data(), count, memory::kLocalWrite);
+        if (error == memory::LookupError::out_of_bounds) {
+            packet.elsewhere->decline();  // a null region has less room; if it is not that, we see it again
+            return std::nullopt;
+        }
+        if (error == memory::LookupError::none &&
+            !packet.elsewhere->fetch(shared_.attributes.destination_qp, {places_.data(), count}))
+            return std::nullopt;
+    } else {
+        error = scatter(shared_.regions(), pd, sges, message_offset_, packet.payload);
+    }
+    if (error != memory::LookupError::none) return offset_by(VendorError::receive_lkey_unknown, error);
     message_offset_ += length;
     return VendorError::none;
 }
@@ -87,7 +103,7 @@ VendorError MessageReceiver::begin_write(const wire::Packet& packet, const wire:
         message_ = Message::write;
     }
     // IBA 9.7.4.1.4: the payloads must add up to the RETH's length.
-    const std::uint64_t end = message_offset_ + packet.payload.size();
+    const std::uint64_t end = message_offset_ + packet.payload_length();
     if (end > reth_.length || info.ends_message() != (end == reth_.length))
         return VendorError::write_length_mismatch;
     return VendorError::none;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "transport/rc_shared.h"
@@ -45,7 +46,8 @@ class MessageReceiver {
     void release_completions();
 
     void begin_send();
-    VendorError place_send(const wire::Packet& packet);
+    // Nothing: the payload lies elsewhere and is not to be had.
+    std::optional<VendorError> place_send(const wire::Packet& packet);
     VendorError begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info);
     VendorError place_write(const wire::Packet& packet);
     VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);
@@ -79,6 +81,7 @@ class MessageReceiver {
     std::uint64_t receive_wr_id_ = 0;
     std::uint32_t receive_sge_count_ = 0;
     std::vector<Sge> receive_sges_;
+    std::vector<iovec> places_;  // of a payload that is fetched
     std::uint64_t receive_length_ = 0;
     std::vector<Waiting> waiting_;  // oldest first
 

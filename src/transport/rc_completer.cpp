@@ -104,6 +104,15 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
     if (!failed_) finish_progress(now);
 }
 
+void RcRequester::receive_aside(const wire::Aside& aside, Time now) {
+    if (!in_flight(aside.acknowledged)) {
+        shared_.counters.stale_responses++;
+        return;
+    }
+    acknowledged(aside.acknowledged, now);
+    if (!failed_) finish_progress(now);
+}
+
 bool RcRequester::in_flight(std::uint32_t psn) const {
     return wire::psn_less_equal(una_, psn) && wire::psn_less(psn, max_psn_);
 }

@@ -42,7 +42,9 @@ Opcode opcode_of(Operation operation, bool first, bool last) {
 
 }  // namespace
 
-bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now) {
+// `count`: the PSNs that it takes, which may turn out to be one only.
+bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, std::uint32_t& count,
+                       bool ask, Time now, wire::Aside& riding) {
     const std::uint32_t psn = wire::psn_add(entry.first_psn, packet);
     if (entry.is_read()) return emit_read(sink, entry, packet, psn), true;
     if (entry.is_atomic()) return emit_atomic(sink, entry, psn), true;
@@ -50,7 +52,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
 
     const std::uint32_t mtu = shared_.mtu();
     const std::uint64_t offset = std::uint64_t{packet} * mtu;
-    const auto length = static_cast<std::uint32_t>(std::min<std::uint64_t>(mtu, entry.length - offset));
+    auto length = static_cast<std::uint32_t>(std::min(std::uint64_t{count} * mtu, entry.length - offset));
     unsigned pieces = 0;
     if (entry.flags & kInline) {
         iovecs_[0] = {queue_.inline_data(entry) + offset, length};
@@ -58,15 +60,25 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     } else if (entry.operation == Operation::atomic_write && entry.sge_count == 0) {
         iovecs_[0] = {&entry.compare_add, length};
         pieces = 1;
-    } else if (auto error = gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length,
-                                   iovecs_.data(), pieces);
-               error != memory::LookupError::none) {
-        local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
-        return false;
+    } else {
+        const auto look_up = [&] {
+            return gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length,
+                          iovecs_.data(), pieces);
+        };
+        memory::LookupError error = look_up();
+        if (error == memory::LookupError::out_of_bounds && count > 1) {  // a null region, perhaps
+            count = 1;
+            length = std::min(length, mtu);
+            error = look_up();
+        }
+        if (error != memory::LookupError::none) {
+            local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
+            return false;
+        }
     }
 
     wire::Headers headers;
-    const bool last = packet + 1 == entry.packets;
+    const bool last = packet + count == entry.packets;
     address(headers.bth, shared_, opcode_of(entry.operation, packet == 0, last), psn);
     headers.bth.ack_request = ask;
     // IBA 9.2.3: only with the last packet of a message that consumes a receive.
@@ -75,7 +87,10 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     headers.reth = {entry.remote_address, entry.rkey, entry.length};
     headers.immediate = entry.immediate_or_key;
     headers.invalidate_rkey = entry.immediate_or_key;
-    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_));
+    const wire::Aside aside{count, riding.acknowledges, riding.acknowledged};
+    riding.acknowledges = false;
+    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_),
+                aside);
     return true;
 }
 

@@ -25,6 +25,7 @@ struct Sent {
     Time at;
     wire::Headers headers;
     std::size_t payload;
+    wire::Aside aside{};
     bool dropped = false;
 };
 
@@ -65,12 +66,14 @@ class Harness : private QpListener {
         Attributes attributes;
         wire::Path path;
         std::vector<QpEvent> events;
-        bool asleep = false;  // nothing is delivered, no timer runs
-        bool full = false;    // packets pile up in the link
+        bool asleep = false;      // nothing is delivered, no timer runs
+        bool full = false;        // packets pile up in the link
+        std::size_t largest = 0;  // bytes: its link is one to peers of the same host
 
         void send(const wire::OutPacket& out) override { harness->carry(*this, out); }
         void flush() override {}
         bool is_full(const wire::Path&, std::uint32_t) override { return full; }
+        std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest; }
         std::uint64_t address(std::size_t offset = 0) const {
             return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
         }
@@ -286,6 +289,7 @@ class Harness : private QpListener {
         Time at;
         int to;
         std::vector<std::uint8_t> bytes;
+        wire::Aside aside;
     };
 
     void must(int i, const Attributes& a, std::uint32_t mask) {
@@ -307,14 +311,14 @@ class Harness : private QpListener {
         if (wire::parse(bytes, packet) != wire::ParseError::none || packet.payload.size() != payload)
             std::abort();
         if (!keep_log) log.clear();
-        log.push_back({from.index, now, packet.headers, payload});
+        log.push_back({from.index, now, packet.headers, payload, out.aside});
         const Fate fate = filter ? filter(log.back()) : kDeliver;
         log.back().dropped = fate.empty();
         for (const Duration later : fate) {
             const Time at = now + kOneWay + later;
             auto place = flying_.end();
             while (place != flying_.begin() && std::prev(place)->at > at) --place;
-            flying_.insert(place, {at, 1 - from.index, bytes});
+            flying_.insert(place, {at, 1 - from.index, bytes, out.aside});
         }
     }
 
@@ -328,6 +332,7 @@ class Harness : private QpListener {
             if (s.asleep) continue;
             wire::Packet packet;
             if (wire::parse(flying.bytes, packet) != wire::ParseError::none) std::abort();
+            packet.aside = flying.aside;
             memory::Section section(s.sections);
             s.qp->receive(packet, side[1 - flying.to].path, now);
         }

@@ -116,7 +116,8 @@ void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         counters_.dropped++;
         return;
     }
-    counters_.packets_received++;
+    counters_.packets_received += packet.aside.psns;
+    if (packet.aside.acknowledges && requester_runs()) requester_->receive_aside(packet.aside, now);
     if (!reliable() && requester_runs()) requester_->complete_sent(now);
     if (wire::info(bth.opcode).response) {
         if (requester_runs()) requester_->receive(packet, now);
@@ -129,10 +130,6 @@ void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     after(now);
 }
 
-bool RcQueuePair::ready(Time now, bool push) const {
-    return responder_->ready(now, push) || (requester_runs() && requester_->ready());
-}
-
 bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                            bool push_acknowledgements) {
     last_now_ = now;
@@ -140,13 +137,17 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     // An acknowledgement leaves in front of the caller's next request, in the same burst: a peer that
     // disconnects on receiving our message must have its own requests completed by then. In the error state
     // nothing waits.
-    const bool requests = requester_runs() && requester_->ready();
+    const bool sends = requester_runs() && requester_->may_send();
+    const bool requests = sends || (requester_runs() && requester_->probes());
     const bool push = push_acknowledgements || requests || state_ == QpState::error;
     unsigned budget = max_packets;
+    wire::Aside riding;
+    if (sends && responder_->may_ride() && requester_->takes_along(sink)) riding = responder_->ride();
     budget -= responder_->transmit(sink, now, requests ? (budget + 1) / 2 : budget, push);
     unsigned sent = 0;
     if (requests) {
-        sent = requester_->transmit(sink, now, budget);
+        sent = requester_->transmit(sink, now, budget, riding);
+        if (riding.acknowledges) responder_->takes_back(riding);
         responder_->transmit(sink, now, budget - sent, push);
     }
     if (responder_->completions_wait()) {
@@ -155,7 +156,7 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     }
     const bool again = requester_runs() && requester_->line_up(sent > 0);
     after(now);
-    return !again && !ready(now, push_acknowledgements);
+    return !again && !responder_->ready(now, push_acknowledgements) && !requester_->probes();
 }
 
 Time RcQueuePair::next_deadline() const {

@@ -28,6 +28,10 @@ class RcQueuePair final : public QueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
+    bool quiet(Time now, bool push) const override {
+        return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
+               !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
+    }
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
@@ -47,7 +51,6 @@ class RcQueuePair final : public QueuePair {
     void reset();
     void enter_error(bool keep_answers, Time now);
     void after(Time now);
-    bool ready(Time now, bool push) const;
 
     Attributes attributes_;
     std::optional<RcRequester> requester_;

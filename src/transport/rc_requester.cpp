@@ -167,7 +167,14 @@ void RcRequester::local_error(SendEntry& entry, VendorError error, Time now) {
     if (&entry == &queue_.at(0)) fail_head(local_status(error), error, now);
 }
 
-unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget) {
+bool RcRequester::takes_along(wire::PacketSink& sink) const {
+    if (shared_.setup.service != Service::rc) return false;
+    const SendEntry& entry = queue_.at(current_);
+    const Attributes& a = shared_.attributes;
+    return (entry.is_send() || entry.is_write()) && sink.largest_payload(a.path, a.destination_qp) > 0;
+}
+
+unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding) {
     unsigned sent = 0;
     if (!shared_.reliable()) {
         complete_sent(now);
@@ -191,7 +198,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
             }
             if (!prepare(entry, now)) break;
         }
-        if (!may_send() || !send_one(sink, now)) break;
+        if (!has_room() || !send_one(sink, now, riding)) break;
         sent++;
     }
     if (sent == 0) return 0;
@@ -288,26 +295,36 @@ void RcRequester::count_direct(bool read, std::uint32_t length, bool first, bool
     (read ? counters.direct_bytes_in : counters.direct_bytes_out) += length;
 }
 
-bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packet,
-                                       std::uint32_t packet_cost) {
+bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t end, std::uint32_t packet_cost) {
     if (!shared_.reliable()) {
         burst_++;
         return false;
     }
     // The last packet of each message; every few packets between; and before the window closes.
-    const bool ask = packet + 1 == entry.packets || ++since_ack_request_ >= kAckRequestInterval ||
+    const bool ask = end == entry.packets || ++since_ack_request_ >= kAckRequestInterval ||
                      flow_.closes(packet_cost, shared_.mtu() + Flow::kPacketOverhead);
     if (ask) since_ack_request_ = 0;
     return ask;
 }
 
-bool RcRequester::send_one(wire::PacketSink& sink, Time now) {
+// How many PSNs the packet at `packet` takes if it leaves now.
+std::uint32_t RcRequester::at_once(wire::PacketSink& sink, const SendEntry& entry,
+                                   std::uint32_t packet) const {
+    const std::uint32_t rest = entry.packets - packet;
+    if (shared_.setup.service != Service::rc || rest == 1 || !entry.is_send()) return step(entry, packet);
+    const Attributes& a = shared_.attributes;
+    const std::size_t largest = sink.largest_payload(a.path, a.destination_qp);
+    return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(largest / shared_.mtu()), 1, rest);
+}
+
+bool RcRequester::send_one(wire::PacketSink& sink, Time now, wire::Aside& riding) {
     SendEntry& entry = queue_.at(current_);
     const std::uint32_t packet = current_packet_;
-    const std::uint32_t count = step(entry, packet);
-    const std::uint32_t packet_cost = cost(entry, packet, packet + count);
-    const bool ask = asks_acknowledgement(entry, packet, packet_cost);
-    if (!emit(sink, entry, packet, ask, now)) return false;
+    std::uint32_t count = at_once(sink, entry, packet);
+    std::uint32_t packet_cost = cost(entry, packet, packet + count);
+    const bool ask = asks_acknowledgement(entry, packet + count, packet_cost);
+    if (!emit(sink, entry, packet, count, ask, now, riding)) return false;
+    packet_cost = cost(entry, packet, packet + count);
 
     flow_.sent(packet_cost);
     // A READ's data is the peer's to send.
@@ -338,10 +355,12 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     if (!outstanding() || next_psn_ == una_) return;  // the cursor is there itself
     SendEntry& entry = queue_.at(0);
     const std::uint32_t packet = una_offset();
-    if (!emit(sink, entry, packet, true, now)) return;
+    std::uint32_t count = at_once(sink, entry, packet);
+    wire::Aside nothing;
+    if (!emit(sink, entry, packet, count, true, now, nothing)) return;
     probing_ = true;
     sampling_ = false;  // a round trip is measured on packets that were sent once
-    probe_end_ = wire::psn_add(una_, step(entry, packet));
+    probe_end_ = wire::psn_add(una_, count);
     probe_limit_ = next_psn_;
     shared_.counters.probes++;
     shared_.counters.retransmitted++;

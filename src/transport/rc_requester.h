@@ -19,6 +19,9 @@
 // that hardly loses: programs ask for retry_cnt 0 and run over UDP. What the NAK does not repair, the probe
 // does (retransmission.h): its answer tells what arrived, and the rest is sent again.
 //
+// On a link that can (PacketSink::largest_payload), RC's packets are larger than the path MTU. They keep the
+// PSNs that they would have had as packets of the wire, so that what is sent again may leave otherwise.
+//
 // UC (IBA 9.8.2). What transmit() has sent counts as acknowledged a little later, when the sink has been
 // flushed, so that the memory may change: with the next packet that comes, or transmit(), or after some
 // microseconds. Not at once, since a program that waits for the completion moves packets meanwhile, and what
@@ -57,13 +60,20 @@ class RcRequester {
 
     // A response packet: ACK, NAK, READ response, atomic response.
     void receive(const wire::Packet& packet, Time now);
+    // An acknowledgement that came with a packet of the peer's requester.
+    void receive_aside(const wire::Aside& aside, Time now);
 
-    unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget);
-    bool ready() const { return probe_due_ || may_send(); }
+    // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
+    unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
+    // Whether what leaves next, which there is, can take one along.
+    bool takes_along(wire::PacketSink& sink) const;
+    bool may_send() const { return wants_to_send() && has_room(); }
+    bool probes() const { return probe_due_; }
+    bool quiet() const { return !probe_due_ && !wants_to_send() && !flow_.has_turn(); }
 
     // After transmit(): lines up for a turn if there is something to send and others fill the window
     // (flow.h). True: it did not, because the window has opened since, perhaps by another thread, and nobody
-    // else will call; so the caller must come again, whatever ready() says by then.
+    // else will call; so the caller must come again, whatever may_send() says by then.
     bool line_up(bool sent_something);
     void your_turn() { flow_.turn(true); }
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
@@ -88,7 +98,6 @@ class RcRequester {
 
    private:
     // rc_requester.cpp: sending
-    bool may_send() const { return wants_to_send() && has_room(); }
     bool wants_to_send() const;
     bool has_room() const;
     bool prepare(SendEntry& entry, Time now);
@@ -96,10 +105,12 @@ class RcRequester {
     bool execute_directly(Time now);
     void count_against_rate(std::uint32_t bytes, Time now);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
-    bool send_one(wire::PacketSink& sink, Time now);
+    bool send_one(wire::PacketSink& sink, Time now, wire::Aside& riding);
+    std::uint32_t at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet) const;
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
-    bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, bool ask, Time now);
+    bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, std::uint32_t& count, bool ask,
+              Time now, wire::Aside& riding);
     void emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, std::uint32_t psn);
     void emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn);
     void emit_flush(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn);
@@ -107,7 +118,7 @@ class RcRequester {
     bool run_local(SendEntry& entry, Time now);
     std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
-    bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packet, std::uint32_t packet_cost);
+    bool asks_acknowledgement(const SendEntry& entry, std::uint32_t end, std::uint32_t packet_cost);
     void local_error(SendEntry& entry, VendorError error, Time now);
     void cursor_to_una();
     void go_back();

@@ -59,6 +59,7 @@ void RcResponder::from_behind_a_gap() {
 void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     if (pending_ == Pending::error_nak) return;
     if (!in_sequence(info)) return fail(VendorError::opcode_out_of_sequence, now);
+    if (packet.elsewhere && info.operation != wire::Operation::send) return;  // nobody sends that
     if (!right_length(packet, info)) return fail(VendorError::packet_wrong_length, now);
     if (shared_.setup.service == Service::xrc_receive && info.starts_message())
         if (auto error = choose_queue(packet); error != VendorError::none) return fail(error, now);
@@ -101,7 +102,14 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
         if (!have_receive(now)) return;
         begin_send();
     }
-    if (auto error = place_send(packet); error != VendorError::none) return fail(error, now);
+    const std::optional<VendorError> placed = place_send(packet);
+    if (!placed) {
+        // As if it had been lost on its way; what is sent again does not lie elsewhere.
+        if (info.starts_message()) message_ = Message::none;
+        dropped_until_ = wire::psn_add(expected_psn_, packet.aside.psns);
+        return from_behind_a_gap();
+    }
+    if (*placed != VendorError::none) return fail(*placed, now);
     if (!info.ends_message()) return accepted(packet, false, now);
 
     // No grace period is needed before the completion: a type 2 window is used by this queue pair only, whose
@@ -240,9 +248,9 @@ RcResponder::Resource* RcResponder::new_resource(const wire::Bth& bth, std::uint
 }
 
 void RcResponder::accepted(const wire::Packet& packet, bool ends_message, Time now) {
-    expected_psn_ = wire::psn_next(expected_psn_);
+    expected_psn_ = wire::psn_add(expected_psn_, packet.aside.psns);
     if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
-    shared_.counters.bytes_received += packet.payload.size();
+    shared_.counters.bytes_received += packet.payload_length();
     after_expected();
     unacknowledged_++;
     if (!packet.headers.bth.ack_request) return;

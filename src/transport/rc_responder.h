@@ -49,6 +49,10 @@ class RcResponder : private MessageReceiver {
     void receive(const wire::Packet& packet, Time now);
 
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push);
+    // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
+    bool may_ride() const { return ask_ && active_ == 0 && pending_ == Pending::none; }
+    wire::Aside ride();
+    void takes_back(wire::Aside& riding);  // none did
     // Something may leave now; an acknowledgement that can wait counts only with `push`.
     bool ready(Time now, bool push) const;
 

@@ -63,6 +63,16 @@ unsigned RcResponder::transmit(wire::PacketSink& sink, Time now, unsigned budget
     return sent + 1;
 }
 
+wire::Aside RcResponder::ride() {
+    acknowledged_everything();
+    return {1, true, wire::psn_add(expected_psn_, wire::kPsnMask)};
+}
+
+void RcResponder::takes_back(wire::Aside& riding) {
+    riding.acknowledges = false;
+    ask_ = ask_now_ = true;
+}
+
 // One packet of a READ response or an atomic's result. False if the memory is not there any more: a NAK then
 // takes the place of the packet.
 bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time now) {

@@ -51,8 +51,9 @@ inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode,
 
 inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length,
-                        bool sent_before = false) {
-    send_packet(sink, shared.attributes.path, headers, payload, payload_length, shared.counters, sent_before);
+                        bool sent_before = false, const wire::Aside& aside = {}) {
+    send_packet(sink, shared.attributes.path, headers, payload, payload_length, shared.counters, sent_before,
+                aside);
 }
 
 }  // namespace verbena::transport

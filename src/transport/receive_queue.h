@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "base/lock.h"
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
 #include "transport/requests.h"
@@ -100,7 +101,7 @@ class ReceiveQueue {
     void rebuild(std::uint32_t room);
     void report_limit();
 
-    std::mutex lock_;
+    Lock lock_;
     std::atomic<std::uint32_t> capacity_;
     const std::uint32_t max_sge_;
     const bool is_shared_;

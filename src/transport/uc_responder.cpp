@@ -30,7 +30,7 @@ void RcResponder::send_unreliable(const wire::Packet& packet, const wire::Opcode
         if (!take_receive()) return skip_message();
         begin_send();
     }
-    if (auto error = place_send(packet); error != VendorError::none) {
+    if (const VendorError error = *place_send(packet); error != VendorError::none) {
         if (error == VendorError::receive_too_small) return skip_message();
         return fail_unreliable(error, now);
     }

@@ -5,6 +5,8 @@
 // and neither is the ICRC (icrc.h). Reserved bits are ignored on receipt and sent as zero (IBA 9.2).
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -92,9 +94,32 @@ struct Headers {
     friend bool operator==(const Headers&, const Headers&) = default;
 };
 
+// What a link to peers of the same host carries beyond a packet's bytes; on a wire there is none of it.
+struct Aside {
+    std::uint32_t psns = 1;          // it stands for so many packets of a message, one behind the other
+    bool acknowledges = false;       // as an ACK in front of it would (IBA 9.7.5.1.2), namely this PSN
+    std::uint32_t acknowledged = 0;  // 24 bits
+};
+
+// A payload that still lies in the sender's memory.
+class Elsewhere {
+   public:
+    virtual ~Elsewhere() = default;
+    virtual std::size_t length() const = 0;
+    // Copies all of it, once; `sender` is the queue pair that it comes from. False: it is not to be had.
+    virtual bool fetch(std::uint32_t sender, std::span<const iovec> into) = 0;
+    // It cannot be taken this way: the sender shall send payloads along from now on.
+    virtual void decline() = 0;
+};
+
 struct Packet {
     Headers headers;
     std::span<const std::uint8_t> payload;  // pad and ICRC excluded; points into the parsed bytes
+    // parse() leaves these alone.
+    Aside aside{};
+    Elsewhere* elsewhere = nullptr;  // then `payload` is empty
+
+    std::size_t payload_length() const { return elsewhere ? elsewhere->length() : payload.size(); }
 };
 
 enum class ParseError {

@@ -24,6 +24,7 @@ struct OutPacket {
     // registered memory meanwhile, and the receiver would drop the packet each time), and the packet leaves
     // singly, in no burst.
     bool snapshot = false;
+    Aside aside;  // as PacketSink::largest_payload() allows
 };
 
 class PacketSink {
@@ -36,6 +37,12 @@ class PacketSink {
 
     // Everything taken so far leaves. Afterwards no reference to payloads or paths is kept.
     virtual void flush() = 0;
+
+    // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,
+    // and so many bytes, at least the path MTU, if they stand for several of a SEND; their payload
+    // must stay as it is until the peer has acknowledged it. May change from one packet to the next, not
+    // between the question and the packet that it was about.
+    virtual std::size_t largest_payload(const Path&, std::uint32_t /*destination_qp*/) { return 0; }
 
     // Packets to that queue pair wait for room already: who needs no acknowledgement to go on should pause.
     virtual bool is_full(const Path&, std::uint32_t /*destination_qp*/) { return false; }

@@ -1,0 +1,31 @@
+#include "link/local_reference.h"
+
+#include <cstring>
+
+namespace verbena::link {
+
+bool ReferredPayload::read(std::span<const std::uint8_t> references) {
+    count_ = 0;
+    length_ = 0;
+    if (references.size() > kMaxReferences * sizeof(LocalReference)) return false;
+    for (; references.size() >= sizeof(LocalReference);
+         references = references.subspan(sizeof(LocalReference))) {
+        LocalReference each;
+        std::memcpy(&each, references.data(), sizeof each);
+        if (each.length > kLargestFetched - length_) return false;
+        length_ += each.length;
+        pieces_[count_++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(each.address)), each.length};
+    }
+    return references.empty() && length_ > 0;
+}
+
+bool ReferredPayload::fetch(std::uint32_t sender, std::span<const iovec> into) {
+    if (peer_.memory && peer_.out) {
+        const LocalMark mark(*peer_.out);
+        if (peer_.memory->fetch(sender, {pieces_.data(), count_}, into)) return true;
+    }
+    decline();
+    return false;
+}
+
+}  // namespace verbena::link

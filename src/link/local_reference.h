@@ -1,0 +1,51 @@
+// Large payloads of the local link are not copied into the ring: the packet says where they lie in the
+// producer's memory, and the consumer fetches them from there (process_vm_readv) into the program's buffers,
+// when it knows which: one copy instead of two. The producer leaves them as they are until they have been
+// acknowledged.
+//
+// The consumer says in the ring whether it can (LocalRing::fetch()), and no longer after the first failure;
+// what was refused is sent again, and then its bytes travel along.
+//
+// Thread safety: the thread in receive().
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "link/local_peers.h"
+#include "wire/packet.h"
+
+namespace verbena::link {
+
+// Longer payloads are fetched: a system call costs as much as copying that many bytes twice.
+inline constexpr std::size_t kFetchedFrom = 8 << 10;
+inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
+inline constexpr std::size_t kLargestCopied = 16 << 10;
+inline constexpr unsigned kMaxReferences = 64;
+
+struct LocalReference {
+    std::uint64_t address, length;  // in the producer
+};
+
+class ReferredPayload final : public wire::Elsewhere {
+   public:
+    explicit ReferredPayload(LocalPeer& peer) : peer_(peer) {}
+
+    // What followed the headers. False: nonsense.
+    bool read(std::span<const std::uint8_t> references);
+
+    std::size_t length() const override { return length_; }
+    bool fetch(std::uint32_t sender, std::span<const iovec> into) override;
+    void decline() override { peer_.in->fetch(false); }
+
+   private:
+    LocalPeer& peer_;
+    std::array<iovec, kMaxReferences> pieces_;
+    unsigned count_ = 0;
+    std::size_t length_ = 0;  // bytes
+};
+
+}  // namespace verbena::link

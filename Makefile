@@ -3,6 +3,7 @@
 # make test     install what is missing, build, run all tests
 # make sim      the simulator: SEEDS=n (2000), SEED=n for one, MUTATE=n for a deliberate bug
 # make interop  against Linux soft-RoCE in a virtual machine
+# make bench    against what the machine can do without it, in one run: ROUNDS=n (5), YARDSTICKS=folder of the bare programs
 # make install PREFIX=/opt/verbena, make uninstall (the last installation, or that in PREFIX=...)
 # make format asan tsan fuzz cross lint coverage    the quality stages of .ci/run (docs/testing.md); fuzz takes SECONDS=n
 # make soak     the simulator and the fuzzers for long: SEEDS=n (100000), SECONDS=n (600)
@@ -37,6 +38,9 @@ interop:
 	@scripts/install-deps build test interop
 	@$(MAKE) --no-print-directory all
 	@tests/interop/run
+
+bench: all
+	@bench/run --build $(BUILD) --rounds $(or $(ROUNDS),5) $(if $(YARDSTICKS),--yardsticks $(YARDSTICKS))
 
 format asan tsan cross lint coverage:
 	@scripts/quality $@

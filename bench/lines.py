@@ -1,0 +1,96 @@
+"""What is measured, against what, and the ratio that is wanted (latencies: at most; the others: at least)."""
+
+import contextlib
+import dataclasses
+import os
+import shutil
+from typing import Callable
+
+import measuring
+import places
+
+ONE_WAY = r"median ([\d.]+) us"
+
+
+@dataclasses.dataclass
+class Line:
+    name: str
+    group: str  # the figure that it belongs to
+    unit: str
+    against: str
+    wanted: float | None
+    higher: bool
+    ours: Callable
+    theirs: Callable | None
+    skip: str | None = None
+
+
+@contextlib.contextmanager
+def make_lines(build, yardsticks):
+    """Yields all lines; the namespaces that some need exist until the end."""
+    fabric = {"VERBENA_FABRIC": f"bench-{os.getpid()}"}
+    with contextlib.ExitStack() as made:
+        found = same_host(build, fabric, yardsticks)
+        for mtu, wanted, wanted_read in ((9000, 0.9, 0.75), (1500, 0.75, 0.65)):
+            try:
+                ends = made.enter_context(places.namespaces(f"bench-{mtu}", [], mtu))
+                found += namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read)
+            except places.Unavailable as reason:
+                found.append(Line(f"namespaces, MTU {mtu}", "wire", "", "", None, True, None, None, str(reason)))
+        yield found
+
+
+def same_host(build, fabric, yardsticks):
+    local = measuring.Perftest(build, fabric | {"VERBENA_LINK": "local"})
+    lines = []
+
+    def add(name, group, unit, against, wanted, ours, pattern, *words, times=1.0):
+        theirs = (lambda: times * measuring.yardstick(yardsticks, *words, pattern=pattern)) if yardsticks else None
+        lines.append(Line(name, group, unit, against, wanted, unit != "us", ours, theirs))
+
+    polling = ("pingpong", "shm", "1", "300000", "8")
+    add("ib_send_lat 8 B", "latency", "us", "pingpong shm", 2, lambda: local.latency("ib_send_lat", "-s", "8", "-n", "50000"),
+        ONE_WAY, *polling)
+    add("ib_write_lat 8 B", "latency", "us", "vm lat", 1.3, lambda: local.latency("ib_write_lat", "-s", "8", "-n", "50000"),
+        r"one-way ([\d.]+) us", "vm", "lat")
+    add("ib_read_lat 8 B", "latency", "us", "vm read", 1.3, lambda: local.latency("ib_read_lat", "-s", "8", "-n", "50000"),
+        r": ([\d.]+) us", "vm", "read")
+    add("ib_atomic_lat 8 B", "latency", "us", "2 x pingpong shm", 3, lambda: local.latency("ib_atomic_lat", "-n", "20000"),
+        ONE_WAY, *polling, times=2)
+    add("ib_send_lat -e 8 B", "sleeping", "us", "pingpong eventfd", 1.5,
+        lambda: local.latency("ib_send_lat", "-s", "8", "-n", "10000", "-e"), ONE_WAY, "pingpong", "eventfd", "0", "30000", "8")
+    for size, iterations in ((65536, 20000), (1048576, 2000)):
+        label = "64 KiB" if size == 65536 else "1 MiB"
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+            call = "readv" if program == "ib_read_bw" else "writev"
+            add(f"{program} {label}", "bandwidth", "GB/s", "vm bw", 0.9,
+                lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
+                rf"{call} \d+ B: ([\d.]+) GB/s", "vm", "bw", str(size))
+    for words, label, posts in (((), "", "1"), (("-l", "16"), " -l 16", "16")):
+        add(f"ib_write_bw 8 B{label}", "rate", "M/s", f"vm rate {posts}", 0.9,
+            lambda w=words: local.rate("ib_write_bw", 400000, *w), r"([\d.]+) M writes/s", "vm", "rate", posts)
+        add(f"ib_send_bw 8 B{label}", "rate", "M/s", "ring_rate 0", None,
+            lambda w=words: local.rate("ib_send_bw", 400000, *w), r"([\d.]+) M msg/s", "ring_rate", "0")
+    return lines
+
+
+def namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read):
+    server, client = ends
+    addresses = [end.addresses[4] for end in ends]
+    wrap = ["ip", "netns", "exec"]
+    wraps = ([*wrap, server.name], [*wrap, client.name])
+    # A namespace is a fabric of its own already; a named one has no place on the wire.
+    wire = measuring.Perftest(build, {"VERBENA_FABRIC": ""}, addresses[0], "verbena_eth0", wraps)
+    no_tcp = None if shutil.which("iperf3") else "iperf3 is not installed"
+    lines = []
+    for program, ratio in (("ib_write_bw", wanted), ("ib_send_bw", wanted), ("ib_read_bw", wanted_read)):
+        lines.append(Line(f"{program} 1 MiB, MTU {mtu}", "wire", "GB/s", "one TCP stream", ratio, True,
+                          lambda p=program: wire.bandwidth(p, 1048576, 2000),
+                          lambda: measuring.tcp_stream(*wraps, addresses[0]), no_tcp))
+    if mtu == 9000 and yardsticks:
+        # The yardstick has both of its processes in one namespace, so over loopback, and so have we.
+        near = measuring.Perftest(build, fabric | {"VERBENA_LINK": "wire"})
+        lines.append(Line("ib_send_lat 8 B by packets", "packets", "us", "udp_acked", 1.3, False,
+                          lambda: near.latency("ib_send_lat", "-s", "8", "-n", "20000"),
+                          lambda: measuring.yardstick(yardsticks, "udp_acked", "50000", pattern=r"one-way ([\d.]+) us")))
+    return lines

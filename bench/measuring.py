@@ -1,0 +1,129 @@
+"""Runs a yardstick, iperf3, or a pair of perftest's programs, and finds the figure in what they print."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+SECONDS = 120  # no single run takes longer
+GIGABYTE = 1e9
+PORT = 18600
+
+
+class Failed(Exception):
+    """A program did not end well; the text has its last line."""
+
+
+@dataclasses.dataclass
+class Figure:
+    value: float
+    cpu: float | None = None  # both processes' seconds of processor time for each GB
+
+
+class Perftest:
+    """A place for pairs: what stands in front of the programs' words on either side, and where the server is."""
+
+    def __init__(self, build, environment=(), server_at="127.0.0.1", device="verbena_lo", wrap=((), ())):
+        self.environment = {**os.environ, "LD_LIBRARY_PATH": str(build / "lib"), **dict(environment)}
+        self.server_at, self.device, self.wrap = server_at, device, wrap
+
+    def latency(self, program, *words):
+        return Figure(float(self.pair(program, *words)[0][4]))  # t_typical, us
+
+    def bandwidth(self, program, size, iterations, *words):
+        columns, seconds = self.pair(program, "-s", str(size), "-n", str(iterations), *words)
+        return Figure(float(columns[3]) * 2**20 / GIGABYTE, seconds * GIGABYTE / (size * iterations))
+
+    def rate(self, program, iterations, *words):
+        return Figure(float(self.pair(program, "-s", "8", "-n", str(iterations), *words)[0][4]))  # millions a second
+
+    def pair(self, program, *words):
+        """The columns of the report's last line, and the seconds of processor time of both sides."""
+        command = [program, "-d", self.device, "-x", "0", "-F", "-p", str(PORT), *words]
+        before = os.times()
+        server = self.start(self.wrap[0], 0, command)
+        try:
+            self.wait_for(server)
+            client = self.start(self.wrap[1], 1, [*command, self.server_at])
+            output = self.end(client, program)
+            self.end(server, program)
+        finally:
+            server.kill()
+            server.wait()
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        rows = [line.split() for line in output.splitlines() if re.fullmatch(r"[\d.\s]+", line) and len(line.split()) >= 5]
+        if not rows:
+            raise Failed(f"{program} printed no figures")
+        return rows[-1], used
+
+    def start(self, wrap, processor, command):
+        return subprocess.Popen([*wrap, "taskset", "-c", str(processor), *command], env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def wait_for(self, server):
+        """Until the server listens: its TCP port is in the list of its namespace's sockets."""
+        listening = re.compile(rf":{PORT:04X} [0-9A-F:]+ 0A ")
+        for _ in range(500):
+            if server.poll() is not None:
+                break
+            if any(listening.search(read(pathlib.Path(f"/proc/{server.pid}/net/{table}"))) for table in ("tcp", "tcp6")):
+                return
+            time.sleep(0.01)
+        server.kill()
+        raise Failed("the server does not listen: " + last_line(server.communicate()[0]))
+
+    def end(self, process, program):
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise Failed(f"{program} has not ended after {SECONDS} s") from None
+        if process.returncode != 0:
+            raise Failed(f"{program}: {last_line(output)}")
+        return output
+
+
+def yardstick(folder, *words, pattern, wrap=()):
+    """The first group of the pattern in what the program prints."""
+    try:
+        done = subprocess.run([*wrap, str(folder / words[0]), *words[1:]], capture_output=True, text=True, timeout=SECONDS,
+                              check=False)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{' '.join(words)} has not ended after {SECONDS} s") from None
+    found = re.search(pattern, done.stdout)
+    if done.returncode != 0 or not found:
+        raise Failed(f"{' '.join(words)}: {last_line(done.stdout + done.stderr)}")
+    return float(found.group(1))
+
+
+def tcp_stream(server_wrap, client_wrap, address, seconds=2):
+    """GB/s of one iperf3 stream."""
+    server = subprocess.Popen([*server_wrap, "taskset", "-c", "0", "iperf3", "-s", "-1", "-p", str(PORT)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(50):
+            time.sleep(0.1)
+            client = subprocess.run([*client_wrap, "taskset", "-c", "1", "iperf3", "-c", address, "-p", str(PORT), "-f", "g",
+                                     "-t", str(seconds)], capture_output=True, text=True, timeout=SECONDS, check=False)
+            found = re.search(r"([\d.]+) Gbits/sec\s+receiver", client.stdout)
+            if found:
+                return float(found.group(1)) / 8
+        raise Failed("iperf3: " + last_line(client.stdout + client.stderr))
+    finally:
+        server.kill()
+        server.wait()
+
+
+def read(path):
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def last_line(text):
+    return (text or "").strip().splitlines()[-1] if (text or "").strip() else "no output"

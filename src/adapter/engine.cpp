@@ -152,7 +152,7 @@ bool Engine::poll_progress() {
             last_poll_.store(time, std::memory_order_relaxed);
             if (streak >= kStreak) change(Mode::armed, Mode::ticking);
         }
-        done = adapter_.progress(time, true);
+        done = progress(time);
     }
     if (done > 0)
         patience.in_vain = 0;
@@ -192,6 +192,14 @@ void Engine::arm() {
 void Engine::posted() {
     const Time deadline = adapter_.next_deadline();
     if (deadline < sleeping_until_.load()) lower_timer(deadline);
+}
+
+// Who drives is not always the next to sleep: a poller goes away, the helper leaves the link to a thread that
+// sleeps already. So whoever sleeps is told of the timers that were set here, as after a post.
+unsigned Engine::progress(Time now) {
+    const unsigned done = adapter_.progress(now, true);
+    posted();
+    return done;
 }
 
 // Sleeping. enter_sleep() publishes until when, and then looks at the deadlines again; posted() changes a
@@ -311,7 +319,7 @@ void Engine::stand_in() {
 bool Engine::serve() {
     bool any = false;
     for (Time last = now(), time = last;; time = now()) {
-        if (adapter_.progress(time, true) > 0) {
+        if (progress(time) > 0) {
             any = true;
             last = time;
         } else {
@@ -357,7 +365,7 @@ class Engine::Lending {
 Engine::Wait Engine::wait_readable(int fd, Time deadline) {
     const int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || (flags & O_NONBLOCK)) {
-        if (inline_progress_) adapter_.progress(now(), true);
+        if (inline_progress_) progress(now());
         return Wait::readable;
     }
     if (!started_.load() || !inline_progress_ || lending_.exchange(true)) return wait_alone(fd, deadline);
@@ -367,7 +375,7 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
     Time last = served_at_.load(std::memory_order_relaxed);
     for (unsigned round = 1;; round++) {
         const Time time = now();
-        const bool served = adapter_.progress(time, true) > 0;
+        const bool served = progress(time) > 0;
         if (served) served_at_.store(last = time, std::memory_order_relaxed);
         const bool linger = time - last <= kLinger;
         if (linger && !served && round % kLookAside != 0) continue;

@@ -49,11 +49,15 @@ class Engine {
     // looking again may pay. Yields the processor when called in vain again and again.
     bool poll_progress();
 
+    // Handles what has come and is due, without regard to who polls; the number of packets and timers.
+    unsigned progress(Time now);
+
     // ibv_req_notify_cq: the caller will soon sleep on something that it does not tell us (a channel in
     // poll()).
     void arm();
 
-    // After a post or a modify: whoever sleeps gets to know of an earlier timer.
+    // After a post, a modify or whatever else moved the adapter: whoever sleeps gets to know of an earlier
+    // timer.
     void posted();
 
     enum class Wait { readable, timed_out, interrupted };

@@ -327,6 +327,28 @@ long helper_switches() {
     return total;
 }
 
+// The poller takes a packet whose acknowledgement may wait, and polls no more; the helper sleeps already, and
+// no packet wakes it.
+TEST(EngineSleepTest, ASleeperLearnsOfTheTimersOfAPoller) {
+    testing::MemoryLink near_link, far_link;
+    near_link.peer = &far_link;
+    far_link.peer = &near_link;
+    Endpoint near(near_link, 0x1000, Gid::from_ipv4(1)), far(far_link, 0x2000, Gid::from_ipv4(2));
+    near.connect(far, now());
+    far.connect(near, now());
+    {
+        Engine engine(*near.adapter, near_link);
+        ASSERT_EQ(engine.start(), 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        ASSERT_EQ(near.post_receive(0, 64, now()), 0);
+        ASSERT_EQ(far.post(Operation::send, 0, 64, now()), 0);
+        engine.poll_progress();
+        for (const Time start = now(); far_link.waiting() == 0 && now() - start < 5 * kSecond;)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_EQ(far_link.waiting(), 1u);
+    }
+}
+
 TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
     ASSERT_EQ(read_from_far(64), 0);
     ASSERT_GE(poll_near(1), 0);

@@ -51,7 +51,7 @@ bool progress_until(Process& process, Duration limit, Done done) {
     for (unsigned rounds = 0; !done(); rounds++) {
         Time now = adapter::now();
         if (now >= deadline) return false;
-        if (process.adapter().progress(now, true)) continue;
+        if (process.engine().progress(now)) continue;
         if (rounds < 100)
             sched_yield();
         else
@@ -170,14 +170,16 @@ void verbena_owe_nothing(struct ibv_context* base, struct ibv_qp* qp) {
 
 void verbena_settle(struct ibv_context* base) {
     Process* process = Context::of(base)->process;
-    if (process->usable()) process->adapter().settle(adapter::now());
+    if (!process->usable()) return;
+    process->adapter().settle(adapter::now());
+    process->engine().posted();
 }
 
 void verbena_step_aside(void) {
     Process* process = Process::current_one();
     if (!process || !process->usable()) return;
     // What is received now may owe an acknowledgement too: it leaves with the round that finds nothing more.
-    while (process->adapter().progress(adapter::now(), true)) {
+    while (process->engine().progress(adapter::now())) {
     }
     process->engine().arm();
 }
@@ -194,6 +196,7 @@ void verbena_quiesce(struct ibv_context* base, struct ibv_qp* qp) {
     Process* process = Context::of(base)->process;
     if (!process->usable()) return;
     process->adapter().settle(adapter::now());
+    process->engine().posted();
     const auto settled = [&] {
         bool behind = false;
         with_live(base, qp, [&](QueuePair& live) {

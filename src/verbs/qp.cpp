@@ -241,6 +241,7 @@ void destroy_queue_pair(QueuePair& qp) {
         // Its last acknowledgement may have come to our own queue where packets are not steered: it is passed
         // on before the process ends.
         adapter.settle(adapter::now());
+        context->process->engine().posted();
     }
     if (!context->process->forked()) {
         context->async_events.remove_if(

@@ -114,7 +114,7 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
         wrote_path_ = true;
     }
     for (const iovec& piece : pieces) {
-        std::memcpy(at, piece.iov_base, piece.iov_len);
+        if (piece.iov_len > 0) std::memcpy(at, piece.iov_base, piece.iov_len);
         at += piece.iov_len;
     }
     written_ += size;

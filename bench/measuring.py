@@ -2,10 +2,11 @@
 
 import dataclasses
 import os
-import pathlib
 import re
 import subprocess
 import time
+
+import programs
 
 SECONDS = 120  # no single run takes longer
 GIGABYTE = 1e9
@@ -64,12 +65,11 @@ class Perftest:
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def wait_for(self, server):
-        """Until the server listens: its TCP port is in the list of its namespace's sockets."""
-        listening = re.compile(rf":{PORT:04X} [0-9A-F:]+ 0A ")
+        """Until the server listens."""
         for _ in range(500):
             if server.poll() is not None:
                 break
-            if any(listening.search(read(pathlib.Path(f"/proc/{server.pid}/net/{table}"))) for table in ("tcp", "tcp6")):
+            if programs.listens(server.pid, PORT):
                 return
             time.sleep(0.01)
         server.kill()
@@ -116,13 +116,6 @@ def tcp_stream(server_wrap, client_wrap, address, seconds=2):
     finally:
         server.kill()
         server.wait()
-
-
-def read(path):
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def last_line(text):

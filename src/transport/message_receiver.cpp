@@ -71,8 +71,7 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
     const std::size_t length = packet.payload_length();
     if (message_offset_ + length > receive_length_) return VendorError::receive_too_small;
     const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
-    // IBA 10.2.9.1: the requests of a shared queue are of its domain.
-    const memory::PdNumber pd = receive_source_->shared() ? receive_source_->pd() : shared_.setup.pd;
+    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup.pd);
     memory::LookupError error;
     if (packet.elsewhere) {
         unsigned count = 0;
@@ -175,7 +174,7 @@ void MessageReceiver::record_receive_failure(VendorError cause) const {
                        static_cast<unsigned long long>(receive_length_));
         return;
     }
-    const memory::PdNumber pd = receive_source_->shared() ? receive_source_->pd() : shared_.setup.pd;
+    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup.pd);
     record_failure(FailedPart::receive, shared_.setup.number, receive_wr_id_, "%s%s", to_string(cause),
                    refused_element(shared_.regions(), pd, {receive_sges_.data(), receive_sge_count_},
                                    memory::kLocalWrite)

@@ -66,6 +66,11 @@ class ReceiveQueue {
 
     bool shared() const { return is_shared_; }
     memory::PdNumber pd() const { return shared_.pd; }
+    // In which the elements of its requests are looked up: a shared queue's own (IBA 10.2.9.1), else that of
+    // the queue pair.
+    memory::PdNumber pd_of_requests(memory::PdNumber of_queue_pair) const {
+        return is_shared_ ? shared_.pd : of_queue_pair;
+    }
     std::uint32_t xrc_domain() const { return shared_.xrc_domain; }
 
     // EINVAL: more requests wait than the new capacity holds.

@@ -243,9 +243,7 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     counters_.multicast_received += sender_view.destination.is_multicast();
     counters_.bytes_received += packet.payload.size();
 
-    // A shared queue's elements are looked up in its own protection domain (IBA 10.2.9).
-    const ReceiveQueue& source = *setup_.receive_queue;
-    const memory::PdNumber pd = source.shared() ? source.pd() : setup_.pd;
+    const memory::PdNumber pd = setup_.receive_queue->pd_of_requests(setup_.pd);
     const std::span<const Sge> sges{receive_sges_.data(), sge_count};
     const std::uint64_t length = wire::kGrhLength + packet.payload.size();
     if (length > total_length(sges))

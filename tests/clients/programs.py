@@ -18,6 +18,20 @@ QUIET_SECONDS = 0.1  # a server that did nothing for so long is waiting for its 
 OUTPUT_END_SECONDS = 5.0  # after the exit, for whatever else has the terminal open
 
 
+def listens(pid, port):
+    """Whether somebody listens on TCP port in the network namespace of that process."""
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+                for line in file.readlines()[1:]:
+                    words = line.split()
+                    if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                        return True
+        except OSError:
+            pass
+    return False
+
+
 class Program:
     """One running program: argv, started by a launcher (a command line that execs what follows it) or directly.
     The constructor raises FileNotFoundError when there is no such program."""
@@ -85,19 +99,7 @@ class Program:
 
     def ready(self, port=None, quiet=QUIET_SECONDS):
         """Whether the server waits for a client: it listens on TCP port, or, without a port, does nothing any more."""
-        return self._listens(port) if port else self._quiet(quiet)
-
-    def _listens(self, port):
-        for table in ("tcp", "tcp6"):
-            try:
-                with open(f"/proc/{self.pid}/net/{table}", encoding="ascii") as file:
-                    for line in file.readlines()[1:]:
-                        words = line.split()
-                        if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
-                            return True
-            except OSError:
-                pass
-        return False
+        return listens(self.pid, port) if port else self._quiet(quiet)
 
     def _quiet(self, seconds):
         """All threads asleep, in the program itself (not a launcher before it), with no context switch since."""

@@ -125,6 +125,18 @@ std::string no_receive() {
     return reason_of(pair.a.send_cq, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
+// `right` is ready to receive from `other`, and `other` from `right` but for what is spoilt.
+template <class Spoil>
+void half_connect(Side& right, Side& other, Spoil spoil) {
+    EXPECT_EQ(right.to_init(), 0);
+    EXPECT_EQ(other.to_init(), 0);
+    EXPECT_EQ(right.to_rtr(other.gid(), other.qp->qp_num), 0);
+    ibv_qp_attr to = right_rtr(right);
+    to.rq_psn = 0xfffff0;  // as Side's
+    spoil(to);
+    EXPECT_EQ(ibv_modify_qp(other.qp, &to, kRtrMask), 0);
+}
+
 // Nobody answers: one short timeout, no retry.
 template <class Spoil>
 std::string no_answer(Spoil spoil) {
@@ -132,14 +144,9 @@ std::string no_answer(Spoil spoil) {
     options.connect = false;
     Pair pair(options);
     Memory memory(pair.a.pd, 64), buffer(pair.b.pd, 64);
-    EXPECT_EQ(pair.a.to_init(), 0);
-    EXPECT_EQ(pair.b.to_init(), 0);
-    ibv_qp_attr to = right_rtr(pair.b);
-    EXPECT_EQ(pair.b.to_rtr(pair.a.gid(), pair.a.qp->qp_num), 0);
+    half_connect(pair.b, pair.a, spoil);
     EXPECT_EQ(pair.b.post_receive(9, buffer.sge(0, 64)), 0);
-    to.rq_psn = 0xfffff0;  // as Side's
-    spoil(to);
-    EXPECT_EQ(ibv_modify_qp(pair.a.qp, &to, kRtrMask), 0);
+    ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RTS;
     to.timeout = 1;
     to.retry_cnt = 0;
@@ -160,15 +167,11 @@ std::string too_many_reads() {
     options.connect = false;
     Pair pair(options);
     Memory memory(pair.a.pd, 1 << 20), remote(pair.b.pd, 1 << 20);
-    EXPECT_EQ(pair.a.to_init(), 0);
-    EXPECT_EQ(pair.b.to_init(), 0);
-    EXPECT_EQ(pair.a.to_rtr(pair.b.gid(), pair.b.qp->qp_num), 0);
+    half_connect(pair.a, pair.b, [&](ibv_qp_attr& to) {
+        to.path_mtu = options.mtu;
+        to.max_dest_rd_atomic = 0;
+    });
     EXPECT_EQ(pair.a.to_rts(), 0);
-    ibv_qp_attr to = right_rtr(pair.a);
-    to.path_mtu = options.mtu;
-    to.rq_psn = 0xfffff0;
-    to.max_dest_rd_atomic = 0;
-    EXPECT_EQ(ibv_modify_qp(pair.b.qp, &to, kRtrMask), 0);
     ibv_sge sge = memory.sge(0, 4096);
     EXPECT_EQ(Request(7, IBV_WR_RDMA_READ, &sge, 1).to(remote).post(pair.a.qp), 0);
     reason_of(pair.a.send_cq, IBV_WC_REM_INV_REQ_ERR);
@@ -181,13 +184,8 @@ std::string other_mtu() {
     options.connect = false;
     Pair pair(options);
     Memory memory(pair.a.pd, 16384), remote(pair.b.pd, 16384);
-    EXPECT_EQ(pair.a.to_init(), 0);
-    EXPECT_EQ(pair.b.to_init(), 0);
-    EXPECT_EQ(pair.a.to_rtr(pair.b.gid(), pair.b.qp->qp_num), 0);
+    half_connect(pair.a, pair.b, nothing);  // right_rtr() has 1024 bytes
     EXPECT_EQ(pair.a.to_rts(), 0);
-    ibv_qp_attr to = right_rtr(pair.a);  // 1024 bytes
-    to.rq_psn = 0xfffff0;
-    EXPECT_EQ(ibv_modify_qp(pair.b.qp, &to, kRtrMask), 0);
     Memory buffer(pair.b.pd, 16384);
     EXPECT_EQ(pair.b.post_receive(9, buffer.sge(0, 16384)), 0);
     ibv_sge sge = memory.sge(0, 16384);

@@ -268,7 +268,7 @@ TEST(NotReady, WriteWithImmediateWritesOnce) {
 
 TEST(Timeout, RetriesThenGivesUp) {
     Harness h;
-    h.attributes[0].timeout = 12;  // 16.8 ms; the floor is 64
+    h.attributes[0].timeout = 12;  // 16.8 ms; the floor is more
     h.attributes[0].retry_count = 3;
     h.start();
     h.filter = [](const Sent&) { return kDrop; };
@@ -318,14 +318,14 @@ TEST(Timeout, ProgressReloadsTheCounter) {
     h.attributes[0].retry_count = 1;
     h.attributes[0].timeout = 10;
     h.start();
-    // Each message's first 64 ms are lost.
-    Time blocked_until = h.now + 70 * kMillisecond;
+    // Each message is lost for longer than the floor.
+    Time blocked_until = h.now + kAcknowledgeTimeoutFloor + 6 * kMillisecond;
     h.filter = [&](const Sent& s) { return s.at < blocked_until ? kDrop : kDeliver; };
     for (unsigned n = 0; n < 4; n++) {
         ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, n), {h.side[0].sge(0, 64)}), 0);
-        h.run(500 * kMillisecond);
+        h.run(4 * kAcknowledgeTimeoutFloor);
         ASSERT_EQ(h.sends(0).at(0).status, Status::success) << n;
-        blocked_until = h.now + 70 * kMillisecond;
+        blocked_until = h.now + kAcknowledgeTimeoutFloor + 6 * kMillisecond;
     }
     EXPECT_EQ(h.side[0].qp->counters().timeouts, 4u);
 }

@@ -1,12 +1,12 @@
 // When to repeat: the requester's timers and retry counters, without any knowledge of packets.
 //
 // Two timers run while something is unacknowledged.
-//  - The acknowledge timeout of the attributes: 4.096 us * 2^timeout, 0 for ever. A responder in user space may
-//    not be running just now, so there is a floor of 256 ms; for the usual 14 (67 ms) that is within the four
-//    times that IBA 9.7.6.1.3 permits. Each expiry costs one of retry_cnt.
-//  - The probe: after a few round trips of silence the oldest unacknowledged packet goes again and asks for an
-//    acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement was
-//    lost; the interval doubles each time, until progress.
+//  - The acknowledge timeout of the attributes: 4.096 us * 2^timeout, 0 for ever. A responder in user space
+//    may not be running just now, so there is a floor of 256 ms; for the usual 14 (67 ms) that is within the
+//    four times that IBA 9.7.6.1.3 permits. Each expiry costs one of retry_cnt.
+//  - The probe: after a few round trips of silence the oldest unacknowledged packet goes again and asks for
+//    an acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement
+//    was lost; the interval doubles each time, until progress.
 // A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
 // peer that does not get one either.
 //

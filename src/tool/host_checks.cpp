@@ -102,7 +102,7 @@ void check_memory_exchange(std::vector<Finding>& out) {
     if (error == 0) {
         out.push_back({"memory-exchange",
                        Result::ok,
-                       "programs of this user can read and write each other's memory (VERBENA_LINK=local)",
+                       "programs of this user can read and write each other's memory",
                        {}});
         return;
     }

@@ -33,14 +33,14 @@ adapter::Segment::Sizes segment_sizes() {
     return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .objects = 2 * kMaxCqs};
 }
 
-// With VERBENA_LINK=local peers of this host are reached by memory. A capture needs packets.
+// Peers of this host are reached by memory, but with VERBENA_LINK=wire. A capture needs packets.
 bool wants_local_link() {
     const char* setting = std::getenv("VERBENA_LINK");
     const std::string_view link = setting ? setting : "";
     if (!link.empty() && link != "wire" && link != "local")
         log(LogLevel::warn, "VERBENA_LINK is '%s'; it may be 'wire' or 'local'", setting);
     const char* capture = std::getenv("VERBENA_CAPTURE");
-    return link == "local" && features().local && features().memfd && !(capture && *capture);
+    return link != "wire" && features().local && features().memfd && !(capture && *capture);
 }
 
 constexpr Duration kMeetingTime = 20 * kMillisecond;

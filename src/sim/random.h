@@ -62,4 +62,10 @@ class Random {
     std::uint64_t state_[4];
 };
 
+// Where a queue pair begins: half of them wrap soon.
+inline std::uint32_t starting_psn(Random& random) {
+    const std::uint32_t any = random.next32();
+    return (random.one_in(2) ? any : 0u - any % 16) & 0xffffff;
+}
+
 }  // namespace verbena::sim

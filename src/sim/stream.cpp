@@ -96,7 +96,7 @@ void Stream::create() {
 }
 
 void Stream::connect() {
-    const std::uint32_t psn = random_.next32() & 0xffffff, other = random_.next32() & 0xffffff;
+    const std::uint32_t psn = starting_psn(random_), other = starting_psn(random_);
     to_.connect(*receiver_, from_.gid(), sender_number_, plan_.mtu, other, psn);
     from_.connect(*sender_, to_.gid(), receiver_number_, plan_.mtu, psn, other);
     path_.source = group_path_.source = from_.gid();

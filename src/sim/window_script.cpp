@@ -53,7 +53,7 @@ void WindowScript::create() {
         setup.receive_queue = std::make_shared<ReceiveQueue>(8, 1);
         b = target_.create(setup, 0);
         if (!a || !b) return;
-        const std::uint32_t psn = random_.next32() & 0xffffff;
+        const std::uint32_t psn = starting_psn(random_);
         target_.connect(*b, initiator_.gid(), a->number(), kMtu, psn, psn);
         initiator_.connect(*a, target_.gid(), b->number(), kMtu, psn, psn);
     };

@@ -203,8 +203,7 @@ EndpointPlan draw_endpoint(Random& random, const Mood& mood, std::uint32_t mtu) 
 
     transport::Attributes& a = e.attributes;
     a.path_mtu = mtu;
-    a.sq_psn = random.next32() & wire::kPsnMask;
-    if (random.one_in(2)) a.sq_psn = wire::psn_add(0, 0u - static_cast<std::uint32_t>(random.below(64)));
+    a.sq_psn = starting_psn(random);
     a.timeout = random.pick<std::uint8_t>({1, 12, 14, 14, 15, 16, 17});
     a.retry_count = mood.patient ? 7 : random.pick<std::uint8_t>({7, 7, 7, 5, 3, 2, 1, 0});
     a.rnr_retry = mood.patient ? 7 : random.pick<std::uint8_t>({7, 7, 7, 6, 3, 1, 0});

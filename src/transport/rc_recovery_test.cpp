@@ -235,18 +235,37 @@ TEST(NotReady, RetriesAreCounted) {
     EXPECT_EQ(h.side[1].qp->state(), QpState::rts);
 }
 
-TEST(NotReady, AReceiveThatComesALittleLateCostsNoFullTimer) {
+TEST(NotReady, AReceiveThatComesALittleLateCostsNothing) {
     Harness h;
+    h.attributes[0].rnr_retry = h.attributes[0].retry_count = 0;
     h.attributes[1].min_rnr_timer = 0;  // 655 ms
     h.start();
     const Time began = h.now;
+    h.fill(0, 0, 64, 1);
     ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 64)}), 0);
-    h.run(300 * kMicrosecond);
-    EXPECT_EQ(h.side[1].qp->counters().rnr_naks_sent, 0u);
+    h.run(kReceiverPatience - kReceiverPatienceStep);
+    EXPECT_EQ(h.packets(1).size(), 0u);
     h.post_receive(1, 7, {h.side[1].sge(0, 64)});
     h.run(1 * kMillisecond);
     ASSERT_EQ(h.sends(0).size(), 1u);
-    EXPECT_LT(h.receives(1).at(0).timestamp, static_cast<std::uint64_t>(began + 500 * kMicrosecond));
+    EXPECT_EQ(h.sends(0)[0].status, Status::success);
+    EXPECT_TRUE(h.equal(0, 0, 64));
+    EXPECT_LT(h.receives(1).at(0).timestamp, static_cast<std::uint64_t>(began + 2 * kReceiverPatience));
+    EXPECT_EQ(h.side[1].qp->counters().rnr_naks_sent, 0u);
+}
+
+// What comes behind is dropped, so the requester has to come back: soon, since the receive is there.
+TEST(NotReady, AReceiveThatComesALittleLateForSeveralMessagesCostsNoFullTimer) {
+    Harness h;
+    h.attributes[1].min_rnr_timer = 0;  // 655 ms
+    h.start();
+    for (unsigned n = 0; n < 3; n++)
+        ASSERT_EQ(h.post(0, h.request(Operation::send, n), {h.side[0].sge(n * 64, 64)}), 0);
+    h.run(300 * kMicrosecond);
+    for (unsigned n = 0; n < 3; n++) h.post_receive(1, n, {h.side[1].sge(n * 64, 64)});
+    h.run(1 * kMillisecond);
+    EXPECT_EQ(h.sends(0).size(), 3u);
+    EXPECT_EQ(h.receives(1).size(), 3u);
     EXPECT_EQ(h.packets(1)[0].headers.aeth.syndrome, 0x21);
 }
 

@@ -43,6 +43,7 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
     if (ahead < 0) return duplicate(packet, info, now);
     if (ahead > 0 && !mutated(Mutation::gap_accepted)) {
         dropped_until_ = wire::psn_next(packet.headers.bth.psn);
+        kept_.reset();  // its sender has to come back in any case
         return from_behind_a_gap();
     }
     expected(packet, info, now);
@@ -91,15 +92,15 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
 }
 
 // False: the packet is dropped, for lack of a receive or because it is refused.
-bool RcResponder::have_receive(Time now) {
+bool RcResponder::have_receive(const wire::Packet& packet, Time now) {
     if (take_receive()) return true;
-    receive_is_missing(now);
+    receive_is_missing(packet, now);
     return false;
 }
 
 void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     if (info.starts_message()) {
-        if (!have_receive(now)) return;
+        if (!have_receive(packet, now)) return;
         begin_send();
     }
     const std::optional<VendorError> placed = place_send(packet);
@@ -126,7 +127,7 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
 void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     if (auto error = begin_write(packet, info); error != VendorError::none) return fail(error, now);
     // Before the data: a packet that is refused for lack of a receive has not been executed.
-    if (info.has_immdt && !have_receive(now)) {
+    if (info.has_immdt && !have_receive(packet, now)) {
         if (info.only) message_ = Message::none;
         return;
     }
@@ -262,6 +263,7 @@ void RcResponder::accepted(const wire::Packet& packet, bool ends_message, Time n
 // The expected packet came: an unsent NAK for it is moot, unless what we dropped meanwhile is still missing.
 void RcResponder::after_expected() {
     missing_since_ = look_again_at_ = kNever;
+    kept_.reset();
     if (pending_ == Pending::rnr_nak) pending_ = Pending::none;
     if (pending_ == Pending::sequence_nak) {
         if (wire::psn_less(expected_psn_, dropped_until_)) return;
@@ -276,7 +278,7 @@ void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& 
         if (mutated(Mutation::duplicate_write_executed) && info.has_reth)
             write_payload(packet.headers.reth.virtual_address, packet.headers.reth.rkey, packet.payload);
         if (mutated(Mutation::duplicate_send_delivered) && info.only && consumes_receive(info) &&
-            have_receive(now))
+            have_receive(packet, now))
             complete_receive(packet, info, completion::Opcode::receive,
                              static_cast<std::uint32_t>(packet.payload.size()), now);
         // IBA 9.7.5.1.5: acknowledged again, at once, up to the newest.
@@ -328,6 +330,7 @@ void RcResponder::close(bool keep_answers, Time now) {
     flush_receive(now);
     failed_ = false;
     missing_since_ = look_again_at_ = kNever;
+    kept_.reset();
     if (keep_answers) return;
     if (active_ > 0) acknowledged_everything();
     pending_ = Pending::none;

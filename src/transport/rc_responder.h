@@ -14,15 +14,18 @@
 // closing, and never that of an XRC target, which posts nothing: the program answers by another queue pair,
 // and does not see the message before its acknowledgement has left (message_receiver.h).
 //
-// A SEND that finds no receive is not refused at once: programs post the next receive a moment late, and the
-// RNR timer that rdma_cm sets is 655 ms. For kReceiverPatience we wait for one; if it comes the RNR NAK asks
-// for the shortest time, otherwise for min_rnr_timer.
+// A message that finds no receive is not refused at once: programs post the receive a moment late, the RNR
+// timer that rdma_cm sets is 655 ms, and a zeroed rdma_conn_param does not repeat at all. For
+// kReceiverPatience we wait for one, and keep the packet; if one comes, the packet is executed as if it had
+// come just now. If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
+// shortest time; and for min_rnr_timer when no receive comes.
 //
 // UC (uc_responder.cpp) answers nothing; see there.
 //
 // Thread safety: the queue pair's lock.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "transport/message_receiver.h"
@@ -31,7 +34,7 @@ namespace verbena::transport {
 
 inline constexpr Duration kAcknowledgeDelay = 100 * kMicrosecond;
 inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next transmit
-inline constexpr Duration kReceiverPatience = 1 * kMillisecond;
+inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
 class RcResponder : private MessageReceiver {
@@ -82,6 +85,12 @@ class RcResponder : private MessageReceiver {
         bool active;  // next..end are to be sent
         bool replay;  // ... once more, for a duplicate
     };
+    // A packet that waits for a receive.
+    struct Kept {
+        wire::Headers headers;
+        std::vector<std::uint8_t> payload;
+        std::uint32_t psns = 1;
+    };
     enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
 
     // rc_responder.cpp
@@ -98,7 +107,7 @@ class RcResponder : private MessageReceiver {
     static std::uint64_t execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
                                         std::uint8_t* address);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
-    bool have_receive(Time now);
+    bool have_receive(const wire::Packet& packet, Time now);
     void accepted(const wire::Packet& packet, bool ends_message, Time now);
     void after_expected();
     void fail(VendorError cause, Time now);
@@ -119,7 +128,8 @@ class RcResponder : private MessageReceiver {
     bool acknowledgement_due(Time now, bool push) const;
     void activate(Resource& resource, std::uint32_t begin, std::uint32_t end);
     void acknowledged_everything();
-    void receive_is_missing(Time now);
+    void receive_is_missing(const wire::Packet& packet, Time now);
+    bool execute_kept(Time now);
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
     void response_failed(std::uint32_t psn, VendorError error, Time now);
 
@@ -144,6 +154,7 @@ class RcResponder : private MessageReceiver {
     Time acknowledge_at_ = kNever;
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
     Time look_again_at_ = kNever;
+    std::unique_ptr<Kept> kept_;
 };
 
 }  // namespace verbena::transport

@@ -150,24 +150,42 @@ void RcResponder::acknowledged_everything() {
 }
 
 // The first time for this packet: starts the wait. Packets behind it are dropped silently as after any NAK.
-void RcResponder::receive_is_missing(Time now) {
+void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     if (pending_ == Pending::rnr_nak) return;
     refusing_ = true;
     pending_ = Pending::rnr_nak;
     missing_since_ = now;
     look_again_at_ = now + kReceiverPatienceStep;
+    if (packet.elsewhere) return;
+    kept_ = std::make_unique<Kept>(
+        Kept{packet.headers, {packet.payload.begin(), packet.payload.end()}, packet.aside.psns});
+}
+
+bool RcResponder::execute_kept(Time now) {
+    if (!kept_) return false;
+    const std::unique_ptr<Kept> kept = std::move(kept_);
+    wire::Packet packet;
+    packet.headers = kept->headers;
+    packet.payload = kept->payload;
+    packet.aside.psns = kept->psns;
+    refusing_ = false;
+    expected(packet, wire::info(packet.headers.bth.opcode), now);
+    return true;
 }
 
 // IBA 9.7.5.2.8. True if the NAK left; false if a receive may still come in time.
 bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     constexpr std::uint8_t kShortest = 1;  // 10 us
     const bool there = receive_source_ != nullptr && receive_source_->waiting() > 0;
-    if (!there && now - missing_since_ < kReceiverPatience) {
-        look_again_at_ = now + kReceiverPatienceStep;
+    const Duration waited = now - missing_since_;
+    if (!there && waited < kReceiverPatience) {
+        look_again_at_ = now + std::max(kReceiverPatienceStep, waited / 2);
         return false;
     }
     pending_ = Pending::none;
     look_again_at_ = kNever;
+    if (there && execute_kept(now)) return false;
+    kept_.reset();
     send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes.min_rnr_timer),
                          expected_psn_);
     return true;

@@ -81,7 +81,7 @@ class Workload {
 
     void run_group(unsigned group) {
         if (group % 2 == 1 && seed_ % 2 == 0) dead_until_ = h_.now + kAcknowledgeTimeoutFloor * 3 / 2;
-        const Time late = below(3) == 0 ? h_.now + Duration{below(15)} * kMillisecond : h_.now;
+        const Time late = below(3) == 0 ? h_.now + Duration{below(10)} * 2 * kMillisecond : h_.now;
         std::vector<std::pair<std::uint64_t, Sge>> receives;
         for (unsigned n = 0; n < kPerGroup; n++) post(receives);
         const auto post_receives = [&] {

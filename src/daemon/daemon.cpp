@@ -26,6 +26,8 @@ constexpr Duration kFirstClient = 3 * kSecond;       // whoever started us conne
 // For the answers to the disconnect requests of programs that just ended. A lost one is not repeated then;
 // the peer's queue pair finds out by itself.
 constexpr Duration kYieldPatience = 100 * kMillisecond;
+// Of a fabric whose UDP port is its own: another daemon, of another namespace or host, has another one.
+constexpr const char* kReach = "programs reach each other in this network namespace, nobody else";
 
 template <std::size_t size>
 void copy_text(std::array<char, size>& out, const std::string& text) {
@@ -80,13 +82,13 @@ int Daemon::open_queues() {
     setup.gro = features().gro;
     setup.steering = features().steering;
     if (!is_default()) {
-        wire_note_ = "fabric \"" + options_.fabric +
-                     "\" is separate: its programs reach each other on this host, not the network";
+        wire_note_ = "fabric \"" + options_.fabric + "\" is separate: its " + kReach;
     } else if (wait_for_port(wire::kUdpPort, options_.port_patience, wire_note_)) {
         wire_ = true;
+        wire_note_.clear();  // of the time when somebody else still had it
         setup.port = wire::kUdpPort;
     } else {
-        wire_note_ += ": this user's programs reach each other on this host, not the network";
+        wire_note_ += std::string(": this user's ") + kReach;
     }
     if (int error = queues_.open(setup)) return error;
     if (!wire_) {
@@ -104,7 +106,7 @@ int Daemon::open_network() {
     if (int error = monitor_.open()) return error;
     const std::uint64_t random = std::uint64_t{random32()} << 32 | random32();
     devices_.emplace(table_.table(), random, queues_.receive_buffer());
-    routes_.emplace(*devices_, kernel_);
+    routes_.emplace(*devices_, kernel_, wire_ ? std::string() : wire_note_);
     neighbors_.emplace(
         *devices_, kernel_,
         [this](std::uint64_t token, int error) { manager_->neighbor_resolved(token, error, now()); },

@@ -29,6 +29,7 @@ TEST_F(NetworkTest, AnIdleDaemonYieldsToAnotherUser) {
         become(kNobody);
         const Time begin = now();
         EXPECT_TRUE(hello().fabric.wire_available) << hello().fabric.note.data();
+        EXPECT_STREQ(hello().fabric.note.data(), "") << "of the time when the port was still taken";
         EXPECT_LT(now() - begin, kSecond);
         daemon.say(status().daemon_pid);
         EXPECT_EQ(open_device().queue.udp_port, 4791);

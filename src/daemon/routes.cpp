@@ -127,6 +127,8 @@ int Routes::to_network(const cm::Endpoint& source, const cm::Endpoint& remote, c
     const Gid wanted = source.is_any() ? Gid{} : source.address;
     if (int error = kernel_.route(remote.address, wanted, scope, found))
         return fail(error, "no route to %s: %s", name.c_str(), std::strerror(error));
+    if (!why_no_wire_.empty() && !remote.address.is_multicast())
+        return fail(ENETUNREACH, "%s: %s", name.c_str(), why_no_wire_.c_str());
 
     source_address = source.is_any() ? found.source : source.address;
     // The kernel names no source where a route has no preferred one (IPv6, sometimes).

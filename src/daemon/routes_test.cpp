@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "base/reason.h"
 #include "daemon/fake_kernel.h"
@@ -73,6 +74,17 @@ TEST_F(RoutesTest, AGroupIsReachedByTheSourcesDevice) {
     ASSERT_EQ(find(to("127.0.0.1"), to("239.1.1.1")), 0) << last_reason();
     EXPECT_EQ(route.device, device_on(1));
     EXPECT_EQ(find(any, to("239.1.1.1")), ENETUNREACH) << "nobody says by which interface";
+}
+
+TEST_F(RoutesTest, WithoutTheWireTheNetworkIsUnreachable) {
+    const Routes narrow{devices, kernel, "the fabric ends here"};
+    for (const char* text : {"10.0.0.9", "fd00::9"}) {
+        EXPECT_EQ(narrow.find_route(any, to(text), route, from), ENETUNREACH) << text;
+        EXPECT_EQ(last_reason(), std::string(text) + ": the fabric ends here");
+    }
+    for (const char* text : {"127.0.0.1", "10.0.1.3", "fd00::2"})
+        EXPECT_EQ(narrow.find_route(any, to(text), route, from), 0) << text << ": " << last_reason();
+    EXPECT_EQ(narrow.find_route(to("10.0.0.2"), to("239.1.1.1"), route, from), 0) << last_reason();
 }
 
 TEST_F(RoutesTest, LocalLoopback) {

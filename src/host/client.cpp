@@ -155,6 +155,12 @@ const DeviceTable* devices() {
     return s.connection.table;
 }
 
+FabricInfo fabric() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    return s.connected ? s.connection.hello.fabric : FabricInfo{};
+}
+
 std::uint32_t generation() {
     State& s = state();
     std::lock_guard lock(s.mutex);

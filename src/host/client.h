@@ -40,6 +40,9 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 // The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.
 [[gnu::visibility("default")]] const DeviceTable* devices();
 
+// Whom this process can reach, as the daemon said when it was found; without name before that.
+[[gnu::visibility("default")]] FabricInfo fabric();
+
 // Counts the daemons that this process has talked to; an object made under another generation is dead.
 [[gnu::visibility("default")]] std::uint32_t generation();
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/reason.h"
+#include "host/client.h"
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
@@ -187,6 +188,13 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return Fate::report;
         case cm::EventType::route_resolved:
             if (refresh(id) != 0) report_step(record, RDMA_CM_EVENT_ROUTE_ERROR);
+            return Fate::report;
+        case cm::EventType::addr_error:
+            // A fabric without the wire has no way to the network, whatever the routing table says.
+            if (const host::FabricInfo fabric = host::fabric();
+                event.status == -ENETUNREACH && fabric.name[0] && !fabric.wire_available)
+                record.step_reason = fabric.note.data();
+            show_parameters(record, event);
             return Fate::report;
         case cm::EventType::connect_request:
             return connection_request(record, event);

@@ -130,6 +130,8 @@ const DeviceTable* devices() {
 
 std::uint32_t generation() { return rdmacm::running ? rdmacm::running->generation : 0; }
 
+FabricInfo fabric() { return {}; }
+
 int lifeline_fd() { return -1; }
 
 }  // namespace verbena::host

@@ -107,12 +107,12 @@ void check_daemon(Look& look, std::vector<Finding>& out, observe::Snapshot& snap
             {"port-4791", Result::ok, "UDP port 4791 is Verbena's: other hosts can be reached", {}});
     else
         out.push_back({"port-4791", fabric.chosen ? Result::ok : Result::warn, fabric.note.data(),
-                       fabric.chosen ? std::string()
+                       fabric.chosen ? "without VERBENA_FABRIC: other hosts and network namespaces, too"
                                      : "end what has the port (ss -ulpn 'sport = 4791'), or leave it: "
                                        "programs of this host reach each other"});
 }
 
-void check_devices(const observe::Snapshot& snapshot, std::vector<Finding>& out) {
+void check_devices(const observe::Snapshot& snapshot, bool wire, std::vector<Finding>& out) {
     std::size_t others = 0;
     for (const host::Device& device : snapshot.devices) {
         const std::string name = device.name.data();
@@ -131,8 +131,8 @@ void check_devices(const observe::Snapshot& snapshot, std::vector<Finding>& out)
     else
         out.push_back({"devices",
                        Result::ok,
-                       std::to_string(snapshot.devices.size()) + " devices, " + std::to_string(others) +
-                           " of them with a way to other hosts",
+                       std::to_string(snapshot.devices.size()) + " devices, " +
+                           std::to_string(wire ? others : 0) + " of them with a way to other hosts",
                        {}});
 }
 
@@ -164,7 +164,7 @@ int examine(bool json) {
     bool answered = false;
     check_daemon(look, found, snapshot, answered);
     if (answered) {
-        check_devices(snapshot, found);
+        check_devices(snapshot, look.fabric().wire_available != 0, found);
         check_leftovers(snapshot, found);
     }
 

@@ -23,7 +23,7 @@ namespace {
 
 void add_run_options(CLI::App& command, RunOptions& options) {
     command.add_option("--fabric", options.fabric,
-                       "A fabric of its own: only programs of the same fabric meet");
+                       "A fabric of its own: only programs of the same fabric and network namespace meet");
     command.add_option("--log", options.log, "level[,file=PATH]: none, error, warn, info, debug");
     command.add_option("--capture", options.capture, "Write the program's packets to FILE.PID (pcapng)");
     command.add_flag("--sockets", options.sockets,

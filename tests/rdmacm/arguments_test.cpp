@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "fabric.h"
@@ -308,6 +309,112 @@ INSTANTIATE_TEST_SUITE_P(Table, Refusal, testing::Range<std::size_t>(0, rows().s
         name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
     return name;
 });
+
+// Every call that takes an id, given none, or a structure that is no id of this process.
+TEST(NoId, IsRefusedByEveryCall) {
+    const std::pair<const char*, std::function<int(rdma_cm_id*)>> calls[] = {
+        {"accept", [](rdma_cm_id* id) { return rdma_accept(id, nullptr); }},
+        {"bind_addr", [](rdma_cm_id* id) { return rdma_bind_addr(id, Address("127.0.0.1", 0).get()); }},
+        {"connect", [](rdma_cm_id* id) { return rdma_connect(id, nullptr); }},
+        {"create_qp",
+         [](rdma_cm_id* id) {
+             auto attributes = qp_attributes();
+             return rdma_create_qp(id, nullptr, &attributes);
+         }},
+        {"create_qp_ex",
+         [](rdma_cm_id* id) {
+             ibv_qp_init_attr_ex attributes{};
+             return rdma_create_qp_ex(id, &attributes);
+         }},
+        {"create_srq",
+         [](rdma_cm_id* id) {
+             ibv_srq_init_attr attributes{};
+             return rdma_create_srq(id, nullptr, &attributes);
+         }},
+        {"create_srq_ex",
+         [](rdma_cm_id* id) {
+             ibv_srq_init_attr_ex attributes{};
+             return rdma_create_srq_ex(id, &attributes);
+         }},
+        {"destroy_id", [](rdma_cm_id* id) { return rdma_destroy_id(id); }},
+        {"disconnect", [](rdma_cm_id* id) { return rdma_disconnect(id); }},
+        {"establish", [](rdma_cm_id* id) { return rdma_establish(id); }},
+        {"get_remote_ece",
+         [](rdma_cm_id* id) {
+             ibv_ece ece{};
+             return rdma_get_remote_ece(id, &ece);
+         }},
+        {"get_request",
+         [](rdma_cm_id* id) {
+             rdma_cm_id* child;
+             return rdma_get_request(id, &child);
+         }},
+        {"init_qp_attr",
+         [](rdma_cm_id* id) {
+             ibv_qp_attr attributes{};
+             int mask = 0;
+             return rdma_init_qp_attr(id, &attributes, &mask);
+         }},
+        {"join_multicast",
+         [](rdma_cm_id* id) { return rdma_join_multicast(id, Address("239.1.2.3", 0).get(), nullptr); }},
+        {"join_multicast_ex",
+         [](rdma_cm_id* id) {
+             rdma_cm_join_mc_attr_ex attributes{};
+             return rdma_join_multicast_ex(id, &attributes, nullptr);
+         }},
+        {"leave_multicast",
+         [](rdma_cm_id* id) { return rdma_leave_multicast(id, Address("239.1.2.3", 0).get()); }},
+        {"listen", [](rdma_cm_id* id) { return rdma_listen(id, 0); }},
+        {"migrate_id", [](rdma_cm_id* id) { return rdma_migrate_id(id, nullptr); }},
+        {"notify", [](rdma_cm_id* id) { return rdma_notify(id, IBV_EVENT_COMM_EST); }},
+        {"query_addrinfo",
+         [](rdma_cm_id* id) {
+             rdma_addrinfo* found;
+             return rdma_query_addrinfo(id, &found);
+         }},
+        {"reject", [](rdma_cm_id* id) { return rdma_reject(id, nullptr, 0); }},
+        {"reject_ece", [](rdma_cm_id* id) { return rdma_reject_ece(id, nullptr, 0); }},
+        {"resolve_addr",
+         [](rdma_cm_id* id) {
+             return rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 1).get(), kResolveMs);
+         }},
+        {"resolve_addrinfo", [](rdma_cm_id* id) { return rdma_resolve_addrinfo(id, "::1", "1", nullptr); }},
+        {"resolve_route", [](rdma_cm_id* id) { return rdma_resolve_route(id, kResolveMs); }},
+        {"set_local_ece",
+         [](rdma_cm_id* id) {
+             ibv_ece ece{1, 0, 0};
+             return rdma_set_local_ece(id, &ece);
+         }},
+        {"set_option",
+         [](rdma_cm_id* id) {
+             int on = 1;
+             return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on);
+         }},
+        {"write_cm_event",
+         [](rdma_cm_id* id) { return rdma_write_cm_event(id, RDMA_CM_EVENT_ESTABLISHED, 0, 0); }},
+    };
+    rdma_cm_id stranger{};
+    for (rdma_cm_id* id : {static_cast<rdma_cm_id*>(nullptr), &stranger})
+        for (const auto& [name, call] : calls) {
+            errno = 0;
+            EXPECT_EQ(outcome(call(id)), EINVAL) << "rdma_" << name << (id ? ", a stranger" : ", NULL");
+        }
+}
+
+// Those that return nothing, or a number that is no error.
+TEST(NoId, IsNothingToTheRest) {
+    rdma_cm_id stranger{};
+    for (rdma_cm_id* id : {static_cast<rdma_cm_id*>(nullptr), &stranger}) {
+        rdma_destroy_qp(id);
+        rdma_destroy_srq(id);
+        rdma_destroy_ep(id);
+        EXPECT_EQ(rdma_get_src_port(id), 0);
+        EXPECT_EQ(rdma_get_dst_port(id), 0);
+    }
+    rdma_destroy_event_channel(nullptr);
+    rdma_free_devices(nullptr);
+    rdma_freeaddrinfo(nullptr);
+}
 
 TEST(Strings, EveryEventHasItsName) {
     EXPECT_STREQ(rdma_event_str(RDMA_CM_EVENT_ADDR_RESOLVED), "RDMA_CM_EVENT_ADDR_RESOLVED");

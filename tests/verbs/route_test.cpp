@@ -1,5 +1,6 @@
 // An address vector whose destination has no route is refused when it is set up, with the errno that a socket
 // gets: nothing would ever answer. Which addresses have one is the machine's matter, so the test asks it.
+// Another host's has none in any case, for the tests have a fabric of their own.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,7 +38,9 @@ TEST(Route, IsAskedForWhenAnAddressVectorIsSetUp) {
         ibv_gid destination{};
         destination.raw[10] = destination.raw[11] = 0xff;
         std::memcpy(destination.raw + 12, &address, 4);
-        const int expected = kernels_answer(address);
+        const bool own = std::strcmp(text, "127.0.0.1") == 0;
+        const int route = kernels_answer(address);
+        const int expected = route || own ? route : ENETUNREACH;
         EXPECT_EQ(side.to_rtr(destination, 77), expected) << text;
         EXPECT_EQ(side.state(), expected ? IBV_QPS_INIT : IBV_QPS_RTR) << text;
 

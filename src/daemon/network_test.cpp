@@ -8,6 +8,9 @@
 namespace verbena::daemon::testing {
 namespace {
 
+// Half a second when a processor is there; a machine under load has taken four.
+constexpr Duration kNoHang = 12 * kSecond;
+
 TEST_F(NetworkTest, TheDefaultFabricHasTheWire) {
     Wire daemon;
     run([&] {
@@ -30,7 +33,7 @@ TEST_F(NetworkTest, AnIdleDaemonYieldsToAnotherUser) {
         const Time begin = now();
         EXPECT_TRUE(hello().fabric.wire_available) << hello().fabric.note.data();
         EXPECT_STREQ(hello().fabric.note.data(), "") << "of the time when the port was still taken";
-        EXPECT_LT(now() - begin, kSecond);
+        EXPECT_LT(now() - begin, kNoHang);
         daemon.say(status().daemon_pid);
         EXPECT_EQ(open_device().queue.udp_port, 4791);
     });
@@ -129,7 +132,7 @@ TEST_F(NetworkTest, APortTakenByTheKernelIsSaidSo) {
     run([&] {
         const Time begin = now();
         daemon.say(status().daemon_pid);
-        EXPECT_LT(now() - begin, 2 * kSecond);
+        EXPECT_LT(now() - begin, kNoHang);
         EXPECT_FALSE(hello().fabric.wire_available);
         EXPECT_NE(std::strstr(hello().fabric.note.data(), "taken by the kernel"), nullptr)
             << hello().fabric.note.data();

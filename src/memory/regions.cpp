@@ -230,7 +230,8 @@ std::array<char, 112> RegionTable::describe(std::uint32_t key) const {
 Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
                           Access need) const {
     const std::uint32_t index = index_of(lkey);
-    if (index == 0 || index >= records_.size() || (lkey & kRemoteBit) || (lkey & kTagMask) == 0)
+    const bool is_lkey = !(lkey & kRemoteBit) || either_;
+    if (index == 0 || index >= records_.size() || !is_lkey || (lkey & kTagMask) == 0)
         return {nullptr, LookupError::bad_key};
     RegionRecord& record = records_[index];
     // Sequentially consistent: see Section's entry.
@@ -246,7 +247,8 @@ Lookup RegionTable::remote(std::uint32_t rkey, PdNumber pd, std::uint64_t iova, 
     RegionRecord& record = records_[index];
     const std::uint32_t tag = record.tag.load(std::memory_order_seq_cst);
     if (tag & kWindowTag) return find_window(record, tag, rkey, pd, qp, iova, length, need);
-    if (!(rkey & kRemoteBit) || tag == 0 || tag != (rkey & kTagMask) ||
+    const bool is_rkey = (rkey & kRemoteBit) || either_;
+    if (!is_rkey || tag == 0 || tag != (rkey & kTagMask) ||
         record.remote_invalid.load(std::memory_order_acquire) ||
         record.kind.load(std::memory_order_relaxed) != RecordKind::region)
         return {nullptr, LookupError::bad_key};

@@ -120,6 +120,10 @@ class RegionTable {
     // Before the first kOnDemand region is added. Without a probe, such memory counts as mapped.
     void set_probe(MemoryProbe probe) { probe_ = probe; }
 
+    // An lkey opens what the rkey does, and the other way round: for programs that rely on adapters whose two
+    // keys are one number. Before the first look-up.
+    void take_either_key() { either_ = true; }
+
     // ENOMEM if the table is full; EINVAL for access rights that make no sense together (remote write or
     // atomic without local write, IBA 10.6.3.1) or a range that wraps.
     int add(PdNumber pd, void* address, std::uint64_t length, std::uint64_t iova, Access access, Keys& keys);
@@ -192,6 +196,7 @@ class RegionTable {
     Sections& sections_;
     Outsiders* outsiders_ = nullptr;
     MemoryProbe probe_ = nullptr;
+    bool either_ = false;
     std::mutex lock_;
     std::vector<std::uint32_t> free_;      // indices given back
     std::vector<std::uint32_t> last_tag_;  // per index ever used: the keys' lowest byte

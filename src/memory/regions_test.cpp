@@ -36,6 +36,16 @@ TEST_F(Regions, KeysOfBothKindsDifferAndAreNotInterchangeable) {
     EXPECT_EQ(table.remote(keys.lkey, 1, base(), 1, 0, kQp).error, LookupError::bad_key);
 }
 
+TEST_F(Regions, KeysOfBothKindsAreInterchangeableIfAskedFor) {
+    table.take_either_key();
+    const Keys keys = add();
+    EXPECT_NE(keys.lkey, keys.rkey);
+    EXPECT_TRUE(table.local(keys.rkey, 1, base(), 256, kLocalWrite));
+    EXPECT_TRUE(table.remote(keys.lkey, 1, base(), 256, kRemoteRead, kQp));
+    EXPECT_EQ(table.remote(keys.lkey, 1, base(), 1, kRemoteAtomic, kQp).error, LookupError::no_access);
+    EXPECT_EQ(table.remote(keys.lkey, 2, base(), 1, kRemoteRead, kQp).error, LookupError::wrong_pd);
+}
+
 TEST_F(Regions, Checks) {
     const Keys keys = add();
     EXPECT_EQ(table.remote(keys.rkey, 2, base(), 1, kRemoteRead, kQp).error, LookupError::wrong_pd);

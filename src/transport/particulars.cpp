@@ -31,8 +31,8 @@ std::string refused_range(const memory::RegionTable& regions, std::uint32_t rkey
                           std::uint64_t length) {
     // A common slip. The key's lowest bit alone does not tell: the owner of a window chooses all eight.
     const bool is_lkey = static_cast<bool>(regions.local(rkey, 0, address, 0, 0));
-    return range_of("rkey", rkey, is_lkey ? ", which is an lkey" : "", address, length,
-                    regions.describe(rkey).data());
+    return range_of("rkey", rkey, is_lkey ? ", which is an lkey; VERBENA_KEYS=either takes it" : "", address,
+                    length, regions.describe(rkey).data());
 }
 
 std::string remote_range(std::uint32_t rkey, std::uint64_t address, std::uint64_t length) {

@@ -43,6 +43,15 @@ bool wants_local_link() {
     return link != "wire" && features().local && features().memfd && !(capture && *capture);
 }
 
+// VERBENA_KEYS=either: a region's lkey serves as its rkey, too, and the other way round.
+bool takes_either_key() {
+    const char* setting = std::getenv("VERBENA_KEYS");
+    const std::string_view keys = setting ? setting : "";
+    if (!keys.empty() && keys != "strict" && keys != "either")
+        log(LogLevel::warn, "VERBENA_KEYS is '%s'; it may be 'strict' or 'either'", setting);
+    return keys == "either";
+}
+
 constexpr Duration kMeetingTime = 20 * kMillisecond;
 
 // Asked by threads that move packets, so without a call to the daemon.
@@ -144,6 +153,7 @@ int Process::open_queue() {
                                     .outsiders = local_ ? &local_->peers() : nullptr,
                                     .device_of = device_of});
         adapter_->regions().set_probe(probe);
+        if (takes_either_key()) adapter_->regions().take_either_key();
         engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
         const int lifeline = host::lifeline_fd();
         engine_->watch(lifeline, [this, lifeline] { return lifeline_ready(lifeline); });

@@ -266,7 +266,8 @@ const std::vector<Mistake>& completion_mistakes() {
          "needs a region with IBV_ACCESS_LOCAL_WRITE \\(.*access 0x0\\)"},
         {"lkey_as_rkey", From::other,
          [] { return peer_memory([](Request& r, Memory& m, Pair&) { r.wr.rdma.rkey = m.mr->lkey; }, true); },
-         "no region has this rkey \\(rkey 0x[0-9a-f]+, which is an lkey, address 0x[0-9a-f]+, 100 bytes",
+         "no region has this rkey \\(rkey 0x[0-9a-f]+, which is an lkey; VERBENA_KEYS=either takes it, "
+         "address 0x[0-9a-f]+, 100 bytes",
          "https://github.com/animeshtrivedi/rdma-example/pull/4",
          "The example sends lkeys, which works where both are equal: the sentence says that the key is an "
          "lkey."},

@@ -2,6 +2,7 @@
 // once. Each test runs in processes of its own, forked before the library is used.
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -125,6 +126,51 @@ TEST(Lifetime, KilledServerDisconnectsAndFreesItsPort) {
         client.expect(RDMA_CM_EVENT_DISCONNECTED);
         waitpid(server, nullptr, 0);
         EXPECT_EQ(outcome(rdma_bind_addr(client.id(), Address("127.0.0.1", port).get())), 0);
+    });
+}
+
+// Neither side repeats anything (retry_count and rnr_retry_count 0), and one gets no processor for 300 ms.
+TEST(Lifetime, AZeroedConnParamSurvivesAPeerThatStandsStill) {
+    isolated([] {
+        Pipe ports, told, done;
+        pid_t server = start([&] {
+            Side side;
+            std::uint16_t port = 0;
+            side.listener("127.0.0.1", port);
+            ports.put(port);
+            rdma_cm_id* passive = side.expect(RDMA_CM_EVENT_CONNECT_REQUEST).id;
+            ASSERT_TRUE(passive);
+            create_qp(passive);
+            char buffer[64];
+            ibv_mr* region = rdma_reg_msgs(passive, buffer, sizeof buffer);
+            ASSERT_EQ(rdma_post_recv(passive, nullptr, buffer, sizeof buffer, region), 0);
+            rdma_conn_param nothing{};
+            ASSERT_EQ(outcome(rdma_accept(passive, &nothing)), 0);
+            side.expect(RDMA_CM_EVENT_ESTABLISHED);
+            told.put(1);
+            done.get();
+            rdma_dereg_mr(region);
+        });
+        const std::uint16_t port = ports.get();
+        Side client;
+        rdma_cm_id* id = client.resolved("127.0.0.1", port);
+        create_qp(id);
+        rdma_conn_param nothing{};
+        ASSERT_EQ(outcome(rdma_connect(id, &nothing)), 0);
+        client.expect(RDMA_CM_EVENT_ESTABLISHED);
+        told.get();
+        kill(server, SIGSTOP);
+        char buffer[64] = "there?";
+        ibv_mr* region = rdma_reg_msgs(id, buffer, sizeof buffer);
+        ASSERT_EQ(rdma_post_send(id, nullptr, buffer, sizeof buffer, region, IBV_SEND_SIGNALED), 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        kill(server, SIGCONT);
+        ibv_wc completion{};
+        EXPECT_EQ(rdma_get_send_comp(id, &completion), 1);
+        EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+        rdma_dereg_mr(region);
+        done.put(1);
+        expect_success(server);
     });
 }
 

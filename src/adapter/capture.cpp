@@ -1,5 +1,6 @@
 #include "adapter/capture.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,19 +14,48 @@
 namespace verbena::adapter {
 namespace {
 
+bool is_same_file(int a, int b) {
+    struct stat first {
+    }, second{};
+    return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+// One per process, never deleted: packets may flow through it until the process ends.
 class Capture : public link::PacketObserver {
    public:
-    Capture(std::string path, std::string application)
-        : path_(std::move(path)), application_(std::move(application)) {}
-
     void packet(const link::PacketEvent& event) override {
-        // A child after fork() that sends packets of its own gets a file of its own.
-        if (link::PcapWriter* writer = writer_of(getpid())) writer->write(event, wall_clock());
+        const Time time = wall_clock();
+        std::lock_guard guard(lock_);
+        if (link::PcapWriter* writer = own_writer(getpid())) writer->write(event, time);
+        if (shared_ && (event.sent || event.note || !is_local_ || !is_local_(event.path->source)))
+            shared_->write(event, time);
+    }
+
+    void begin_own(std::string_view path, std::string_view application) {
+        std::lock_guard guard(lock_);
+        if (path == path_) return;
+        path_ = path;
+        application_ = application;
+        pid_ = 0;
+        link::set_packet_observer(this);
+    }
+
+    void share(int fd, const std::function<bool(const Gid&)>& is_local) {
+        std::lock_guard guard(lock_);
+        if (fd >= 0 && shared_ && is_same_file(fd, shared_->fd())) {
+            close(fd);
+            return;
+        }
+        is_local_ = is_local;
+        shared_ = fd >= 0 ? link::PcapWriter::join(fd) : nullptr;
+        link::set_packet_observer(shared_ || !path_.empty() ? this : nullptr);
     }
 
    private:
-    link::PcapWriter* writer_of(pid_t pid) {
-        std::lock_guard guard(lock_);
+    // A child after fork() that sends packets of its own gets a file of its own.
+    link::PcapWriter* own_writer(pid_t pid) {
+        if (path_.empty()) return nullptr;
         if (pid != pid_) {
             pid_ = pid;
             writer_ = link::PcapWriter::create(path_ + "." + std::to_string(pid), application_, application_);
@@ -33,11 +63,17 @@ class Capture : public link::PacketObserver {
         return writer_.get();
     }
 
-    const std::string path_, application_;
     std::mutex lock_;
+    std::string path_, application_;
     pid_t pid_ = 0;
-    std::unique_ptr<link::PcapWriter> writer_;
+    std::unique_ptr<link::PcapWriter> writer_, shared_;
+    std::function<bool(const Gid&)> is_local_;
 };
+
+Capture& capture() {
+    static auto* const instance = new Capture;
+    return *instance;
+}
 
 }  // namespace
 
@@ -50,13 +86,9 @@ void start_capture_if_asked(std::string_view application) {
 }
 
 void capture_to(std::string_view path, std::string_view application) {
-    static std::mutex lock;
-    static std::string current;
-    std::lock_guard guard(lock);
-    if (path == current) return;
-    current = path;
-    // Never deleted: packets may flow through any of them until the process ends.
-    link::set_packet_observer(new Capture(current, std::string(application)));
+    capture().begin_own(path, application);
 }
+
+void share_capture(int fd, const std::function<bool(const Gid&)>& is_local) { capture().share(fd, is_local); }
 
 }  // namespace verbena::adapter

@@ -1,8 +1,13 @@
+// What becomes of packets that are watched.
+//
 // VERBENA_CAPTURE=file: every packet that this process sends and takes goes to file.<pid> (pcapng). The file
 // is made with the first packet. Received packets are those whose ICRC is good.
 #pragma once
 
+#include <functional>
 #include <string_view>
+
+#include "base/gid.h"
 
 namespace verbena::adapter {
 
@@ -13,5 +18,11 @@ void start_capture_if_asked(std::string_view application);
 // The same for a path that somebody asks for while the process runs; another path than the last one begins
 // another file.
 void capture_to(std::string_view path, std::string_view application);
+
+// A capture of all programs of a user (verbena capture), who write into one file: what leaves, and what
+// arrives from elsewhere, so that no packet is there twice. `fd` (it appends; ours from now on) has a
+// beginning already, and the same one again changes nothing; -1 ends it. `is_local`: whether that address is
+// of this host; null: none is.
+void share_capture(int fd, const std::function<bool(const Gid&)>& is_local);
 
 }  // namespace verbena::adapter

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "link/hooks.h"
 #include "transport/attributes.h"
 
 namespace verbena::adapter {
@@ -207,6 +208,7 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
 
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                               bool write) {
+    if (link::packets_wanted()) return Direct::declined;
     const link::LocalPeers::Visit visit(peers_, target.path.destination, target.destination);
     link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory) return Direct::declined;
@@ -227,6 +229,7 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
 }
 
 bool MemoryAccess::reaches(const wire::Path& path, std::uint32_t destination) {
+    if (link::packets_wanted()) return false;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     return visit.peer() && visit.peer()->memory;
 }

@@ -1,6 +1,8 @@
 // The walk of packets: a burst from the link, each packet checked and given to its queue pair, each touched
 // queue pair answering once at the burst's end; then the timers.
 
+#include <algorithm>
+
 #include "adapter/state.h"
 #include "link/hooks.h"
 #include "wire/byte_order.h"
@@ -74,7 +76,8 @@ bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packe
         return false;
     }
 
-    if (link::PacketObserver* observer = link::packet_observer()) {
+    // What came through memory was seen when it left.
+    if (link::PacketObserver* observer = link::packet_observer(); observer && !datagram.by_memory) {
         const iovec piece{const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()};
         observer->packet({false,
                           datagram.path,
@@ -103,7 +106,18 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
     if (!*held_) return count(segment.counters().no_queue_pair);
     const std::size_t elsewhere = datagram.elsewhere ? datagram.elsewhere->length() : 0;
     held_->slot().record->counters.wire_bytes_received += datagram.bytes.size() + elsewhere;
-    held_->qp().receive(packet, *datagram.path, now_);
+    if (link::PacketFaults* faults = link::packet_faults()) [[unlikely]] {
+        using Arrival = link::PacketFaults::Arrival;
+        const Arrival arrival = faults->arrives(number, packet, *datagram.path, now_);
+        if (arrival == Arrival::damaged) {
+            count(segment.counters().bad_icrc);
+            return count_error(datagram);
+        }
+        if (arrival == Arrival::twice) held_->qp().receive(packet, *datagram.path, now_);
+        if (arrival != Arrival::lost) held_->qp().receive(packet, *datagram.path, now_);
+    } else {
+        held_->qp().receive(packet, *datagram.path, now_);
+    }
     if (!slot->touched) {
         slot->touched = true;
         touched_.push_back(slot);
@@ -183,17 +197,28 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 
 CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
     transport::QueuePair& qp = *slot.qp;
-    bool all = qp.quiet(now, push_acknowledgements);
+    link::PacketFaults* const faults = link::packet_faults();
+    if (faults) [[unlikely]]
+        while (const auto late = faults->late(slot.number, now)) qp.receive(late->packet, late->path, now);
+    bool all = qp.quiet(now, push_acknowledgements) && !(faults && faults->next_deadline(slot.number) <= now);
     if (!all) {
         wire::PacketSink& sink = link.borrow_sink();
+        std::unique_ptr<wire::PacketSink> planned;
+        if (faults) [[unlikely]]
+            planned = faults->before(sink, slot.number, now);
+        wire::PacketSink& way = planned ? *planned : sink;
         for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
-            all = qp.transmit(sink, now, kTransmitBudget, push_acknowledgements);
-            sink.flush();
+            all = qp.transmit(way, now, kTransmitBudget, push_acknowledgements);
+            way.flush();
         }
+        planned.reset();
         link.return_sink(sink);
     }
 
-    timers.set(slot, all ? qp.next_deadline() : now);
+    Time deadline = all ? qp.next_deadline() : now;
+    if (faults) [[unlikely]]
+        deadline = std::min(deadline, faults->next_deadline(slot.number));
+    timers.set(slot, deadline);
     if (qp.state() != slot.state.load(std::memory_order_relaxed)) {
         slot.state.store(qp.state());
         describe(slot);

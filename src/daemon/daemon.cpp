@@ -61,6 +61,11 @@ Daemon::Daemon(const Options& options)
       started_(now()),
       stray_fabric_(random_name()),
       files_(loop_, random32(), [this](cm::FileNumber file) { commands_->close_file(file, now()); }),
+      cm_faults_({[this](const wire::Path& path, std::uint32_t qp, faults::MadBytes mad,
+                         const faults::Mark& mark) { qp1_.send(path, qp, mad, mark); },
+                  [this](const wire::Path& path, std::uint32_t qp, faults::MadBytes mad, Time at) {
+                      manager_->receive_mad(path, qp, mad, at);
+                  }}),
       sessions_(loop_, *this, options.service),
       idle_since_(started_) {}
 
@@ -112,7 +117,7 @@ int Daemon::open_network() {
         [this](std::uint64_t token, int error) { manager_->neighbor_resolved(token, error, now()); },
         send_probe);
     environment_.emplace(
-        Environment::Parts{qp1_, *devices_, *routes_, *neighbors_, files_, owners_, queues_, totals_});
+        Environment::Parts{cm_faults_, *devices_, *routes_, *neighbors_, files_, owners_, queues_, totals_});
     manager_.emplace(*environment_);
     commands_.emplace(*manager_, files_, owners_);
     refresh_devices();
@@ -127,7 +132,7 @@ int Daemon::open_network() {
                              std::span<const std::uint8_t, wire::kMadLength> mad) {
                           if (const host::Device* device = devices_->find(path.destination).device)
                               totals_.mad_received(device->index);
-                          manager_->receive_mad(path, source_qp, mad, now());
+                          cm_faults_.arrived(path, source_qp, mad, now());
                       });
     if (error) return error;
     error = loop_.add(qp1_.wait_fd(), EPOLLIN, [this](std::uint32_t) { qp1_.receive(); });
@@ -182,7 +187,8 @@ bool Daemon::may_leave(Time at) {
 }
 
 Time Daemon::next_deadline(Time at) const {
-    Time deadline = std::min(manager_->next_deadline(), neighbors_->next_deadline());
+    Time deadline =
+        std::min({manager_->next_deadline(), neighbors_->next_deadline(), cm_faults_.next_deadline()});
     if (!options_.service && sessions_.count() == 0)
         deadline =
             std::min(deadline, at + std::min(options_.idle, yielding_ ? kYieldPatience / 10 : kShortIdle));
@@ -194,6 +200,7 @@ void Daemon::run() {
         loop_.run_once(next_deadline(now()));
         if (devices_changed_) refresh_devices();
         const Time at = now();
+        if (cm_faults_.next_deadline() <= at) cm_faults_.advance(at);
         if (manager_->next_deadline() <= at) manager_->advance(at);
         if (neighbors_->next_deadline() <= at) neighbors_->check(at);
         if (may_leave(at) && !sessions_.accept_waiting()) return leave();
@@ -240,6 +247,10 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
         case host::Command::next_ids:
             next_ids(session, request.as<host::AfterRequest>().after, reply);
             return 0;
+        case host::Command::faults:
+            return faults_of(session, request, received, reply, to_send);
+        case host::Command::capture:
+            return capture(session, received, reply, to_send);
         case host::Command::port_totals:
             answer(reply,
                    host::PortReply{totals_.ended(), totals_.of(request.as<host::PortRequest>().device)});
@@ -260,6 +271,11 @@ int Daemon::hello(Session& session, const Request& request, std::span<std::uint8
     // Root's service writes no files where others ask it to.
     if (asked.capture[0] && session.user == geteuid() && !options_.service) {
         adapter::capture_to(asked.capture.data(), "verbenad");
+    }
+    asked.faults.back() = '\0';
+    if (asked.faults[0] && !session.plan) {
+        session.plan = cm_faults_.board_of(asked.faults.data());
+        if (!session.plan) log(LogLevel::warn, "pid %d: %s", session.pid, last_reason());
     }
     host::HelloReply out;
     out.daemon_pid = static_cast<std::uint32_t>(getpid());
@@ -319,6 +335,59 @@ int Daemon::next_process(const Session& asking, std::uint32_t after, std::span<s
     return 0;
 }
 
+// Descriptors of plans are to be written by programs, which count there, and by the tools of their user.
+int Daemon::faults_of(const Session& asking, const Request& request, host::Received& received,
+                      std::span<std::uint8_t> reply, std::vector<int>& to_send) {
+    const auto asked = request.as<host::FaultsRequest>();
+    const Descriptor given(received.take(0));
+    Session* target = nullptr;
+    sessions_.for_each([&](Session& each) {
+        if (asked.session == 0 ? each.number == asking.number : each.number == asked.session) target = &each;
+    });
+    if (!target || target->user != asking.user) return fail(ESRCH, "there is no such program of this user");
+    if (given && !target->plan) {
+        target->plan = cm_faults_.board_of(given.get());
+        if (!target->plan) return fail(errno, "%s", std::string(last_reason()).c_str());
+    }
+    if (given || asked.changed) sessions_.tell_news();
+    host::FaultsReply out;
+    out.has_plan = target->plan != nullptr;
+    if (target->plan) to_send.push_back(target->plan->fd());
+    answer(reply, out);
+    return 0;
+}
+
+int Daemon::capture(Session& asking, host::Received& received, std::span<std::uint8_t> reply,
+                    std::vector<int>& to_send) {
+    if (Descriptor given(received.take(0)); given) {
+        if (capture_.file) return fail(EBUSY, "another verbena capture is running");
+        if (asking.user != geteuid())
+            return fail(EPERM, "this verbenad is user %u's, and so are the packets of its connection manager",
+                        geteuid());
+        adapter::share_capture(fcntl(given.get(), F_DUPFD_CLOEXEC, 3), [this](const Gid& address) {
+            return devices_->find(address).device != nullptr;
+        });
+        capture_ = {std::move(given), asking.number, asking.user};
+        sessions_.for_each([](Session& each) { each.knows_capture = false; });
+        sessions_.tell_news();
+    }
+    asking.knows_capture = true;
+    host::CaptureReply out;
+    out.on = capture_.file && capture_.user == asking.user;
+    sessions_.for_each([&](Session& each) {
+        if (each.tables && each.user == capture_.user && !each.knows_capture) out.waiting++;
+    });
+    if (out.on) to_send.push_back(capture_.file.get());
+    answer(reply, out);
+    return 0;
+}
+
+void Daemon::end_capture() {
+    capture_ = {};
+    adapter::share_capture(-1, nullptr);
+    sessions_.tell_news();
+}
+
 void Daemon::next_ids(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply) const {
     host::IdsReply out;
     for (cm::IdSummary id; out.count < out.entries.size() && manager_->next_id(after, id);) {
@@ -346,6 +415,7 @@ int Daemon::close_queue(Session& session, std::uint32_t queue) {
 // free.
 void Daemon::ended(Session& session) {
     const Time at = now();
+    if (capture_.session == session.number) end_capture();
     for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
     for (const std::uint32_t queue : session.queues) queues_.give_back(queue, at);
     if (session.tables) totals_.program_ended(session.tables.get());

@@ -55,6 +55,11 @@ class Daemon final : private Sessions::Handler {
               std::vector<int>& to_send);
     int open_queue(Session& session, host::Received& received, std::span<std::uint8_t> reply,
                    std::vector<int>& to_send);
+    int faults_of(const Session& asking, const Request& request, host::Received& received,
+                  std::span<std::uint8_t> reply, std::vector<int>& to_send);
+    int capture(Session& asking, host::Received& received, std::span<std::uint8_t> reply,
+                std::vector<int>& to_send);
+    void end_capture();
     int close_queue(Session& session, std::uint32_t queue);
     int next_process(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply,
                      std::vector<int>& to_send) const;
@@ -80,7 +85,13 @@ class Daemon final : private Sessions::Handler {
     Owners owners_;
     Totals totals_;
     Files files_;
+    struct Shared {
+        Descriptor file;
+        SessionNumber session = 0;  // who asked for it
+        uid_t user = 0;
+    } capture_;
     Qp1 qp1_;
+    faults::CmFaults cm_faults_;
     std::optional<Environment> environment_;
     std::optional<cm::Manager> manager_;
     std::optional<CmCommands> commands_;

@@ -19,7 +19,7 @@ void Environment::send_mad(const wire::Path& path, std::uint32_t destination_qp,
                            std::span<const std::uint8_t, 256> mad) {
     if (const host::Device* device = parts_.devices.find(path.source).device)
         parts_.totals.mad_sent(device->index);
-    parts_.qp1.send(path, destination_qp, mad);
+    parts_.way_out.send(path, destination_qp, mad, now());
 }
 
 void Environment::deliver(cm::FileNumber file, const cm::Event& event) {

@@ -24,7 +24,7 @@ std::uint32_t random32();
 class Environment final : public cm::Environment {
    public:
     struct Parts {
-        Qp1& qp1;
+        faults::CmFaults& way_out;
         Devices& devices;
         Routes& routes;
         Neighbors& neighbors;

@@ -8,6 +8,7 @@
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "link/steering.h"
+#include "link/unsent.h"
 #include "wire/describe.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -87,7 +88,7 @@ void Qp1::datagram(const link::Datagram& datagram) {
 }
 
 void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
-               std::span<const std::uint8_t, wire::kMadLength> mad) {
+               std::span<const std::uint8_t, wire::kMadLength> mad, const faults::Mark& mark) {
     wire::Headers headers;
     headers.bth.opcode = wire::Opcode::ud_send_only;
     headers.bth.pkey = kDefaultPkey;
@@ -105,6 +106,13 @@ void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
     packet.header_length = static_cast<std::uint8_t>(wire::emit(headers, packet.header.data()));
     const iovec payload{const_cast<std::uint8_t*>(mad.data()), mad.size()};
     packet.payload = std::span(&payload, 1);
+    packet.note = mark.note;
+    packet.damaged = mark.damaged;
+    packet.snapshot = mark.note != nullptr;
+    if (mark.lost) {
+        if (link::PacketObserver* observer = link::packet_observer()) link::show_unsent(*observer, packet);
+        return;
+    }
     link_->send(packet);
     link_->flush();
     counters_.sent++;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "faults/cm_faults.h"
 #include "link/link.h"
 #include "link/udp_link.h"
 #include "wire/mad.h"
@@ -29,7 +30,7 @@ class Qp1 final : private link::Receiver {
     int wait_fd() const { return link_->wait_fd(); }
     void receive();
     void send(const wire::Path& path, std::uint32_t destination_qp,
-              std::span<const std::uint8_t, wire::kMadLength> mad);
+              std::span<const std::uint8_t, wire::kMadLength> mad, const faults::Mark& mark = {});
 
     struct Counters {
         std::uint64_t received, sent, bad_icrc, ignored, strays;

@@ -32,7 +32,7 @@ Malformed judge(const std::vector<std::uint8_t>& bytes, unsigned descriptors = 0
     return parse_request(bytes, descriptors, request);
 }
 
-constexpr unsigned kLastCommand = static_cast<unsigned>(host::Command::port_totals);
+constexpr unsigned kLastCommand = static_cast<unsigned>(host::Command::capture);
 
 TEST(Requests, EveryCommandIsKnown) {
     std::set<std::string> names;

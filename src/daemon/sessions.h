@@ -10,12 +10,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "daemon/descriptor.h"
 #include "daemon/files.h"
 #include "daemon/loop.h"
 #include "daemon/requests.h"
+#include "faults/board.h"
 #include "host/unix_socket.h"
 
 namespace verbena::daemon {
@@ -31,6 +33,8 @@ struct Session {
                           // byte in it says that the device table has changed
     Descriptor tables;    // the process's, to be read; kept until it has ended, for its counters
     std::vector<std::uint32_t> queues;
+    std::shared_ptr<faults::Board> plan;  // of faults; null: none
+    bool knows_capture = false;           // has asked since the last one began
 };
 
 class Sessions {
@@ -56,7 +60,7 @@ class Sessions {
     // Lets those in that have connected already. Returns whether there were any.
     bool accept_waiting();
 
-    // To every program: the device table has changed.
+    // To every program: the device table has changed, or what it is to show or suffer.
     void tell_news();
 
     std::size_t count() const { return sessions_.size(); }
@@ -64,6 +68,10 @@ class Sessions {
     const Session* next(SessionNumber after) const {
         const auto found = sessions_.upper_bound(after);
         return found == sessions_.end() ? nullptr : &found->second;
+    }
+    template <class Each>
+    void for_each(Each each) {
+        for (auto& [number, session] : sessions_) each(session);
     }
     const Session* find(SessionNumber number) const {
         const auto found = sessions_.find(number);

@@ -68,7 +68,7 @@ class NoCancellation {
 // The commands that need nothing from before, and so may open a connection after a daemon's death or a fork.
 bool starts_anew(Command command) {
     return command == Command::hello || command == Command::open_queue || command == Command::create_file ||
-           (command >= Command::status && command <= Command::port_totals);
+           (command >= Command::status && command <= Command::capture);
 }
 
 void lose(State& s) {

@@ -87,6 +87,8 @@ int greet(Connection& connection) {
         if (path.size() < request.capture.size())
             std::memcpy(request.capture.data(), path.data(), path.size());
     }
+    if (const char* plan = secure_getenv("VERBENA_FAULT"); plan && std::strlen(plan) < request.faults.size())
+        std::memcpy(request.faults.data(), plan, std::strlen(plan));
     Exchange hello;
     hello.command = Command::hello;
     hello.request = bytes_of(request);
@@ -248,6 +250,23 @@ int exchange(Connection& connection, Exchange& exchange) {
         received.close_all();
         return exchange.header.error;
     }
+}
+
+int ask(Connection& connection, Command command, std::span<const std::uint8_t> request,
+        std::span<std::uint8_t> reply, int send_fd, int* descriptor) {
+    Exchange asked;
+    asked.command = command;
+    asked.request = request;
+    asked.reply = reply;
+    asked.send_fd = send_fd;
+    const int error = exchange(connection, asked);
+    if (descriptor)
+        *descriptor = asked.received_fds[0];
+    else if (asked.received_fds[0] >= 0)
+        close(asked.received_fds[0]);
+    if (asked.received_fds[1] >= 0) close(asked.received_fds[1]);
+    if (error > 0) return fail(error, "%s", asked.header.reason.data());
+    return error < 0 ? fail(EIO, "verbenad (pid %d) is gone", connection.daemon) : 0;
 }
 
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request) {

@@ -44,6 +44,18 @@ struct Exchange {
     ReplyHeader header;
 };
 int exchange(Connection& connection, Exchange& exchange);
+// 0 or an errno with a reason. `send_fd` goes along (-1: none); `*descriptor` gets what came along (-1:
+// none).
+int ask(Connection& connection, Command command, std::span<const std::uint8_t> request,
+        std::span<std::uint8_t> reply, int send_fd, int* descriptor);
+template <class Request, class Reply>
+int ask(Connection& connection, Command command, const Request& request, Reply& reply, int send_fd = -1,
+        int* descriptor = nullptr) {
+    return ask(connection, command,
+               {static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request},
+               {static_cast<std::uint8_t*>(static_cast<void*>(&reply)), sizeof reply}, send_fd, descriptor);
+}
+
 // Without reply. False if the conversation broke.
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request);
 

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    4;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    5;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -55,6 +55,12 @@ enum class Command : std::uint16_t {
     next_process,  // AfterRequest -> ProcessReply, with the process's tables, to be read (adapter/segment.h)
     next_ids,      // AfterRequest -> IdsReply
     port_totals,   // PortRequest -> PortReply
+    // A program's plan of faults: asks for it, and with a descriptor gives it one if it has none ->
+    // FaultsReply, with the plan's file (faults/board.h).
+    faults,
+    // A capture of all programs of the asking user: with a descriptor begins one, which ends with the
+    // connection; without asks for it -> CaptureReply, with the file to append to.
+    capture,
 };
 
 // The first six bytes (magic, version) of both headers are the same in every version, so that a mismatch can
@@ -87,6 +93,7 @@ struct HelloRequest {
     std::array<char, 64> build{};
     std::array<char, 256>
         capture{};  // VERBENA_CAPTURE as an absolute path: the daemon's packets go to a file, too
+    std::array<char, 256> faults{};  // VERBENA_FAULT, likewise: rules about CM messages are the daemon's
 };
 // Who a daemon's programs can reach.
 struct FabricInfo {
@@ -247,6 +254,17 @@ struct IdsReply {
         std::uint32_t pid = 0;  // of its program
     };
     std::array<Entry, 8> entries{};
+};
+struct FaultsRequest {
+    std::uint32_t session = 0;  // ProcessReply::session; 0: whoever asks
+    std::uint32_t changed = 0;  // 1: there are new rules in it, which programs shall look at
+};
+struct FaultsReply {
+    std::uint32_t has_plan = 0;
+};
+struct CaptureReply {
+    std::uint32_t on = 0;
+    std::uint32_t waiting = 0;  // programs with devices that have not asked since it began
 };
 struct PortRequest {
     std::uint32_t device = 0;  // Device::index

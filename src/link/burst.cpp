@@ -96,6 +96,7 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.segment_size = length;
     message.bytes = 0;
     message.may_grow = !packet.snapshot && policy_.allowed(message.path.destination);
+    message.note = packet.note;
 }
 
 void BurstBuilder::append(Message& message, const void* data, std::size_t size) {
@@ -113,7 +114,7 @@ void BurstBuilder::append(Message& message, const void* data, std::size_t size) 
 }
 
 void BurstBuilder::send(const wire::OutPacket& packet) {
-    if (greet(packet) || park(packet)) return;
+    if (!packet.note && (greet(packet) || park(packet))) return;
     add(packet);
 }
 
@@ -193,6 +194,8 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         append(message, data, piece.iov_len);
     }
     state = wire::crc32_update(state, tail, packet.pad_count);
+    if (packet.damaged) [[unlikely]]
+        state = ~state;
     wire::store_icrc(tail + packet.pad_count, wire::icrc_end(state));
     append(message, tail, packet.pad_count + std::size_t{wire::kIcrcLength});
 
@@ -356,6 +359,7 @@ void BurstBuilder::observe(const Message& message) {
     event.sent = true;
     event.path = &message.path;
     event.destination_port = destination_port_;
+    event.note = message.note;
     Cursor cursor{message.first_piece, 0};
     for (std::size_t left = message.bytes; left > 0;) {
         const std::size_t size = left < message.segment_size ? left : message.segment_size;

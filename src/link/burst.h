@@ -66,6 +66,7 @@ class BurstBuilder final : public wire::PacketSink {
         unsigned segments;
         std::size_t segment_size, bytes;
         bool may_grow;
+        const char* note;
     };
 
     void add(const wire::OutPacket& packet);

@@ -10,7 +10,9 @@
 #include <mutex>
 
 #include "base/reason.h"
+#include "link/hooks.h"
 #include "link/local_reference.h"
+#include "link/unsent.h"
 #include "wire/byte_order.h"
 #include "wire/opcode.h"
 
@@ -59,6 +61,8 @@ class LocalLink::Sink final : public wire::PacketSink {
     }
 
     std::size_t largest_payload(const wire::Path& path, std::uint32_t qp_number) override {
+        if (packets_wanted()) [[unlikely]]
+            return 0;
         if (!is_chosen(path.destination, qp_number)) {
             publish();
             if (!choose(path.destination, qp_number)) return 0;
@@ -113,6 +117,9 @@ class LocalLink::Sink final : public wire::PacketSink {
             length += piece.iov_len;
         }
         if (packet.pad_count > 0) pieces[count++] = {const_cast<std::uint8_t*>(kPad), packet.pad_count};
+        if (PacketObserver* observer = packet_observer()) [[unlikely]]
+            show_unsent(*observer, packet);
+        if (packet.damaged) return;  // there is no ICRC that could be wrong
         LocalPeer& peer = *peer_;
         if (!peer.out || peer.state.load() != LocalPeer::State::met) return;
         const bool refers = length > kFetchedFrom && packet.aside.psns > 1 && peer.out->fetches();

@@ -9,8 +9,8 @@
 // What this gives up: a packet's bytes may be changed by the producer while we look at them (the same user,
 // who may do so anyway; headers are copied before they are checked). A peer met late makes packets overtake
 // those that are still in a socket, which the transport repairs; so peers are met before a queue pair is
-// used. Each receive() looks at every ring. Nothing of it appears in a capture, so a program that captures
-// uses the wire.
+// used. Each receive() looks at every ring. A capture sees packets as they leave, with the ICRC that they
+// would have had; while somebody looks, everything leaves as packets (hooks.h).
 //
 // Thread safety: as UdpLink.
 #pragma once

@@ -21,7 +21,8 @@ constexpr std::uint32_t kInterfaceDescription = 1;
 constexpr std::uint32_t kEnhancedPacket = 6;
 constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
 constexpr std::uint16_t kLinkTypeRaw = 101;  // begins with the IP header
-constexpr std::uint16_t kOptionEnd = 0, kOptionName = 2, kOptionApplication = 4, kOptionTimeResolution = 9;
+constexpr std::uint16_t kOptionEnd = 0, kOptionComment = 1, kOptionName = 2, kOptionApplication = 4,
+                        kOptionTimeResolution = 9;
 constexpr std::uint16_t kOptionPacketFlags = 2;
 constexpr std::uint32_t kInbound = 1, kOutbound = 2;
 constexpr std::uint8_t kNanoseconds = 9;
@@ -89,10 +90,19 @@ std::unique_ptr<PcapWriter> PcapWriter::create(const std::string& path, const st
                                                const std::string& interface) {
     int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0) return fail_null(errno, "capture file %s: %s", path.c_str(), std::strerror(errno));
+    return begin(fd, application, interface);
+}
+
+std::unique_ptr<PcapWriter> PcapWriter::begin(int fd, const std::string& application,
+                                              const std::string& interface) {
     std::unique_ptr<PcapWriter> writer(new PcapWriter(fd));
     if (!writer->start(application, interface))
-        return fail_null(errno, "capture file %s: %s", path.c_str(), std::strerror(errno));
+        return fail_null(errno, "the capture file: %s", std::strerror(errno));
     return writer;
+}
+
+std::unique_ptr<PcapWriter> PcapWriter::join(int fd) {
+    return std::unique_ptr<PcapWriter>(new PcapWriter(fd));
 }
 
 PcapWriter::~PcapWriter() { close(fd_); }
@@ -144,6 +154,10 @@ void PcapWriter::write(const PacketEvent& event, Time time) {
     packet.pad();
     const std::uint32_t direction = event.sent ? kOutbound : kInbound;
     packet.option(kOptionPacketFlags, &direction, sizeof direction);
+    if (event.note) {
+        const std::string comment = std::string("Verbena fault: ") + event.note;
+        packet.option(kOptionComment, comment.data(), comment.size());
+    }
     packet.option(kOptionEnd, nullptr, 0);
     packet.finish();
     put();

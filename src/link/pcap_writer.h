@@ -23,9 +23,19 @@ class PcapWriter {
     // errno and a reason.
     static std::unique_ptr<PcapWriter> create(const std::string& path, const std::string& application,
                                               const std::string& interface);
+    // Goes on with a file that has a beginning, among other writers; the descriptor, which appends
+    // (O_APPEND), is the writer's from now on.
+    static std::unique_ptr<PcapWriter> join(int fd);
     ~PcapWriter();
     PcapWriter(const PcapWriter&) = delete;
     PcapWriter& operator=(const PcapWriter&) = delete;
+
+    // The file, to be joined by others; it stays the writer's.
+    int fd() const { return fd_; }
+
+    // Begins a file whose descriptor is given, as create() does. nullptr with errno and a reason.
+    static std::unique_ptr<PcapWriter> begin(int fd, const std::string& application,
+                                             const std::string& interface);
 
     // `time`: nanoseconds since 1970. A full disk ends the capture quietly.
     void write(const PacketEvent& event, Time time);

@@ -12,29 +12,12 @@ namespace {
 
 constexpr unsigned kAttempts = 4;  // while programs end
 
-template <class Request, class Reply>
-int ask(host::Connection& connection, host::Command command, const Request& request, Reply& reply,
-        int* descriptor = nullptr) {
-    host::Exchange exchange;
-    exchange.command = command;
-    exchange.request = {static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request};
-    exchange.reply = {static_cast<std::uint8_t*>(static_cast<void*>(&reply)), sizeof reply};
-    const int error = host::exchange(connection, exchange);
-    if (descriptor)
-        *descriptor = exchange.received_fds[0];
-    else if (exchange.received_fds[0] >= 0)
-        close(exchange.received_fds[0]);
-    if (exchange.received_fds[1] >= 0) close(exchange.received_fds[1]);
-    if (error > 0) return fail(error, "%s", exchange.header.reason.data());
-    return error < 0 ? fail(EIO, "verbenad (pid %d) is gone", connection.daemon) : 0;
-}
-
 int read_programs(host::Connection& connection, Depth depth, Snapshot& out, std::uint64_t& ended) {
     for (std::uint32_t after = 0;;) {
         host::ProcessReply reply;
         int tables = -1;
-        if (int error =
-                ask(connection, host::Command::next_process, host::AfterRequest{after}, reply, &tables))
+        if (int error = host::ask(connection, host::Command::next_process, host::AfterRequest{after}, reply,
+                                  -1, &tables))
             return error;
         ended = reply.ended;
         if (reply.session == 0) return 0;
@@ -51,7 +34,7 @@ int read_programs(host::Connection& connection, Depth depth, Snapshot& out, std:
 int read_ids(host::Connection& connection, Snapshot& out) {
     for (std::uint32_t after = 0;;) {
         host::IdsReply reply;
-        if (int error = ask(connection, host::Command::next_ids, host::AfterRequest{after}, reply))
+        if (int error = host::ask(connection, host::Command::next_ids, host::AfterRequest{after}, reply))
             return error;
         if (reply.count == 0 || reply.count > reply.entries.size()) return 0;
         for (std::uint32_t i = 0; i < reply.count; i++) {
@@ -67,7 +50,8 @@ int read_ports(host::Connection& connection, Snapshot& out, std::uint64_t& ended
     for (const Program& program : out.programs) program.tables.add_to(out.ports);
     for (const host::Device& device : out.devices) {
         host::PortReply reply;
-        if (int error = ask(connection, host::Command::port_totals, host::PortRequest{device.index}, reply))
+        if (int error =
+                host::ask(connection, host::Command::port_totals, host::PortRequest{device.index}, reply))
             return error;
         out.ports[device.index] += reply.totals;
         ended = reply.ended;

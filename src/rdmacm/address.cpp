@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
@@ -175,6 +176,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_bind_addr(rdma_cm_id* public_id, sockaddr* addr) {
+    if (const Fault fault{"rdma_bind_addr"}) return fault.minus_one();
     IdCall id("rdma_bind_addr", public_id);
     if (!id) return -1;
     host::BindRequest request;
@@ -186,6 +188,7 @@ int rdma_bind_addr(rdma_cm_id* public_id, sockaddr* addr) {
 }
 
 int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_addr, int timeout_ms) {
+    if (const Fault fault{"rdma_resolve_addr"}) return fault.minus_one();
     IdCall id("rdma_resolve_addr", public_id);
     if (!id) return -1;
     host::ResolveAddressRequest request;
@@ -207,6 +210,7 @@ int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_a
 }
 
 int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
+    if (const Fault fault{"rdma_resolve_route"}) return fault.minus_one();
     IdCall id("rdma_resolve_route", public_id);
     if (!id) return -1;
     host::ResolveRouteRequest request;
@@ -217,6 +221,7 @@ int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
 }
 
 int rdma_listen(rdma_cm_id* public_id, int backlog) {
+    if (const Fault fault{"rdma_listen"}) return fault.minus_one();
     IdCall id("rdma_listen", public_id);
     if (!id) return -1;
     host::ListenRequest request;

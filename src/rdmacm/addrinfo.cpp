@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "rdmacm/address.h"
@@ -99,6 +100,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo* hints, rdma_addrinfo** res) {
+    if (const Fault fault{"rdma_getaddrinfo"}) return fault.minus_one();
     Call call("rdma_getaddrinfo");
     if (!res) return fail_minus_one(EINVAL, "res is NULL: nowhere to put the answer");
     if (!node && !service && !hints)

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "rdmacm/daemon_call.h"
@@ -260,6 +261,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 rdma_event_channel* rdma_create_event_channel() {
+    if (const Fault fault{"rdma_create_event_channel"}) return fault.null();
     Call call("rdma_create_event_channel");
     return open_channel().get();
 }

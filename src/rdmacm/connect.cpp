@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
@@ -92,6 +93,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
+    if (const Fault fault{"rdma_connect"}) return fault.minus_one();
     IdCall id("rdma_connect", public_id);
     if (!id) return -1;
     if (check_named_qp(*id, given) != 0) return -1;
@@ -113,6 +115,7 @@ int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
 }
 
 int rdma_accept(rdma_cm_id* public_id, rdma_conn_param* given) {
+    if (const Fault fault{"rdma_accept"}) return fault.minus_one();
     IdCall id("rdma_accept", public_id);
     if (!id) return -1;
     if (check_named_qp(*id, given) != 0) return -1;
@@ -149,6 +152,7 @@ int rdma_accept(rdma_cm_id* public_id, rdma_conn_param* given) {
 }
 
 int rdma_establish(rdma_cm_id* public_id) {
+    if (const Fault fault{"rdma_establish"}) return fault.minus_one();
     IdCall id("rdma_establish", public_id);
     if (!id) return -1;
     if (id->qp)
@@ -161,14 +165,17 @@ int rdma_establish(rdma_cm_id* public_id) {
 }
 
 int rdma_reject(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
+    if (const Fault fault{"rdma_reject"}) return fault.minus_one();
     return reject("rdma_reject", id, private_data, private_data_len, kReasonConsumer);
 }
 
 int rdma_reject_ece(rdma_cm_id* id, const void* private_data, uint8_t private_data_len) {
+    if (const Fault fault{"rdma_reject_ece"}) return fault.minus_one();
     return reject("rdma_reject_ece", id, private_data, private_data_len, kReasonVendorOption);
 }
 
 int rdma_disconnect(rdma_cm_id* public_id) {
+    if (const Fault fault{"rdma_disconnect"}) return fault.minus_one();
     IdCall id("rdma_disconnect", public_id);
     if (!id) return -1;
     if (fail_qp(*id) != 0) return -1;
@@ -177,6 +184,7 @@ int rdma_disconnect(rdma_cm_id* public_id) {
 }
 
 int rdma_notify(rdma_cm_id* public_id, ibv_event_type event) {
+    if (const Fault fault{"rdma_notify"}) return fault.minus_one();
     IdCall id("rdma_notify", public_id);
     if (!id) return -1;
     host::NotifyRequest request;
@@ -186,6 +194,7 @@ int rdma_notify(rdma_cm_id* public_id, ibv_event_type event) {
 }
 
 int rdma_set_local_ece(rdma_cm_id* public_id, ibv_ece* ece) {
+    if (const Fault fault{"rdma_set_local_ece"}) return fault.minus_one();
     IdCall id("rdma_set_local_ece", public_id);
     if (!id) return -1;
     if (!ece || !ece->vendor_id || ece->comp_mask || id->qp)
@@ -199,6 +208,7 @@ int rdma_set_local_ece(rdma_cm_id* public_id, ibv_ece* ece) {
 }
 
 int rdma_get_remote_ece(rdma_cm_id* public_id, ibv_ece* ece) {
+    if (const Fault fault{"rdma_get_remote_ece"}) return fault.minus_one();
     IdCall id("rdma_get_remote_ece", public_id);
     if (!id) return -1;
     if (!ece || id->qp)

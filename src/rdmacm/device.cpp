@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "rdmacm/process.h"
@@ -138,6 +139,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 ibv_context** rdma_get_devices(int* num_devices) {
+    if (const Fault fault{"rdma_get_devices"}) return fault.null();
     Call call("rdma_get_devices");
     auto devices = process().devices->all();
     if (num_devices) *num_devices = 0;

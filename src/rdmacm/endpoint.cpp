@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/id.h"
 
@@ -49,6 +50,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd, ibv_qp_init_attr* qp_init_attr) {
+    if (const Fault fault{"rdma_create_ep"}) return fault.minus_one();
     Call call("rdma_create_ep");
     if (!id || !res) return fail_minus_one(EINVAL, "%s is NULL", id ? "res" : "id");
     auto created = create_id(nullptr, nullptr, static_cast<rdma_port_space>(res->ai_port_space),
@@ -76,6 +78,7 @@ void rdma_destroy_ep(rdma_cm_id* public_id) {
 }
 
 int rdma_get_request(rdma_cm_id* listen, rdma_cm_id** id) {
+    if (const Fault fault{"rdma_get_request"}) return fault.minus_one();
     IdCall listener("rdma_get_request", listen);
     if (!listener) return -1;
     if (!id) return fail_minus_one(EINVAL, "id is NULL: nowhere to put the new id");

@@ -12,6 +12,7 @@
 #include <new>
 #include <thread>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "rdmacm/address.h"
@@ -237,6 +238,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event) {
+    if (const Fault fault{"rdma_get_cm_event"}) return fault.minus_one();
     Call call("rdma_get_cm_event");
     if (!event) return fail_minus_one(EINVAL, "event is NULL: nowhere to put the event");
     auto channel = find_channel(public_channel);
@@ -267,6 +269,7 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
 }
 
 int rdma_ack_cm_event(rdma_cm_event* event) {
+    if (const Fault fault{"rdma_ack_cm_event"}) return fault.minus_one();
     Call call("rdma_ack_cm_event");
     if (!event) return fail_minus_one(EINVAL, "event is NULL");
     std::unique_ptr<EventRecord> record(static_cast<EventRecord*>(event));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <new>
 
+#include "base/call_fault.h"
 #include "host/client.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
@@ -200,6 +201,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, rdma_port_space ps) {
+    if (const Fault fault{"rdma_create_id"}) return fault.minus_one();
     Call call("rdma_create_id");
     if (!id) return fail_minus_one(EINVAL, "id is NULL: nowhere to put the new id");
     ibv_qp_type type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
@@ -210,11 +212,13 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
 }
 
 int rdma_destroy_id(rdma_cm_id* public_id) {
+    if (const Fault fault{"rdma_destroy_id"}) return fault.minus_one();
     IdCall id("rdma_destroy_id", public_id, IdCall::Daemon::may_be_gone);
     return id ? destroy_id(id.shared()) : -1;
 }
 
 int rdma_migrate_id(rdma_cm_id* public_id, rdma_event_channel* channel) {
+    if (const Fault fault{"rdma_migrate_id"}) return fault.minus_one();
     IdCall id("rdma_migrate_id", public_id);
     if (!id) return -1;
     if (!channel && id->synchronous) return fail_minus_one(EINVAL, "the id is synchronous already");

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
@@ -100,11 +101,13 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_join_multicast(rdma_cm_id* public_id, sockaddr* addr, void* context) {
+    if (const Fault fault{"rdma_join_multicast"}) return fault.minus_one();
     IdCall id("rdma_join_multicast", public_id);
     return id ? join(*id, addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context) : -1;
 }
 
 int rdma_join_multicast_ex(rdma_cm_id* public_id, rdma_cm_join_mc_attr_ex* attributes, void* context) {
+    if (const Fault fault{"rdma_join_multicast_ex"}) return fault.minus_one();
     IdCall id("rdma_join_multicast_ex", public_id);
     if (!id) return -1;
     if (!attributes) return fail_minus_one(EINVAL, "mc_join_attr is NULL");
@@ -119,6 +122,7 @@ int rdma_join_multicast_ex(rdma_cm_id* public_id, rdma_cm_join_mc_attr_ex* attri
 }
 
 int rdma_leave_multicast(rdma_cm_id* public_id, sockaddr* addr) {
+    if (const Fault fault{"rdma_leave_multicast"}) return fault.minus_one();
     IdCall id("rdma_leave_multicast", public_id);
     if (!id) return -1;
     host::MulticastRequest request;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/id.h"
@@ -16,6 +17,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_set_option(rdma_cm_id* public_id, int level, int optname, void* optval, size_t optlen) {
+    if (const Fault fault{"rdma_set_option"}) return fault.minus_one();
     IdCall id("rdma_set_option", public_id);
     if (!id) return -1;
     host::OptionRequest request;
@@ -46,6 +48,7 @@ const char* rdma_event_str(rdma_cm_event_type event) {
 }
 
 int rdma_write_cm_event(rdma_cm_id* public_id, rdma_cm_event_type event, int status, uint64_t arg) {
+    if (const Fault fault{"rdma_write_cm_event"}) return fault.minus_one();
     IdCall id("rdma_write_cm_event", public_id);
     if (!id) return -1;
     if (raw(event) != kEventUser)

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/address.h"
 #include "rdmacm/daemon_call.h"
@@ -162,6 +163,7 @@ using namespace verbena::rdmacm;
 extern "C" {
 
 int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
+    if (const Fault fault{"rdma_create_qp_ex"}) return fault.minus_one();
     IdCall id("rdma_create_qp_ex", public_id);
     if (!id) return -1;
     if (!attributes) return fail_minus_one(EINVAL, "the attributes are NULL");
@@ -208,6 +210,7 @@ int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
 }
 
 int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
+    if (const Fault fault{"rdma_create_qp"}) return fault.minus_one();
     IdCall call("rdma_create_qp", id);
     if (!call) return -1;
     if (!attributes) return fail_minus_one(EINVAL, "the attributes are NULL");
@@ -240,6 +243,7 @@ void rdma_destroy_qp(rdma_cm_id* public_id) {
 }
 
 int rdma_init_qp_attr(rdma_cm_id* public_id, ibv_qp_attr* qp_attr, int* qp_attr_mask) {
+    if (const Fault fault{"rdma_init_qp_attr"}) return fault.minus_one();
     IdCall id("rdma_init_qp_attr", public_id);
     if (!id) return -1;
     if (!qp_attr || !qp_attr_mask)

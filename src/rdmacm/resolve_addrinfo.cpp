@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/id.h"
@@ -45,6 +46,7 @@ extern "C" {
 
 int rdma_resolve_addrinfo(rdma_cm_id* public_id, const char* node, const char* service,
                           const rdma_addrinfo* hints) {
+    if (const Fault fault{"rdma_resolve_addrinfo"}) return fault.minus_one();
     IdCall id("rdma_resolve_addrinfo", public_id);
     if (!id) return -1;
     {
@@ -59,6 +61,7 @@ int rdma_resolve_addrinfo(rdma_cm_id* public_id, const char* node, const char* s
 }
 
 int rdma_query_addrinfo(rdma_cm_id* public_id, rdma_addrinfo** info) {
+    if (const Fault fault{"rdma_query_addrinfo"}) return fault.minus_one();
     IdCall id("rdma_query_addrinfo", public_id);
     if (!id) return -1;
     if (!info) return fail_minus_one(EINVAL, "info is NULL: nowhere to put the answer");

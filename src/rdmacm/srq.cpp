@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
@@ -41,6 +42,7 @@ int add_xrc_parts(Id& id, ibv_srq_init_attr_ex& attributes) {
 extern "C" {
 
 int rdma_create_srq_ex(rdma_cm_id* public_id, ibv_srq_init_attr_ex* attributes) {
+    if (const Fault fault{"rdma_create_srq_ex"}) return fault.minus_one();
     IdCall id("rdma_create_srq_ex", public_id);
     if (!id) return -1;
     if (!attributes) return fail_minus_one(EINVAL, "the attributes are NULL");
@@ -67,6 +69,7 @@ int rdma_create_srq_ex(rdma_cm_id* public_id, ibv_srq_init_attr_ex* attributes) 
 }
 
 int rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attributes) {
+    if (const Fault fault{"rdma_create_srq"}) return fault.minus_one();
     IdCall call("rdma_create_srq", id);
     if (!call) return -1;
     if (!attributes) return fail_minus_one(EINVAL, "the attributes are NULL");

@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rsocket/datagram.h"
 #include "rsocket/epoll.h"
@@ -65,6 +66,7 @@ ssize_t send(const char* name, int fd, std::span<const iovec> pieces, int flags,
 extern "C" {
 
 int rsocket(int domain, int type, int protocol) {
+    if (const Fault fault{"rsocket"}) return fault.minus_one();
     Call call("rsocket");
     const int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (domain != AF_INET && domain != AF_INET6)
@@ -92,6 +94,7 @@ int rsocket(int domain, int type, int protocol) {
 }
 
 int rbind(int fd, const sockaddr* address, socklen_t length) {
+    if (const Fault fault{"rbind"}) return fault.minus_one();
     return with_socket("rbind", fd, [&](Socket& socket) {
         Address local;
         if (local.assign(address, length) != 0) return -1;
@@ -100,10 +103,12 @@ int rbind(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int rlisten(int fd, int backlog) {
+    if (const Fault fault{"rlisten"}) return fault.minus_one();
     return with_socket("rlisten", fd, [&](Socket& socket) { return socket.listen(backlog); });
 }
 
 int raccept(int fd, sockaddr* address, socklen_t* length) {
+    if (const Fault fault{"raccept"}) return fault.minus_one();
     return with_socket("raccept", fd, [&](Socket& socket) {
         if (address && !length) return fail_minus_one(EFAULT, "an address without its length");
         auto child = socket.accept();
@@ -121,6 +126,7 @@ int raccept(int fd, sockaddr* address, socklen_t* length) {
 }
 
 int rconnect(int fd, const sockaddr* address, socklen_t length) {
+    if (const Fault fault{"rconnect"}) return fault.minus_one();
     return with_socket("rconnect", fd, [&](Socket& socket) {
         Address peer;
         if (peer.assign(address, length) != 0) return -1;
@@ -129,10 +135,12 @@ int rconnect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int rshutdown(int fd, int how) {
+    if (const Fault fault{"rshutdown"}) return fault.minus_one();
     return with_socket("rshutdown", fd, [&](Socket& socket) { return socket.shutdown(how); });
 }
 
 int rclose(int fd) {
+    if (const Fault fault{"rclose"}) return fault.minus_one();
     Call call("rclose");
     if (close_epoll(fd)) return 0;
     auto socket = take_socket(fd);
@@ -142,16 +150,19 @@ int rclose(int fd) {
 }
 
 ssize_t rrecv(int fd, void* buffer, size_t size, int flags) {
+    if (const Fault fault{"rrecv"}) return fault.minus_one();
     const iovec piece{buffer, size};
     return receive("rrecv", fd, {&piece, 1}, flags, nullptr, nullptr);
 }
 
 ssize_t rrecvfrom(int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length) {
+    if (const Fault fault{"rrecvfrom"}) return fault.minus_one();
     const iovec piece{buffer, size};
     return receive("rrecvfrom", fd, {&piece, 1}, flags, from, length);
 }
 
 ssize_t rrecvmsg(int fd, msghdr* message, int flags) {
+    if (const Fault fault{"rrecvmsg"}) return fault.minus_one();
     if (!message) return fail_minus_one(EFAULT, "the message is NULL");
     if (check(message->msg_iov, message->msg_iovlen) != 0) return -1;
     return with_socket("rrecvmsg", fd, [&](Socket& socket) -> ssize_t {
@@ -171,27 +182,32 @@ ssize_t rrecvmsg(int fd, msghdr* message, int flags) {
 }
 
 ssize_t rread(int fd, void* buffer, size_t size) {
+    if (const Fault fault{"rread"}) return fault.minus_one();
     const iovec piece{buffer, size};
     return receive("rread", fd, {&piece, 1}, 0, nullptr, nullptr);
 }
 
 ssize_t rreadv(int fd, const iovec* pieces, int count) {
+    if (const Fault fault{"rreadv"}) return fault.minus_one();
     if (count < 0) return fail_minus_one(EINVAL, "%d buffers", count);
     if (check(pieces, static_cast<std::size_t>(count)) != 0) return -1;
     return receive("rreadv", fd, {pieces, static_cast<std::size_t>(count)}, 0, nullptr, nullptr);
 }
 
 ssize_t rsend(int fd, const void* buffer, size_t size, int flags) {
+    if (const Fault fault{"rsend"}) return fault.minus_one();
     const iovec piece{const_cast<void*>(buffer), size};
     return send("rsend", fd, {&piece, 1}, flags, nullptr, 0);
 }
 
 ssize_t rsendto(int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length) {
+    if (const Fault fault{"rsendto"}) return fault.minus_one();
     const iovec piece{const_cast<void*>(buffer), size};
     return send("rsendto", fd, {&piece, 1}, flags, to, length);
 }
 
 ssize_t rsendmsg(int fd, const msghdr* message, int flags) {
+    if (const Fault fault{"rsendmsg"}) return fault.minus_one();
     if (!message) return fail_minus_one(EFAULT, "the message is NULL");
     if (check(message->msg_iov, message->msg_iovlen) != 0) return -1;
     if (message->msg_controllen > 0)
@@ -202,17 +218,20 @@ ssize_t rsendmsg(int fd, const msghdr* message, int flags) {
 }
 
 ssize_t rwrite(int fd, const void* buffer, size_t size) {
+    if (const Fault fault{"rwrite"}) return fault.minus_one();
     const iovec piece{const_cast<void*>(buffer), size};
     return send("rwrite", fd, {&piece, 1}, 0, nullptr, 0);
 }
 
 ssize_t rwritev(int fd, const iovec* pieces, int count) {
+    if (const Fault fault{"rwritev"}) return fault.minus_one();
     if (count < 0) return fail_minus_one(EINVAL, "%d buffers", count);
     if (check(pieces, static_cast<std::size_t>(count)) != 0) return -1;
     return send("rwritev", fd, {pieces, static_cast<std::size_t>(count)}, 0, nullptr, 0);
 }
 
 int rgetpeername(int fd, sockaddr* address, socklen_t* length) {
+    if (const Fault fault{"rgetpeername"}) return fault.minus_one();
     return with_socket("rgetpeername", fd, [&](Socket& socket) {
         Address peer;
         if (!address || !length) return fail_minus_one(EFAULT, "nowhere to put the address");
@@ -223,6 +242,7 @@ int rgetpeername(int fd, sockaddr* address, socklen_t* length) {
 }
 
 int rgetsockname(int fd, sockaddr* address, socklen_t* length) {
+    if (const Fault fault{"rgetsockname"}) return fault.minus_one();
     return with_socket("rgetsockname", fd, [&](Socket& socket) {
         Address local;
         if (!address || !length) return fail_minus_one(EFAULT, "nowhere to put the address");
@@ -233,6 +253,7 @@ int rgetsockname(int fd, sockaddr* address, socklen_t* length) {
 }
 
 int rfcntl(int fd, int command, ...) {
+    if (const Fault fault{"rfcntl"}) return fault.minus_one();
     va_list arguments;
     va_start(arguments, command);
     const long argument = va_arg(arguments, long);
@@ -255,6 +276,7 @@ int rfcntl(int fd, int command, ...) {
 }
 
 off_t riomap(int fd, void* buffer, size_t size, int protection, int, off_t offset) {
+    if (const Fault fault{"riomap"}) return fault.minus_one();
     return with_socket("riomap", fd, [&](Socket& socket) -> off_t {
         auto* stream = dynamic_cast<Stream*>(&socket);
         if (!stream) return fail_minus_one(EOPNOTSUPP, "buffers are mapped on streams only");
@@ -263,6 +285,7 @@ off_t riomap(int fd, void* buffer, size_t size, int protection, int, off_t offse
 }
 
 int riounmap(int fd, void* buffer, size_t size) {
+    if (const Fault fault{"riounmap"}) return fault.minus_one();
     return with_socket("riounmap", fd, [&](Socket& socket) {
         auto* stream = dynamic_cast<Stream*>(&socket);
         if (!stream) return fail_minus_one(EOPNOTSUPP, "buffers are mapped on streams only");
@@ -271,6 +294,7 @@ int riounmap(int fd, void* buffer, size_t size) {
 }
 
 size_t riowrite(int fd, const void* buffer, size_t size, off_t offset, int flags) {
+    if (const Fault fault{"riowrite"}) return fault.minus_one();
     const iovec piece{const_cast<void*>(buffer), size};
     const ssize_t written = with_socket("riowrite", fd, [&](Socket& socket) -> ssize_t {
         auto* stream = dynamic_cast<Stream*>(&socket);

@@ -10,6 +10,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rsocket/table.h"
 
@@ -203,6 +204,7 @@ using namespace verbena::rsocket;
 extern "C" {
 
 int repoll_create(int flags) {
+    if (const Fault fault{"repoll_create"}) return fault.minus_one();
     Call call("repoll_create");
     const int fd = epoll_create1(flags);
     if (fd < 0) return fail_minus_one(errno, "no epoll set with flags %#x", flags);
@@ -216,6 +218,7 @@ int repoll_create(int flags) {
 }
 
 int repoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
+    if (const Fault fault{"repoll_ctl"}) return fault.minus_one();
     Call call("repoll_ctl");
     auto set = find_set(epoll);
     if (!set) return fail_minus_one(EBADF, "descriptor %d is none of repoll_create", epoll);
@@ -225,6 +228,7 @@ int repoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
 }
 
 int repoll_wait(int epoll, epoll_event* events, int count, int timeout) {
+    if (const Fault fault{"repoll_wait"}) return fault.minus_one();
     Call call("repoll_wait");
     auto set = find_set(epoll);
     if (!set) return fail_minus_one(EBADF, "descriptor %d is none of repoll_create", epoll);

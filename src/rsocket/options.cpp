@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "rsocket/stream.h"
 #include "rsocket/table.h"
@@ -367,6 +368,7 @@ using namespace verbena::rsocket;
 extern "C" {
 
 int rsetsockopt(int fd, int level, int option, const void* value, socklen_t size) {
+    if (const Fault fault{"rsetsockopt"}) return fault.minus_one();
     Call call("rsetsockopt");
     auto socket = socket_of(fd);
     if (!socket) return -1;
@@ -376,6 +378,7 @@ int rsetsockopt(int fd, int level, int option, const void* value, socklen_t size
 }
 
 int rgetsockopt(int fd, int level, int option, void* value, socklen_t* size) {
+    if (const Fault fault{"rgetsockopt"}) return fault.minus_one();
     Call call("rgetsockopt");
     auto socket = socket_of(fd);
     if (!socket) return -1;

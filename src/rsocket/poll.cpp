@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "base/select_sets.h"
 #include "rsocket/sleeper.h"
@@ -140,12 +141,14 @@ using namespace verbena::rsocket;
 extern "C" {
 
 int rpoll(pollfd* fds, nfds_t count, int timeout) {
+    if (const Fault fault{"rpoll"}) return fault.minus_one();
     Call call("rpoll");
     if (count > 0 && !fds) return fail_minus_one(EFAULT, "the array of descriptors is NULL");
     return poll_until({fds, count}, timeout < 0 ? kNever : now() + timeout * kMillisecond, timeout);
 }
 
 int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, timeval* timeout) {
+    if (const Fault fault{"rselect"}) return fault.minus_one();
     Call call("rselect");
     if (count < 0 || count > FD_SETSIZE)
         return fail_minus_one(EINVAL, "%d descriptors, at most %d", count, FD_SETSIZE);

@@ -18,6 +18,11 @@ class Look {
 
     // 0 or an errno with a reason. May be called again and again.
     int take(observe::Depth depth, observe::Snapshot& out);
+    // After take(). 0 or an errno with a reason.
+    template <class Request, class Reply>
+    int ask(host::Command command, const Request& request, Reply& reply, int send_fd, int* descriptor) {
+        return host::ask(connection_, command, request, reply, send_fd, descriptor);
+    }
     const host::FabricInfo& fabric() const { return connection_.hello.fabric; }
 
    private:

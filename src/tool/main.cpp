@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tool/capture.h"
 #include "tool/doctor.h"
 #include "tool/explain.h"
+#include "tool/fault.h"
 #include "tool/handshake.h"
 #include "tool/ps.h"
 #include "tool/rdma_command.h"
@@ -26,6 +28,8 @@ void add_run_options(CLI::App& command, RunOptions& options) {
                        "A fabric of its own: only programs of the same fabric and network namespace meet");
     command.add_option("--log", options.log, "level[,file=PATH]: none, error, warn, info, debug");
     command.add_option("--capture", options.capture, "Write the program's packets to FILE.PID (pcapng)");
+    command.add_option("--fault", options.faults,
+                       "Faults to happen to the program, or a file with such a plan (docs/faults.md)");
     command.add_flag("--sockets", options.sockets,
                      "The program's TCP connections go over RDMA (both ends need it)");
     command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
@@ -76,6 +80,7 @@ int main(int argc, char** argv) {
     auto* env_command =
         app.add_subcommand("env", "Print the environment of run for a shell: eval $(verbena env)");
     add_run_options(*env_command, options);
+    env_command->remove_option(env_command->get_option("--fault"));  // somebody has to wait for the end
 
     bool json = false;
     auto add_look = [&](const char* name, const char* description) {
@@ -102,6 +107,20 @@ int main(int argc, char** argv) {
         app.add_subcommand("metrics", "Print the ports' counters for Prometheus (OpenMetrics)");
     auto* doctor_command = add_look("doctor", "Check this host, and say what to do");
     app.add_subcommand("help", "Print this, or what a command can do: verbena help COMMAND");
+
+    std::string capture_file;
+    auto* capture_command = app.add_subcommand(
+        "capture", "Write the packets of all programs of the user to a file (pcapng), until Ctrl-C");
+    capture_command->add_option("-w,--write", capture_file, "The file; - is stdout")->required();
+
+    FaultOptions faults;
+    auto* fault_command = add_look(
+        "fault", "Let something go wrong in running programs: verbena fault PID 'drop opcode=send nth=3'");
+    fault_command->add_option("PID", faults.program, "The program, or all");
+    fault_command->add_option("PLAN", faults.plan, "Faults, or a file with some (docs/faults.md)");
+    fault_command->add_flag("-l,--list", faults.list, "Show the plans, and how often each fault fired");
+    fault_command->add_flag("-c,--clear", faults.clear, "No fault happens any more");
+    fault_command->add_flag("--calls", faults.calls, "List the calls that can be made to fail");
 
     std::vector<std::string> files;
     auto* handshake_command = app.add_subcommand("handshake", "Draw the CM messages of captures");
@@ -156,6 +175,11 @@ int main(int argc, char** argv) {
     }
     if (*metrics_command) return show_metrics();
     if (*doctor_command) return examine(json);
+    if (*capture_command) return capture(capture_file);
+    if (*fault_command) {
+        faults.json = json;
+        return fault(faults);
+    }
     if (*explain_command) return explain(asked);
     return draw_handshake(files);
 }

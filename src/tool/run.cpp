@@ -12,9 +12,12 @@
 #include <utility>
 
 #include "base/features.h"
+#include "faults/program.h"
 #include "host/address_name.h"
 #include "tool/installation.h"
+#include "tool/plan.h"
 #include "tool/program_check.h"
+#include "tool/supervise.h"
 
 namespace verbena::tool {
 namespace {
@@ -148,6 +151,20 @@ std::string shell_quoted(const std::string& text) {
     return quoted + "'";
 }
 
+int run_with_faults(const std::string& plan, const std::vector<std::string>& command) {
+    std::vector<faults::PlannedRule> rules;
+    if (!read_plan(plan, rules)) return 2;
+    std::string path;
+    const auto board = make_board(path);
+    if (!board) return 1;
+    if (!add_rules(*board, rules)) {
+        unlink(path.c_str());
+        return 2;
+    }
+    setenv(faults::kVariable, path.c_str(), 1);
+    return supervise(command, *board, path);
+}
+
 }  // namespace
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
@@ -158,6 +175,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
         if (std::string why = why_not_ours(file); !why.empty())
             std::fprintf(stderr, "verbena: %s will not use Verbena's libraries: %s\n", command[0].c_str(),
                          why.c_str());
+    if (!options.faults.empty()) return run_with_faults(options.faults, command);
     std::vector<char*> arguments;
     arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));

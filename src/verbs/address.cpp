@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/queries.h"
@@ -47,6 +48,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
+    if (const Fault fault{"ibv_create_ah"}) return fault.null();
     Call call("ibv_create_ah");
     wire::Path path{};
     if (int error = resolve_path(*Context::of(pd->context), *attr, path)) {
@@ -63,6 +65,7 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
 }
 
 int ibv_destroy_ah(struct ibv_ah* handle) {
+    if (const Fault fault{"ibv_destroy_ah"}) return fault.error();
     Pd::of(handle->pd)->users--;
     delete AddressHandle::of(handle);
     return 0;

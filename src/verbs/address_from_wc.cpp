@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/queries.h"
@@ -102,12 +103,14 @@ extern "C" {
 
 int ibv_init_ah_from_wc(struct ibv_context* context, uint8_t port, struct ibv_wc* wc, struct ibv_grh* grh,
                         struct ibv_ah_attr* attr) {
+    if (const Fault fault{"ibv_init_ah_from_wc"}) return fault.minus_one();
     Call call("ibv_init_ah_from_wc");
     return address_sender(*Context::of(context), port, *wc, grh, *attr) ? -1 : 0;
 }
 
 struct ibv_ah* ibv_create_ah_from_wc(struct ibv_pd* pd, struct ibv_wc* wc, struct ibv_grh* grh,
                                      uint8_t port) {
+    if (const Fault fault{"ibv_create_ah_from_wc"}) return fault.null();
     Call call("ibv_create_ah_from_wc");
     ibv_ah_attr attr;
     if (address_sender(*Context::of(pd->context), port, *wc, grh, attr)) return nullptr;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -78,6 +79,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 int ibv_get_async_event(struct ibv_context* handle, struct ibv_async_event* out) {
+    if (const Fault fault{"ibv_get_async_event"}) return fault.minus_one();
     Context* context = Context::of(handle);
     if (context->process->forked()) {
         Call call("ibv_get_async_event");

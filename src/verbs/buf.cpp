@@ -13,6 +13,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 
 namespace verbena::verbs {
@@ -60,6 +61,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 void* ibv_alloc_buf(struct ibv_pd* pd, size_t size, struct ibv_buf** buffer) {
+    if (const Fault fault{"ibv_alloc_buf"}) return fault.null();
     return alloc_buf(pd, size, buffer);
 }
 
@@ -67,12 +69,14 @@ void ibv_free_buf(struct ibv_buf* buffer) { free_buf(buffer); }
 
 struct ibv_mr* ibv_reg_buf_mr(struct ibv_pd* pd, struct ibv_buf* buffer, void* address, size_t length,
                               int access) {
+    if (const Fault fault{"ibv_reg_buf_mr"}) return fault.null();
     Call call("ibv_reg_buf_mr");
     if (!pd || !buffer) return fail_null(EINVAL, "pd or buf is NULL");
     return check_part(*buffer, pd, address, length) == 0 ? ibv_reg_mr(pd, address, length, access) : nullptr;
 }
 
 int ibv_export_buf_dmabuf_fd(struct ibv_buf* buffer) {
+    if (const Fault fault{"ibv_export_buf_dmabuf_fd"}) return fault.minus_one();
     Call call("ibv_export_buf_dmabuf_fd");
     if (!buffer) return fail_minus_one(EINVAL, "buf is NULL");
     return fail_minus_one(ENODATA, "the buffer is ordinary memory, not backed by a dma-buf");

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "adapter/engine.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
@@ -38,6 +39,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
+    if (const Fault fault{"ibv_create_comp_channel"}) return fault.null();
     Call call("ibv_create_comp_channel");
     if (Process* process = Context::of(context)->process; !process->usable()) {
         process->refuse();
@@ -55,6 +57,7 @@ struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
+    if (const Fault fault{"ibv_destroy_comp_channel"}) return fault.error();
     Call call("ibv_destroy_comp_channel");
     Channel* channel = Channel::of(handle);
     if (std::uint32_t cqs = channel->cqs)
@@ -64,6 +67,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void** cq_context) {
+    if (const Fault fault{"ibv_get_cq_event"}) return fault.minus_one();
     Channel* channel = Channel::of(handle);
     Process* process = Context::of(handle->context)->process;
     if (process->forked()) {

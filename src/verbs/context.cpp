@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/buf.h"
@@ -75,6 +76,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_context* ibv_open_device(struct ibv_device* device) {
+    if (const Fault fault{"ibv_open_device"}) return fault.null();
     Call call("ibv_open_device");
     Process* process = Process::open();
     if (!process) return nullptr;
@@ -111,6 +113,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
 }
 
 int ibv_close_device(struct ibv_context* base) {
+    if (const Fault fault{"ibv_close_device"}) return fault.error();
     Call call("ibv_close_device");
     Context* context = Context::of(base);
     context->process->remove(context);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
@@ -90,12 +91,14 @@ extern "C" {
 
 struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_context,
                              struct ibv_comp_channel* channel, int comp_vector) {
+    if (const Fault fault{"ibv_create_cq"}) return fault.null();
     Call call("ibv_create_cq");
     Cq* cq = create_completion_queue(context, {cqe, cq_context, channel, comp_vector});
     return cq ? cq->base() : nullptr;
 }
 
 int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
+    if (const Fault fault{"ibv_resize_cq"}) return fault.error();
     Call call("ibv_resize_cq");
     if (cqe < 1 || cqe > kMaxCqe) return fail(EINVAL, "cqe is %d; 1 to %d are possible", cqe, kMaxCqe);
     Cq* cq = Cq::of(handle);
@@ -108,6 +111,7 @@ int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
 }
 
 int ibv_destroy_cq(struct ibv_cq* handle) {
+    if (const Fault fault{"ibv_destroy_cq"}) return fault.error();
     Call call("ibv_destroy_cq");
     Cq* cq = Cq::of(handle);
     if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);

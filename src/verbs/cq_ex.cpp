@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/cq.h"
 #include "verbs/objects.h"
@@ -99,6 +100,7 @@ void install(ibv_cq_ex& ex, std::uint64_t wc_flags) {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     Call call("ibv_create_cq_ex");
+    if (const Fault fault{"ibv_create_cq_ex"}) return fault.null();
     constexpr std::uint32_t kKnown = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     if (attr->comp_mask & ~kKnown)
         return fail_null(EOPNOTSUPP, "comp_mask bits 0x%x are not supported", attr->comp_mask & ~kKnown);
@@ -129,6 +131,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
 
 int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) {
     Call call("ibv_modify_cq");
+    if (const Fault fault{"ibv_modify_cq"}) return fault.error();
     constexpr std::uint32_t kKnown = IBV_CQ_ATTR_MODERATE;
     if (attr->attr_mask == 0 || (attr->attr_mask & ~kKnown))
         return fail(EINVAL, "attr_mask 0x%x; IBV_CQ_ATTR_MODERATE is what there is", attr->attr_mask);

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/objects.h"
@@ -57,6 +58,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_device** ibv_get_device_list(int* num_devices) {
+    if (const Fault fault{"ibv_get_device_list"}) return fault.null();
     Call call("ibv_get_device_list");
     if (num_devices) *num_devices = 0;
     const host::DeviceTable* table = host::devices();

@@ -12,6 +12,7 @@
 #include <map>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/limits.h"
 #include "verbs/mr.h"
@@ -40,6 +41,7 @@ int check_range(const DeviceMemory& dm, std::uint64_t offset, std::size_t length
 
 int copy_to(ibv_dm* base, std::uint64_t offset, const void* from, std::size_t length) {
     Call call("ibv_memcpy_to_dm");
+    if (const Fault fault{"ibv_memcpy_to_dm"}) return fault.error();
     const DeviceMemory& dm = *DeviceMemory::of(base);
     if (int error = check_range(dm, offset, length)) return error;
     std::memcpy(dm.bytes->address + offset, from, length);
@@ -48,6 +50,7 @@ int copy_to(ibv_dm* base, std::uint64_t offset, const void* from, std::size_t le
 
 int copy_from(void* to, ibv_dm* base, std::uint64_t offset, std::size_t length) {
     Call call("ibv_memcpy_from_dm");
+    if (const Fault fault{"ibv_memcpy_from_dm"}) return fault.error();
     const DeviceMemory& dm = *DeviceMemory::of(base);
     if (int error = check_range(dm, offset, length)) return error;
     std::memcpy(to, dm.bytes->address + offset, length);
@@ -80,6 +83,7 @@ DeviceMemory::Bytes::~Bytes() {
 
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) {
     Call call("ibv_alloc_dm");
+    if (const Fault fault{"ibv_alloc_dm"}) return fault.null();
     if (attributes->comp_mask) return fail_null(EINVAL, "comp_mask 0x%x is unknown", attributes->comp_mask);
     if (attributes->length == 0 || attributes->length > kMaxDeviceMemory)
         return fail_null(EINVAL, "%zu bytes; max_dm_size is %llu", attributes->length,
@@ -101,6 +105,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) {
 
 int free_dm(ibv_dm* base) {
     Call call("ibv_free_dm");
+    if (const Fault fault{"ibv_free_dm"}) return fault.error();
     DeviceMemory* dm = DeviceMemory::of(base);
     if (std::uint32_t users = dm->users) return fail(EBUSY, "%u regions still use it", users);
     Context* context = Context::of(base->context);
@@ -118,6 +123,7 @@ int free_dm(ibv_dm* base) {
 
 ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* base, std::uint64_t offset, std::size_t length, unsigned access) {
     Call call("ibv_reg_dm_mr");
+    if (const Fault fault{"ibv_reg_dm_mr"}) return fault.null();
     DeviceMemory* dm = DeviceMemory::of(base);
     if (!(access & IBV_ACCESS_ZERO_BASED))
         return fail_null(EINVAL, "device memory has no address: IBV_ACCESS_ZERO_BASED must be given");
@@ -144,6 +150,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_dm* ibv_import_dm(struct ibv_context* context, uint32_t handle) {
+    if (const Fault fault{"ibv_import_dm"}) return fault.null();
     Call call("ibv_import_dm");
     if (Context::of(context)->foreign)
         return fail_null(EOPNOTSUPP,

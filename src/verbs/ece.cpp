@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
@@ -17,6 +18,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 int ibv_query_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
+    if (const Fault fault{"ibv_query_ece"}) return fault.error();
     Call call("ibv_query_ece", "QP", qp->qp_num);
     Process* process = QueuePair::of(qp)->context->process;
     if (process->forked()) return process->refuse();
@@ -26,6 +28,7 @@ int ibv_query_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
 
 // A vendor of 0 stands for an end without ECE.
 int ibv_set_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
+    if (const Fault fault{"ibv_set_ece"}) return fault.error();
     Call call("ibv_set_ece", "QP", qp->qp_num);
     Process* process = QueuePair::of(qp)->context->process;
     if (!process->usable()) return process->refuse();

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 
@@ -42,6 +43,7 @@ extern "C" {
 
 // The descriptor is the new context's from now on.
 struct ibv_context* ibv_import_device(int cmd_fd) {
+    if (const Fault fault{"ibv_import_device"}) return fault.null();
     Call call("ibv_import_device");
     CommandFile content;
     if (int error = read_command_file(cmd_fd, content)) {

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "adapter/adapter.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/mapping.h"
 #include "verbs/process.h"
@@ -103,23 +104,27 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_mr* ibv_reg_mr(struct ibv_pd* pd, void* addr, size_t length, int access) {
+    if (const Fault fault{"ibv_reg_mr"}) return fault.null();
     Call call("ibv_reg_mr");
     return register_users_memory(
         {pd, addr, length, reinterpret_cast<std::uintptr_t>(addr), static_cast<unsigned>(access)});
 }
 
 struct ibv_mr* ibv_reg_mr_iova(struct ibv_pd* pd, void* addr, size_t length, uint64_t iova, int access) {
+    if (const Fault fault{"ibv_reg_mr_iova"}) return fault.null();
     Call call("ibv_reg_mr_iova");
     return register_users_memory({pd, addr, length, iova, static_cast<unsigned>(access)});
 }
 
 struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                                 unsigned int access) {
+    if (const Fault fault{"ibv_reg_mr_iova2"}) return fault.null();
     Call call("ibv_reg_mr_iova2");
     return register_users_memory({pd, addr, length, iova, access});
 }
 
 int ibv_dereg_mr(struct ibv_mr* mr) {
+    if (const Fault fault{"ibv_dereg_mr"}) return fault.error();
     Region* region = Region::of(mr);
     Call call("ibv_dereg_mr", "MR", mr->lkey);
     Context* context = Context::of(mr->context);
@@ -140,6 +145,7 @@ int ibv_dereg_mr(struct ibv_mr* mr) {
 
 int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, size_t length, int access) {
     Call call("ibv_rereg_mr", "MR", mr->lkey);
+    if (const Fault fault{"ibv_rereg_mr"}) return fault.error(), IBV_REREG_MR_ERR_CMD;
     constexpr int kKnown =
         IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
     bool translation = flags & IBV_REREG_MR_CHANGE_TRANSLATION;

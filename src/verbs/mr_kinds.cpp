@@ -12,6 +12,7 @@
 #include <span>
 
 #include "adapter/adapter.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/buf.h"
 #include "verbs/mr.h"
@@ -99,6 +100,7 @@ int prefetch(memory::RegionTable& regions, memory::PdNumber pd, const ibv_sge& s
 
 ibv_mr* alloc_null_mr(ibv_pd* pd) {
     Call call("ibv_alloc_null_mr");
+    if (const Fault fault{"ibv_alloc_null_mr"}) return fault.null();
     Process* process = Context::of(pd->context)->process;
     if (!process->usable()) {
         process->refuse();
@@ -121,6 +123,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
               std::uint32_t count) {
     Call call("ibv_advise_mr");
+    if (const Fault fault{"ibv_advise_mr"}) return fault.error();
     Process* process = Context::of(pd->context)->process;
     if (!process->usable()) return process->refuse();
     if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
@@ -174,16 +177,19 @@ extern "C" {
 
 struct ibv_mr* ibv_reg_dmabuf_mr(struct ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                                  int access) {
+    if (const Fault fault{"ibv_reg_dmabuf_mr"}) return fault.null();
     Call call("ibv_reg_dmabuf_mr");
     return register_dma_buf(pd, offset, length, iova, fd, static_cast<unsigned>(access));
 }
 
 struct ibv_mr* ibv_reg_mr_ex(struct ibv_pd* pd, struct ibv_mr_init_attr* attributes) {
+    if (const Fault fault{"ibv_reg_mr_ex"}) return fault.null();
     Call call("ibv_reg_mr_ex");
     return reg_mr_ex(pd, attributes);
 }
 
 struct ibv_mr* ibv_import_mr(struct ibv_pd* pd, uint32_t handle) {
+    if (const Fault fault{"ibv_import_mr"}) return fault.null();
     Call call("ibv_import_mr");
     Context* context = Context::of(pd->context);
     if (!context->process->usable()) {

@@ -8,6 +8,7 @@
 
 #include "adapter/adapter.h"
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -41,6 +42,7 @@ int fill_binding(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& i
 
 ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
     Call call("ibv_alloc_mw");
+    if (const Fault fault{"ibv_alloc_mw"}) return fault.null();
     Pd* pd = Pd::of(pd_handle);
     Context* context = Context::of(pd_handle->context);
     if (!context->process->usable()) {
@@ -70,6 +72,7 @@ ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
 
 int dealloc_mw(ibv_mw* mw) {
     Call call("ibv_dealloc_mw", "MW", mw->rkey);
+    if (const Fault fault{"ibv_dealloc_mw"}) return fault.error();
     Context* context = Context::of(mw->context);
     if (!context->process->forked())
         if (int error = context->process->adapter().regions().remove_window(mw->rkey)) return error;
@@ -84,6 +87,7 @@ int dealloc_mw(ibv_mw* mw) {
 
 int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
     Call call("ibv_bind_mw", "MW", mw->rkey);
+    if (const Fault fault{"ibv_bind_mw"}) return fault.error();
     QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
     if (!process->usable()) return process->refuse();

@@ -59,7 +59,8 @@ struct Context {
     Process* process = nullptr;
     std::uint32_t generation = 0;
     EventQueue<AsyncEvent> async_events;
-    PortView seen;  // the port as the program has been told; the process's, under its lock
+    bool failed = false;  // by a plan of faults, for good; under that lock, too
+    PortView seen;        // the port as the program has been told; the process's, under its lock
     std::atomic<std::uint32_t> pds{0};
     bool foreign = false;                     // imported from another process
     adapter::ObjectRecord* record = nullptr;  // what tools are shown; may be missing

@@ -8,6 +8,7 @@
 #include <map>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/domains.h"
 #include "verbs/objects.h"
@@ -52,6 +53,7 @@ void delete_pd(Pd* pd) {
 
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
     Call call("ibv_alloc_td");
+    if (const Fault fault{"ibv_alloc_td"}) return fault.null();
     if (!is_usable(context)) return nullptr;
     if (attr->comp_mask) return fail_null(EINVAL, "comp_mask 0x%x is unknown", attr->comp_mask);
     auto* td = new (std::nothrow) ThreadDomain;
@@ -62,6 +64,7 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
 
 int dealloc_td(ibv_td* handle) {
     Call call("ibv_dealloc_td");
+    if (const Fault fault{"ibv_dealloc_td"}) return fault.error();
     ThreadDomain* td = ThreadDomain::of(handle);
     if (std::uint32_t users = td->users) return fail(EBUSY, "%u parent domains still use it", users);
     delete td;
@@ -72,6 +75,7 @@ int dealloc_td(ibv_td* handle) {
 // so they are never called.
 ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* attr) {
     Call call("ibv_alloc_parent_domain");
+    if (const Fault fault{"ibv_alloc_parent_domain"}) return fault.null();
     constexpr std::uint32_t kAllowUnprotected = 1 << 2;  // release 64; buf.cpp says why it means nothing here
     constexpr std::uint32_t kKnown =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kAllowUnprotected;
@@ -103,6 +107,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
+    if (const Fault fault{"ibv_alloc_pd"}) return fault.null();
     Call call("ibv_alloc_pd");
     if (!is_usable(context)) return nullptr;
     static std::atomic<memory::PdNumber> next{1};
@@ -117,6 +122,7 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
 }
 
 int ibv_dealloc_pd(struct ibv_pd* handle) {
+    if (const Fault fault{"ibv_dealloc_pd"}) return fault.error();
     Pd* pd = Pd::of(handle);
     Call call("ibv_dealloc_pd", "PD", pd->number);
     if (std::uint32_t users = pd->users)
@@ -130,6 +136,7 @@ int ibv_dealloc_pd(struct ibv_pd* handle) {
 }
 
 struct ibv_pd* ibv_import_pd(struct ibv_context* context, uint32_t handle) {
+    if (const Fault fault{"ibv_import_pd"}) return fault.null();
     Call call("ibv_import_pd", "PD", handle);
     if (!is_usable(context)) return nullptr;
     if (Context::of(context)->foreign)

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/mw.h"
 #include "verbs/objects.h"
@@ -132,6 +133,13 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
                 cq.queue->capacity());
 }
 
+// By a plan of faults.
+template <class PublicRequest>
+int refused(const Fault& fault, PublicRequest* wr, PublicRequest** bad_wr) {
+    if (bad_wr) *bad_wr = wr;
+    return fault.error();
+}
+
 template <class Post>
 int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr, Post post) {
     return post_list<transport::ReceiveRequest>(
@@ -153,6 +161,7 @@ pid_t this_thread() {
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     Call call("ibv_post_send", "QP", base->qp_num);
+    if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
     QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
     const int error = post_list<transport::SendRequest>(
@@ -169,6 +178,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 
 int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Call call("ibv_post_recv", "QP", base->qp_num);
+    if (const Fault fault{"ibv_post_recv"}) return refused(fault, wr, bad_wr);
     QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
     if (qp->qp->setup().receive_queue == nullptr || qp->qp->setup().shared_receive_queue) {
@@ -183,6 +193,7 @@ int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Srq* srq = Srq::of(base);
     Call call("ibv_post_srq_recv", "SRQ", srq->number);
+    if (const Fault fault{"ibv_post_srq_recv"}) return refused(fault, wr, bad_wr);
     Process* process = srq->context->process;
     return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done, Time now) {
         return process->adapter().post_shared_receive(*srq->queue, requests, done, now);
@@ -190,6 +201,7 @@ int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
+    if (const Fault fault{"ibv_poll_cq"}) return -fault.error();
     Cq* cq = Cq::of(base);
     Process* process = Context::of(base->context)->process;
     if (process->forked() || cq->queue->in_error()) return -refuse_poll(*process, *cq, "ibv_poll_cq");
@@ -216,6 +228,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
 }
 
 int take_completion(Cq& cq, completion::Completion& out, bool may_progress) {
+    if (const Fault fault{may_progress ? "ibv_start_poll" : "ibv_next_poll"}) return fault.error();
     Process* process = Context::of(cq.shown.base.context)->process;
     if (process->forked() || cq.queue->in_error()) return refuse_poll(*process, cq, "ibv_start_poll");
     if (!may_progress) return cq.queue->poll({&out, 1}) ? 0 : ENOENT;
@@ -229,6 +242,7 @@ int take_completion(Cq& cq, completion::Completion& out, bool may_progress) {
 }
 
 int request_notification(ibv_cq* base, int solicited_only) {
+    if (const Fault fault{"ibv_req_notify_cq"}) return fault.error();
     Process* process = Context::of(base->context)->process;
     if (process->forked()) {
         Call call("ibv_req_notify_cq");

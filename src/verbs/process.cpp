@@ -14,12 +14,14 @@
 #include "base/failures.h"
 #include "base/features.h"
 #include "base/reason.h"
+#include "faults/program.h"
 #include "host/client.h"
 #include "link/local_link.h"
 #include "link/socket_options.h"
 #include "verbs/limits.h"
 #include "verbs/mapping.h"
 #include "verbs/objects.h"
+#include "verbs/planned_faults.h"
 #include "verbs/queries.h"
 
 namespace verbena::verbs {
@@ -66,10 +68,12 @@ std::uint32_t device_of(const Gid& address) {
     return adapter::kNoDevice;
 }
 
+bool is_local(const Gid& address) { return device_of(address) != adapter::kNoDevice; }
+
 PortView port_view(Context& context) {
     host::Device device;
-    if (!find_device(context, device)) return {};
-    return {true, device.active != 0, device.gid_generation};
+    if (context.failed || !find_device(context, device)) return {};
+    return {true, device.active != 0 && !faults::link_is_down(), device.gid_generation};
 }
 
 // What has changed on the port, for the context's program (IBA 11.6.3).
@@ -121,9 +125,12 @@ int Process::start() {
     segment_ = features().memfd ? adapter::Segment::create_shared(segment_sizes(), adapter::now())
                                 : adapter::Segment::create_on_heap(segment_sizes());
     if (!segment_) return errno;
+    read_plan();
     device_table.store(host::devices(), std::memory_order_release);
     objects_ = std::make_unique<adapter::ObjectTable>(segment_->objects());
-    return open_queue();
+    if (int error = open_queue()) return error;
+    look_at_capture(is_local);
+    return 0;
 }
 
 int Process::open_queue() {
@@ -226,6 +233,7 @@ void Process::add(Context* context) {
     std::lock_guard lock(contexts_lock_);
     context->seen = port_view(*context);
     contexts_.insert(context);
+    device_opened();
 }
 
 void Process::remove(Context* context) {
@@ -237,6 +245,8 @@ void Process::remove(Context* context) {
 bool Process::lifeline_ready(int lifeline) {
     if (host::take_news(lifeline)) {
         look_at_devices();
+        look_at_plan();
+        look_at_capture(is_local);
         return true;
     }
     daemon_died();

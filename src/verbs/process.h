@@ -14,6 +14,7 @@
 #include "adapter/engine.h"
 #include "adapter/object_table.h"
 #include "adapter/segment.h"
+#include "faults/rule.h"
 #include "link/udp_link.h"
 
 namespace verbena::adapter {
@@ -66,6 +67,10 @@ class Process {
     void hide(adapter::ObjectRecord* record) {
         if (!forked()) objects_->remove(record);  // a child's tables are the parent's
     }
+
+    // By a plan of faults: the link goes down, or the devices that are open fail. Takes as long as the link
+    // is down.
+    void fail_port(const faults::Rule& rule);
 
    private:
     enum class State : std::uint8_t { alive, forked, daemon_died };

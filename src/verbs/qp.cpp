@@ -11,6 +11,7 @@
 #include <new>
 
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/acknowledgements.h"
@@ -268,12 +269,14 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
+    if (const Fault fault{"ibv_create_qp"}) return fault.null();
     Call call("ibv_create_qp");
     if (!pd) return fail_null(EINVAL, "the protection domain is NULL");
     return create_queue_pair(pd->context, pd, nullptr, *attr);
 }
 
 int ibv_destroy_qp(struct ibv_qp* qp) {
+    if (const Fault fault{"ibv_destroy_qp"}) return fault.error();
     Call call("ibv_destroy_qp", "QP", qp->qp_num);
     if (int error = check_detached(*QueuePair::of(qp))) return error;
     destroy_queue_pair(*QueuePair::of(qp));

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "memory/access.h"
 #include "verbs/limits.h"
@@ -124,6 +125,7 @@ ibv_qp_attr from_transport(const transport::Attributes& in) {
 // The rate is in kbit/s. The packets' typical size is for adapters, which count packets rather than bytes.
 int modify_qp_rate_limit(ibv_qp* base, ibv_qp_rate_limit_attr* attr) {
     Call call("ibv_modify_qp_rate_limit", "QP", base->qp_num);
+    if (const Fault fault{"ibv_modify_qp_rate_limit"}) return fault.error();
     QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
     if (!process->usable()) return process->refuse();
@@ -145,6 +147,7 @@ using namespace verbena::verbs;
 extern "C" {
 
 int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
+    if (const Fault fault{"ibv_modify_qp"}) return fault.error();
     Call call("ibv_modify_qp", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
     if (!qp->context->process->usable()) return qp->context->process->refuse();
@@ -173,6 +176,7 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
 }
 
 int ibv_query_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init_attr) {
+    if (const Fault fault{"ibv_query_qp"}) return fault.error();
     Call call("ibv_query_qp", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
     if (qp->context->process->forked()) return qp->context->process->refuse();

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/qp.h"
@@ -13,6 +14,7 @@ namespace verbena::verbs {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     Call call("ibv_create_qp_ex");
+    if (const Fault fault{"ibv_create_qp_ex"}) return fault.null();
     constexpr std::uint32_t kExist = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                      IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
                                      IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH |

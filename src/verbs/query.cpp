@@ -10,7 +10,9 @@
 
 #include "adapter/adapter.h"
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
+#include "faults/program.h"
 #include "host/client.h"
 #include "host/port.h"
 #include "verbs/limits.h"
@@ -68,7 +70,7 @@ int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
     ibv_port_attr& attr = out.base;
     attr.state = IBV_PORT_DOWN;
     attr.phys_state = 3;  // disabled
-    if (find_device(context, device)) {
+    if (!context.failed && !faults::link_is_down() && find_device(context, device)) {
         const host::Port known = host::port_of(device);
         attr.state = static_cast<ibv_port_state>(known.state);
         attr.phys_state = known.phys_state;
@@ -124,6 +126,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attr,
                     std::size_t size) {
     Call call("ibv_query_device_ex");
+    if (const Fault fault{"ibv_query_device_ex"}) return fault.error();
     if (input && input->comp_mask) return fail(EINVAL, "comp_mask 0x%x is unknown", input->comp_mask);
     if (size < sizeof attr->orig_attr) return fail(EINVAL, "the structure is too small: %zu bytes", size);
     ibv_device_attr_ex all{};
@@ -157,6 +160,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
 
 int query_rt_values(ibv_context*, ibv_values_ex* values) {
     Call call("ibv_query_rt_values_ex");
+    if (const Fault fault{"ibv_query_rt_values_ex"}) return fault.error();
     if (values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK})
         return fail(EOPNOTSUPP, "comp_mask 0x%x; IBV_VALUES_MASK_RAW_CLOCK is what there is",
                     values->comp_mask);
@@ -173,11 +177,13 @@ using namespace verbena::verbs;
 extern "C" {
 
 int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attr) {
+    if (const Fault fault{"ibv_query_device"}) return fault.error();
     fill_device(*Context::of(context)->device, *attr);
     return 0;
 }
 
 int ibv_query_port(struct ibv_context* context, uint8_t port, struct _compat_ibv_port_attr* attr) {
+    if (const Fault fault{"ibv_query_port"}) return fault.error();
     Call call("ibv_query_port");
     abi::PortAttr all;
     if (int error = fill_port(*Context::of(context), port, all)) return error;
@@ -186,6 +192,7 @@ int ibv_query_port(struct ibv_context* context, uint8_t port, struct _compat_ibv
 }
 
 int ibv_query_port_speed(struct ibv_context* context, uint32_t port, uint64_t* speed) {
+    if (const Fault fault{"ibv_query_port_speed"}) return fault.error();
     Call call("ibv_query_port_speed");
     if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
     host::Device device;
@@ -195,6 +202,7 @@ int ibv_query_port_speed(struct ibv_context* context, uint32_t port, uint64_t* s
 }
 
 int ibv_query_gid(struct ibv_context* context, uint8_t port, int index, union ibv_gid* gid) {
+    if (const Fault fault{"ibv_query_gid"}) return fault.minus_one();
     Call call("ibv_query_gid");
     host::Device device;
     if (int error = query_gid_entry(*Context::of(context), port, static_cast<unsigned>(index), device)) {
@@ -209,7 +217,9 @@ int ibv_query_gid(struct ibv_context* context, uint8_t port, int index, union ib
 
 int _ibv_query_gid_ex(struct ibv_context* context, uint32_t port, uint32_t index, struct ibv_gid_entry* entry,
                       uint32_t flags, size_t entry_size) {
+    if (const Fault fault{"_ibv_query_gid_ex"}) return fault.error();
     Call call("ibv_query_gid_ex");
+    if (const Fault fault{"ibv_query_gid_ex"}) return fault.error();
     if (flags) return fail(EINVAL, "flags 0x%x; none are defined", flags);
     if (entry_size < sizeof *entry) return fail(EINVAL, "entry size %zu is too small", entry_size);
     host::Device device;
@@ -242,6 +252,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context* context, struct ibv_gid_entry* 
 
 int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int index,
                        enum ibv_gid_type_sysfs* type) {
+    if (const Fault fault{"ibv_query_gid_type"}) return fault.minus_one();
     Call call("ibv_query_gid_type");
     host::Device device;
     if (int error = query_gid_entry(*Context::of(context), port, index, device)) {
@@ -255,6 +266,7 @@ int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int i
 }
 
 int ibv_query_pkey(struct ibv_context*, uint8_t port, int index, __be16* pkey) {
+    if (const Fault fault{"ibv_query_pkey"}) return fault.minus_one();
     Call call("ibv_query_pkey");
     if (port != 1) return fail_minus_one(EINVAL, "port %u; the device has port 1 only", port);
     if (index != 0) return fail_minus_one(EINVAL, "P_Key index %d; the table has one entry", index);
@@ -263,6 +275,7 @@ int ibv_query_pkey(struct ibv_context*, uint8_t port, int index, __be16* pkey) {
 }
 
 int ibv_get_pkey_index(struct ibv_context*, uint8_t port, __be16 pkey) {
+    if (const Fault fault{"ibv_get_pkey_index"}) return fault.minus_one();
     Call call("ibv_get_pkey_index");
     if (port != 1) return fail_minus_one(EINVAL, "port %u; the device has port 1 only", port);
     if (pkey != kDefaultPkey) return fail_minus_one(ENOENT, "only the default P_Key 0xffff is in the table");

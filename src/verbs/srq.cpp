@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
@@ -93,6 +94,7 @@ void Srq::limit_reached(transport::ReceiveQueue&) {
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
     Call call("ibv_create_srq_ex");
+    if (const Fault fault{"ibv_create_srq_ex"}) return fault.null();
     constexpr std::uint32_t kKnown =
         IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     if (attr->comp_mask & ~kKnown)
@@ -118,6 +120,7 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* attr) {
 
 int get_srq_num(ibv_srq* base, std::uint32_t* number) {
     Call call("ibv_get_srq_num");
+    if (const Fault fault{"ibv_get_srq_num"}) return fault.error();
     *number = Srq::of(base)->number;
     return 0;
 }
@@ -154,11 +157,13 @@ using namespace verbena::verbs;
 extern "C" {
 
 struct ibv_srq* ibv_create_srq(struct ibv_pd* pd, struct ibv_srq_init_attr* attr) {
+    if (const Fault fault{"ibv_create_srq"}) return fault.null();
     Call call("ibv_create_srq");
     return create(pd, attr->srq_context, attr->attr, nullptr, nullptr);
 }
 
 int ibv_modify_srq(struct ibv_srq* base, struct ibv_srq_attr* attr, int mask) {
+    if (const Fault fault{"ibv_modify_srq"}) return fault.error();
     Call call("ibv_modify_srq");
     Srq* srq = Srq::of(base);
     if (!srq->context->process->usable()) return srq->context->process->refuse();
@@ -178,6 +183,7 @@ int ibv_modify_srq(struct ibv_srq* base, struct ibv_srq_attr* attr, int mask) {
 }
 
 int ibv_query_srq(struct ibv_srq* base, struct ibv_srq_attr* attr) {
+    if (const Fault fault{"ibv_query_srq"}) return fault.error();
     Call call("ibv_query_srq");
     Srq* srq = Srq::of(base);
     if (srq->context->process->forked()) return srq->context->process->refuse();
@@ -188,6 +194,7 @@ int ibv_query_srq(struct ibv_srq* base, struct ibv_srq_attr* attr) {
 }
 
 int ibv_destroy_srq(struct ibv_srq* base) {
+    if (const Fault fault{"ibv_destroy_srq"}) return fault.error();
     Call call("ibv_destroy_srq");
     Srq* srq = Srq::of(base);
     if (std::uint32_t users = srq->users) return fail(EBUSY, "%u queue pairs still use it", users);

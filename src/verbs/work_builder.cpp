@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "adapter/clock.h"
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "transport/operations.h"
 #include "transport/qp_state_table.h"
@@ -190,6 +191,7 @@ int WorkBuilder::complete() {
     std::unique_lock lock(lock_, std::adopt_lock);
     if (error_) return errno = error_;
     Call call("ibv_wr_complete", "QP", qp_.base()->qp_num);
+    if (const Fault fault{"ibv_wr_complete"}) return fault.error();
     Process* process = qp_.context->process;
     if (!process->usable()) return process->refuse();
     for (std::size_t i = 0; i < requests_.size(); i++) {

@@ -13,6 +13,7 @@
 #include <new>
 #include <tuple>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -89,6 +90,7 @@ void XrcTarget::qp_event(transport::QueuePair& qp, transport::QpEvent event) {
 
 ibv_qp* open_qp(ibv_context* handle, ibv_qp_open_attr* attr) {
     Call call("ibv_open_qp");
+    if (const Fault fault{"ibv_open_qp"}) return fault.null();
     Context* context = Context::of(handle);
     if (!context->process->usable()) {
         context->process->refuse();
@@ -128,6 +130,7 @@ ibv_qp* open_qp(ibv_context* handle, ibv_qp_open_attr* attr) {
 
 ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
     Call call("ibv_open_xrcd");
+    if (const Fault fault{"ibv_open_xrcd"}) return fault.null();
     Context* context = Context::of(handle);
     if (!context->process->usable()) {
         context->process->refuse();
@@ -160,6 +163,7 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
 
 int close_xrcd(ibv_xrcd* handle) {
     Call call("ibv_close_xrcd");
+    if (const Fault fault{"ibv_close_xrcd"}) return fault.error();
     Xrcd* xrcd = Xrcd::of(handle);
     if (std::uint32_t users = xrcd->users)
         return fail(EBUSY, "%u queue pairs and receive queues still use it", users);

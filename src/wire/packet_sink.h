@@ -24,6 +24,10 @@ struct OutPacket {
     // registered memory meanwhile, and the receiver would drop the packet each time), and the packet leaves
     // singly, in no burst.
     bool snapshot = false;
+    // By a plan of faults: the ICRC shall be wrong; and what a capture says of it (until flush()). Such a
+    // packet is a snapshot.
+    bool damaged = false;
+    const char* note = nullptr;
     Aside aside;  // as PacketSink::largest_payload() allows
 };
 

@@ -6,28 +6,13 @@ import glob
 import os
 import re
 import shutil
-import struct
 import sys
 import unittest
 
-from tool import BUILD, ROOT, Case, run
+from tool import BUILD, ROOT, Case, packets, run
 
 NAMES = {0x10: "REQ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ", 0x16: "DREP"}  # IBA 12.6: attribute ids
-ENHANCED_PACKET = 6  # a pcapng block
 UDP_HEADER, BTH, DETH, MAD_HEADER = 8, 12, 8, 24
-
-
-def packets(file):
-    """The IPv4 packets of a pcapng file of raw IP."""
-    with open(file, "rb") as capture:
-        data = capture.read()
-    at = 0
-    while at + 12 <= len(data):
-        kind, length = struct.unpack_from("<II", data, at)
-        if kind == ENHANCED_PACKET:
-            (size,) = struct.unpack_from("<I", data, at + 20)
-            yield data[at + 28:at + 28 + size]
-        at += length
 
 
 def number(data, at, size=4):

@@ -1,6 +1,7 @@
 """What the tests of the command share: where the build is, running things, compiling little C programs."""
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,22 @@ def run(*command, **options):
     if "input" in options:
         del options["stdin"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+ENHANCED_PACKET = 6  # a pcapng block
+
+
+def packets(file):
+    """The IPv4 packets of a pcapng file of raw IP."""
+    with open(file, "rb") as capture:
+        data = capture.read()
+    at = 0
+    while at + 12 <= len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        if kind == ENHANCED_PACKET:
+            (size,) = struct.unpack_from("<I", data, at + 20)
+            yield data[at + 28:at + 28 + size]
+        at += length
 
 
 class Case(unittest.TestCase):

@@ -1,0 +1,43 @@
+#include "link/unsent.h"
+
+#include <array>
+#include <vector>
+
+#include "wire/icrc.h"
+
+namespace verbena::link {
+namespace {
+
+void observe(PacketObserver& observer, bool sent, std::span<std::uint8_t> bytes, const wire::Path& path,
+             const char* note) {
+    wire::store_icrc(bytes.data() + bytes.size() - wire::kIcrcLength,
+                     wire::icrc_compute(path, wire::kUdpPort, bytes, 0, true));
+    const iovec piece{bytes.data(), bytes.size()};
+    PacketEvent event;
+    event.sent = sent;
+    event.path = &path;
+    event.pieces = {&piece, 1};
+    event.note = note;
+    observer.packet(event);
+}
+
+}  // namespace
+
+void show_unsent(PacketObserver& observer, const wire::OutPacket& packet) {
+    std::vector<std::uint8_t> bytes(packet.header.data(), packet.header.data() + packet.header_length);
+    for (const iovec& piece : packet.payload) {
+        const auto* data = static_cast<const std::uint8_t*>(piece.iov_base);
+        bytes.insert(bytes.end(), data, data + piece.iov_len);
+    }
+    bytes.resize(bytes.size() + packet.pad_count + wire::kIcrcLength);
+    observe(observer, true, bytes, *packet.path, packet.note);
+}
+
+void show_arrival(PacketObserver& observer, const wire::Packet& packet, const wire::Path& path,
+                  const char* note) {
+    std::array<std::uint8_t, wire::kMaxHeaderLength + wire::kIcrcLength> bytes{};
+    const std::size_t length = wire::emit(packet.headers, bytes.data());
+    observe(observer, false, std::span(bytes).first(length + wire::kIcrcLength), path, note);
+}
+
+}  // namespace verbena::link

@@ -1,0 +1,17 @@
+// verbena fault: plans of faults of programs that run.
+#pragma once
+
+#include <string>
+
+namespace verbena::tool {
+
+struct FaultOptions {
+    std::string program;  // a pid or "all"; empty with `list`, `clear`: all
+    std::string plan;     // what to add: text, or the name of a file
+    bool list = false, clear = false, calls = false, json = false;
+};
+
+// The exit status.
+int fault(const FaultOptions& options);
+
+}  // namespace verbena::tool

@@ -1,0 +1,88 @@
+#include "tool/supervise.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace verbena::tool {
+namespace {
+
+// Waits until the program has ended. What the terminal sends reaches it anyway, being of our process group;
+// what others send to us is passed on.
+int wait_for(pid_t program, const sigset_t& signals) {
+    for (;;) {
+        siginfo_t info{};
+        if (sigwaitinfo(&signals, &info) < 0) continue;
+        if (info.si_signo != SIGCHLD) {
+            if (info.si_code <= 0) kill(program, info.si_signo);
+            continue;
+        }
+        int status = 0;
+        if (waitpid(program, &status, WNOHANG | WUNTRACED) != program) continue;
+        if (!WIFSTOPPED(status)) return status;
+        raise(SIGSTOP);  // as the shell expects; SIGCONT goes to the group
+    }
+}
+
+bool tell_what_never_fired(const faults::Board& board) {
+    bool all = true;
+    for (unsigned index = 0; index < board.count(); index++) {
+        if (board.fired(index) != 0 || !board.active(index)) continue;
+        all = false;
+        std::fprintf(stderr, "verbena: this fault never fired: %s (%llu passed that it is about)\n",
+                     board.text(index), static_cast<unsigned long long>(board.seen(index)));
+    }
+    return all;
+}
+
+[[noreturn]] void die_of(int signal) {
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_CORE, &none);  // the program has left one, if any
+    ::signal(signal, SIG_DFL);
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    raise(signal);
+    sigprocmask(SIG_UNBLOCK, &one, nullptr);
+    _exit(128 + signal);
+}
+
+}  // namespace
+
+int supervise(const std::vector<std::string>& command, const faults::Board& board, const std::string& file) {
+    std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
+    for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.push_back(nullptr);
+
+    sigset_t signals, before;
+    sigfillset(&signals);
+    for (const int ours : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTTIN, SIGTTOU, SIGTSTP})
+        sigdelset(&signals, ours);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    const pid_t program = fork();
+    if (program < 0) {
+        std::fprintf(stderr, "verbena: fork: %s\n", std::strerror(errno));
+        return 1;
+    }
+    if (program == 0) {
+        sigprocmask(SIG_SETMASK, &before, nullptr);
+        execvp(arguments[0], arguments.data());
+        const int error = errno;
+        std::fprintf(stderr, "verbena: %s: %s\n", arguments[0], std::strerror(error));
+        _exit(error == ENOENT ? 127 : 126);
+    }
+    const int status = wait_for(program, signals);
+    unlink(file.c_str());
+    const bool all_fired = tell_what_never_fired(board);
+    if (WIFSIGNALED(status)) die_of(WTERMSIG(status));
+    const int own = WEXITSTATUS(status);
+    return own == 0 && !all_fired ? kNeverFired : own;
+}
+
+}  // namespace verbena::tool

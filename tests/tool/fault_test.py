@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""fault_test.py BUILD: what a plan of faults does to a program, over both links; that it says when it did nothing; plans
+for programs that run; the recipes of docs/faults.md."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from tool import ENVIRONMENT, VERBENA, Case, run
+
+LINKS = ("wire", "local")
+
+
+class Base(Case):
+    def setUp(self):
+        super().setUp()
+        with open(os.path.join(os.path.dirname(__file__), "two_ends.c"), encoding="utf-8") as source:
+            self.program = self.compile("two_ends", source.read(), "-libverbs")
+
+
+class Faults(Base):
+    def under(self, plan, *words, link="wire", status=0):
+        result = run(VERBENA, "run", "--fault", plan, "--", self.program, *words,
+                     env=dict(ENVIRONMENT, VERBENA_LINK=link))
+        self.assertEqual(status, result.returncode, f"{plan}: {result.stdout}{result.stderr}")
+        self.stderr = result.stderr
+        return result.stdout.splitlines()
+
+    def both(self, plan, words, *lines):
+        for link in LINKS:
+            with self.subTest(plan=plan, link=link):
+                self.assertEqual(list(lines), self.under(plan, *words.split(), link=link))
+
+    def test_what_is_lost_is_sent_again(self):
+        fine = ["send success", "received success 1", "send success", "received success 2"]
+        for plan in ("drop opcode=RC_SEND_ONLY nth=1", "drop opcode=ack times=1", "corrupt opcode=send nth=2",
+                     "drop opcode=send dir=in nth=1", "corrupt opcode=send dir=in times=1", "duplicate opcode=send",
+                     "duplicate opcode=send,ack dir=in", "delay=3ms opcode=send", "delay=3ms opcode=send dir=in",
+                     "rnr=1 opcode=send nth=1..2", "nak=psn_sequence opcode=send nth=2"):
+            self.both(plan, "send*2", *fine)
+
+    def test_order_does_not_matter(self):
+        for plan in ("reorder opcode=send nth=1", "reorder opcode=send dir=in nth=1", "reorder probability=0.3 seed=3"):
+            self.both(plan, "many=4", *["send success"] * 4, *["received success"] * 4)
+
+    def test_naks(self):
+        self.both("nak=remote_access opcode=write", "write", "write remote access error")
+        self.both("nak=remote_operational opcode=read", "read", "read remote operation error")
+        self.both("nak=invalid_request opcode=send", "send", "send remote invalid request error")
+
+    def test_exhausted_retries(self):
+        self.both("drop opcode=send", "send", "send transport retry counter exceeded")
+        self.both("rnr=1 opcode=send", "send", "send RNR retry counter exceeded")
+
+    def test_calls(self):
+        self.both("fail call=ibv_reg_mr nth=1..2 errno=ENOMEM", "send", "registered after 2 failures: Cannot allocate memory",
+                  "send success", "received success 1")
+        self.both("fail call=ibv_post_send nth=1 errno=ENOMEM", "send", "post_send: Cannot allocate memory")
+        self.assertEqual([], self.under("fail call=ibv_create_qp errno=EPERM", "send", status=3))
+        self.assertIn("ibv_create_qp: Operation not permitted", self.stderr)
+
+    def test_ports_and_devices(self):
+        self.both("link down opcode=send nth=1 for=50ms", "send event event send",
+                  *["send success", "received success 1", "event port error", "event port active",
+                    "send success", "received success 1"])
+        self.both("device fatal", "event port", "event local catastrophic error", "port down")
+
+    def test_the_end_of_a_program(self):
+        for link in LINKS:
+            self.assertEqual(["send success", "received success 1"],
+                             self.under("kill opcode=send nth=2", "send*2", link=link, status=-9))
+        self.under("kill=TERM opcode=send dir=in", "send", status=-15)
+
+    def test_what_never_fired_is_told(self):
+        lines = self.under("drop opcode=send nth=5; drop opcode=read", "send*2", status=125)
+        self.assertEqual(4, len(lines))
+        self.assertIn("this fault never fired: drop opcode=send nth=5 (2 passed that it is about)", self.stderr)
+        self.assertIn("this fault never fired: drop opcode=read (0 passed", self.stderr)
+
+    def test_the_programs_own_failure_counts_more(self):
+        result = run(VERBENA, "run", "--fault", "drop nth=1", "--", "sh", "-c", "exit 7")
+        self.assertEqual(7, result.returncode)
+        self.assertEqual(127, run(VERBENA, "run", "--fault", "drop", "--", "no-such-program").returncode)
+
+    def test_seeds_repeat(self):
+        plan = "drop opcode=send probability=0.5 seed=11 times=8"
+        self.assertEqual(self.under(plan, "send*6"), self.under(plan, "send*6"))
+
+    def test_plans_in_files(self):
+        file = self.write("plan", "# twice\nduplicate opcode=send\n")
+        self.assertEqual(["send success", "received success 1"], self.under(file, "send"))
+
+    def test_a_bad_plan_says_where(self):
+        result = run(VERBENA, "run", "--fault", "drop oopcode=send", "--", "true")
+        self.assertEqual(2, result.returncode)
+        self.assertRegex(result.stderr, r"^verbena: the plan of faults: column 6: 'oopcode' is no condition of 'drop'")
+        file = self.write("plan", "drop\nexplode\n")
+        self.assertIn(f"{file}, line 2, column 1: 'explode' is no fault",
+                      run(VERBENA, "run", "--fault", file, "--", "true").stderr)
+
+    def test_nothing_is_left_behind(self):
+        environment = dict(ENVIRONMENT, XDG_RUNTIME_DIR=self.folder)
+        for command in ("true", "false"):
+            run(VERBENA, "run", "--fault", "drop", "--", command, env=environment)
+        self.assertEqual([], [name for name in os.listdir(self.folder) if name.startswith("verbena-faults")])
+
+
+class Running(Base):
+    """Programs that run already."""
+
+    def start(self, *words, link="wire"):
+        process = subprocess.Popen([VERBENA, "run", "--", self.program, "pause", *words], text=True, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, env=dict(ENVIRONMENT, VERBENA_LINK=link))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stdin.close)
+        self.addCleanup(process.kill)
+        self.assertEqual("ready\n", process.stdout.readline())
+        return process
+
+    def fault(self, *words, status=0):
+        result = run(VERBENA, "fault", *words)
+        self.assertEqual(status, result.returncode, result.stdout + result.stderr)
+        return result
+
+    def test_a_plan_for_a_program_that_runs(self):
+        for link in LINKS:
+            with self.subTest(link=link):
+                process = self.start("event", "send", "send", "pause", link=link)
+                # The port's event says that the plan has been read.
+                self.fault(str(process.pid), "link down for=1ms; nak=remote_access opcode=send nth=2")
+                process.stdin.write("\n")
+                process.stdin.flush()
+                lines = [process.stdout.readline().strip() for _ in range(5)]
+                self.assertEqual(["event port error", "send success", "received success 1", "send remote access error",
+                                  "ready"], lines)
+                plan = json.loads(self.fault("--list", str(process.pid), "-j").stdout)
+                self.assertEqual([(1, "link down for=1ms"), (1, "nak=remote_access opcode=send nth=2")],
+                                 [(entry["fired"], entry["fault"]) for entry in plan])
+                self.fault("--clear")
+                plan = json.loads(self.fault("--list", "-j").stdout)
+                self.assertEqual([False, False], [entry["active"] for entry in plan if entry["pid"] == process.pid])
+                process.kill()
+
+    def test_who_is_not_there(self):
+        self.assertIn("no program of pid 1 has opened a device", self.fault("1", "drop", status=1).stderr)
+        self.assertIn("'x' is no pid", self.fault("x", "drop", status=1).stderr)
+        self.fault(status=2)
+        self.fault("all", "explode", status=2)
+
+    def test_calls_are_listed(self):
+        calls = self.fault("--calls").stdout.split()
+        self.assertIn("ibv_reg_mr", calls)
+        self.assertIn("rdma_connect", calls)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -5,7 +5,6 @@ memory among them, and what a plan of faults did to them; programs that run alre
 import os
 import signal
 import subprocess
-import time
 import unittest
 
 from tool import ENVIRONMENT, VERBENA, Case, packets, run
@@ -62,7 +61,7 @@ class Capture(Case):
                                   env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(server.kill)
         client = [VERBENA, "run", "--", "rping", "-c", "-a", "127.0.0.1", "-p", "7391", "-C", "3", "-V"]
-        self.wait_for_listener()
+        self.wait_for_listener("7391")
         capture = self.capture(self.file)
         self.assertEqual(0, run(*client).returncode)
         server.wait(SECONDS)
@@ -72,13 +71,6 @@ class Capture(Case):
             self.assertEqual(1, len([line for line in picture.splitlines() if f"- {name} -" in line]), picture)
         # Through shared memory; each once, although both ends are captured.
         self.assertEqual(3, self.opcodes().count(READ_RESPONSE))
-
-    def wait_for_listener(self):
-        for _ in range(10 * SECONDS):
-            if "7391" in run(VERBENA, "run", "--", "rdma", "resource", "show", "cm_id").stdout:
-                return
-            time.sleep(0.1)
-        self.fail("the server does not listen")
 
     def test_a_pipe(self):
         capture = self.capture("-", stdout=subprocess.PIPE)

@@ -106,6 +106,27 @@ class Faults(Base):
         self.assertEqual([], [name for name in os.listdir(self.folder) if name.startswith("verbena-faults")])
 
 
+class Connections(Case):
+    """What the daemon does to CM messages, seen by stock programs."""
+
+    def rpings(self, plan, port):
+        server = subprocess.Popen([VERBENA, "run", "--", "rping", "-s", "-a", "127.0.0.1", "-p", port, "-C", "2"],
+                                  env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.wait_for_listener(port)
+        return run(VERBENA, "run", "--fault", plan, "--", "rping", "-c", "-a", "127.0.0.1", "-p", port, "-C", "2", "-V")
+
+    def test_a_refused_request(self):
+        for reason, port in ((8, "7392"), (28, "7393")):
+            result = self.rpings(f"refuse cm=REQ nth=1 reason={reason}", port)
+            self.assertIn(f"RDMA_CM_EVENT_REJECTED, error {reason}", result.stdout + result.stderr)
+
+    def test_what_comes_late_or_twice(self):
+        result = self.rpings("delay=100ms cm=RTU; duplicate cm=REQ,REP", "7394")
+        self.assertEqual((0, ""), (result.returncode, result.stderr))
+
+
 class Running(Base):
     """Programs that run already."""
 

@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -87,3 +88,10 @@ class Case(unittest.TestCase):
         result = run("cc", "-o", path, self.write(name + ".c", source), *flags)
         self.assertEqual(0, result.returncode, result.stderr)
         return path
+
+    def wait_for_listener(self, port):
+        for _ in range(200):
+            if port in run(VERBENA, "run", "--", "rdma", "resource", "show", "cm_id").stdout:
+                return
+            time.sleep(0.1)
+        self.fail(f"nobody listens on port {port}")

@@ -106,17 +106,17 @@ class Statement {
                 rule_.code = SIGKILL;
                 return !given || take(signal_of(value.text), rule_.code, value, "no signal (KILL, TERM, 9)");
             case Action::link_down:
-                return !given && second_word("down", word);
+                return second_word("down", word, given);
             case Action::device_fatal:
-                return !given && second_word("fatal", word);
+                return second_word("fatal", word, given);
             default:
                 if (given) return wrong(value, quoted(name) + " takes no value");
                 return true;
         }
     }
 
-    bool second_word(std::string_view wanted, const Word& word) {
-        if (words_.size() < 2 || words_[1].text != wanted)
+    bool second_word(std::string_view wanted, const Word& word, bool given) {
+        if (given || words_.size() < 2 || words_[1].text != wanted)
             return wrong(word, quoted(word.text) + ": 'link down' and 'device fatal' are what there is");
         rule_.subject = Subject::port;
         at_ = 2;

@@ -170,6 +170,8 @@ TEST(Plan, SaysWhereItMakesNoSense) {
         {"kill cm=REQ", 1, 9, "name a packet"},
         {"kill=NOSUCH", 1, 6, "no signal"},
         {"link up", 1, 1, "'link down'"},
+        {"link=down", 1, 1, "'link down'"},
+        {"device=", 1, 1, "'device fatal'"},
         {"device", 1, 1, "'device fatal'"},
     };
     for (const Wrong& wrong : wrongs) {

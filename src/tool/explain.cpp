@@ -10,11 +10,13 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "tool/meanings.h"
+#include "meanings/meanings.h"
 #include "transport/retransmission.h"
 
 namespace verbena::tool {
 namespace {
+
+using namespace meanings;
 
 using Found = std::vector<const Meaning*>;
 
@@ -27,13 +29,6 @@ std::optional<int> number_of(const std::string& word) {
     const long number = std::strtol(word.c_str(), &end, 0);
     if (word.empty() || *end) return std::nullopt;
     return static_cast<int>(number);
-}
-
-Language language_of(const ExplainOptions& options) {
-    std::string wanted = options.language;
-    for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
-        if (const char* value = std::getenv(name); wanted.empty() && value) wanted = value;
-    return wanted.rfind("zh", 0) == 0 ? chinese : english;
 }
 
 // English is broken into lines; a terminal breaks Chinese anywhere.
@@ -65,16 +60,8 @@ void print(const Meaning& meaning, Language language) {
     print_text(meaning.text[language], language);
 }
 
-const Meaning* find(std::string_view kind, int number, std::string_view name = {}) {
-    for (const Meaning& meaning : meanings())
-        if (meaning.kind == kind && meaning.number == number && (name.empty() || same(meaning.name, name)))
-            return &meaning;
-    return nullptr;
-}
-
 bool is_kind(const std::string& word) {
-    const auto& all = meanings();
-    return std::any_of(all.begin(), all.end(), [&](const Meaning& m) { return m.kind == word; });
+    return std::any_of(all().begin(), all().end(), [&](const Meaning& m) { return m.kind == word; });
 }
 
 // What people write instead of the kinds' names.
@@ -85,16 +72,6 @@ std::string kind_of(const std::string& word) {
     for (const auto& [alias, kind] : kAlso)
         if (same(word, alias)) return kind;
     return is_kind(word) ? word : "";
-}
-
-// IBV_WC_RETRY_EXC_ERR, RETRY_EXC_ERR, ibv_wc_retry_exc_err, EINVAL.
-const Meaning* find_name(const std::string& word) {
-    for (const Meaning& meaning : meanings()) {
-        if (meaning.kind == "call") continue;
-        for (const char* prefix : {"", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_"})
-            if (!meaning.name.empty() && same(meaning.name, prefix + word)) return &meaning;
-    }
-    return nullptr;
 }
 
 bool is_call(const std::string& word) {
@@ -112,24 +89,6 @@ bool explain_syndrome(int syndrome, Language language) {
     return true;
 }
 
-// The status of an event: what it is depends on the event.
-Found status_of(const Meaning& event, int status) {
-    Found found{&event};
-    const Meaning* more = nullptr;
-    if (status > 0 && event.name == "RDMA_CM_EVENT_REJECTED") more = find("reject", status);
-    if (status > 0 && event.name == "RDMA_CM_EVENT_UNREACHABLE") more = find("sidr", status);
-    if (status < 0) more = find("call", -status, event.name);
-    if (status < 0 && !more) more = find("errno", -status);
-    if (more) found.push_back(more);
-    return found;
-}
-
-Found of_call(const std::string& name, int error) {
-    if (const Meaning* special = find("call", error, name)) return {special};
-    if (const Meaning* general = find("errno", error)) return {general};
-    return {};
-}
-
 // Two words that belong together; empty if they do not.
 Found pair(const std::string& first, const std::string& second) {
     const std::optional<int> number = number_of(second);
@@ -140,7 +99,7 @@ Found pair(const std::string& first, const std::string& second) {
         return meaning ? Found{meaning} : Found{};
     }
     const Meaning* event = find_name(first);
-    if (event && event->kind == "event" && number) return status_of(*event, *number);
+    if (event && event->kind == "event" && number) return of_event(*event, *number);
     if (event && event->kind == "wc" && number && find("vendor_err", *number))
         return {event, find("vendor_err", *number)};
     if (is_call(first) && errno_of(second)) return of_call(first, errno_of(second));
@@ -155,7 +114,7 @@ Found alone(const std::string& word) {
             if (const Meaning* meaning = find("errno", -*number)) found.push_back(meaning);
             return found;
         }
-        for (const Meaning& meaning : meanings())
+        for (const Meaning& meaning : all())
             if (meaning.number == *number && meaning.kind != "call" && meaning.kind != "syndrome")
                 found.push_back(&meaning);
         return found;
@@ -163,7 +122,7 @@ Found alone(const std::string& word) {
     const std::string kind = kind_of(word);
     if (const Meaning* meaning = kind.empty() ? find_name(word) : nullptr) return {meaning};
     Found found;
-    for (const Meaning& meaning : meanings())
+    for (const Meaning& meaning : all())
         if (meaning.kind == kind || (meaning.kind == "call" && same(meaning.name, word)))
             found.push_back(&meaning);
     return found;
@@ -172,7 +131,7 @@ Found alone(const std::string& word) {
 // "remote access error": in names and sentences.
 Found search(const std::string& text) {
     Found found;
-    for (const Meaning& meaning : meanings())
+    for (const Meaning& meaning : all())
         for (const std::string& place :
              {meaning.name, sentence_of(meaning), meaning.text[english], meaning.text[chinese]})
             if (strcasestr(place.c_str(), text.c_str())) {
@@ -203,7 +162,7 @@ void print_markdown() {
     };
     for (const Table& table : kTables) {
         std::printf("\n## %s\n\n%s\n", table.title, table.columns);
-        for (const Meaning& m : meanings()) {
+        for (const Meaning& m : all()) {
             if (m.kind != table.kind) continue;
             const char* text = m.text[english].c_str();
             if (m.kind == "vendor_err")
@@ -229,7 +188,7 @@ int print_all(const Found& found, Language language) {
 }  // namespace
 
 int explain(const ExplainOptions& options) {
-    const Language language = language_of(options);
+    const Language language = language_of(options.language);
     if (options.markdown) return print_markdown(), 0;
     const auto& words = options.code;
     if (words.empty()) {

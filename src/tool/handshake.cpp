@@ -5,12 +5,14 @@
 #include <optional>
 #include <span>
 
-#include "tool/capture_reader.h"
+#include "link/capture_reader.h"
 #include "wire/cm_messages.h"
 #include "wire/packet.h"
 
 namespace verbena::tool {
 namespace {
+
+using link::CapturedPacket;
 
 constexpr int kArrowWidth = 34;
 
@@ -252,7 +254,7 @@ class Ladder {
 int draw_handshake(const std::vector<std::string>& files) {
     std::vector<CapturedPacket> packets;
     std::string error;
-    if (!read_captures(files, packets, error)) {
+    if (!link::read_captures(files, packets, error)) {
         std::fprintf(stderr, "verbena: %s\n", error.c_str());
         return 1;
     }

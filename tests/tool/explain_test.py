@@ -125,7 +125,7 @@ class Complete(Case):
         for room in ("verbs", "rdmacm"):
             names |= set(re.findall(r"^((?:ibv|rdma)_\w+) ", read(ROOT, "src", room, "abi/symbols.txt"), re.M))
         self.assertGreater(len(names), 120)
-        special = set(re.findall(r"^= call (\w+)", read(ROOT, "src/tool/meanings/calls.txt"), re.M))
+        special = set(re.findall(r"^= call (\w+)", read(ROOT, "src/meanings/texts/calls.txt"), re.M))
         events = {n for n, _ in preprocessed("rdma/rdma_cma.h", "rdma_cm_event_type")}
         inline = {"ibv_post_send", "ibv_post_recv", "ibv_poll_cq"}  # functions of the headers
         self.assertEqual(set(), special - names - events - inline)

@@ -1,4 +1,6 @@
-#include "tool/meanings.h"
+#include "meanings/meanings.h"
+
+#include <strings.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +11,7 @@
 #include "transport/vendor_error.h"
 #include "wire/cm_messages.h"
 
-namespace verbena::tool {
+namespace verbena::meanings {
 
 extern const char* const kMeaningTexts[];  // generated: the files, and nullptr at the end
 
@@ -45,22 +47,26 @@ Meaning parse_header(const std::string& line) {
 }
 
 std::vector<Meaning> parse_all() {
-    std::vector<Meaning> all;
+    std::vector<Meaning> parsed;
     for (const char* const* text = kMeaningTexts; *text; text++) {
         std::istringstream lines(*text);
         for (std::string line; std::getline(lines, line);) {
             if (line.empty() || line[0] == '#') continue;
             if (line.rfind("= ", 0) == 0)
-                all.push_back(parse_header(line));
-            else if (!all.empty() && line.rfind("en: ", 0) == 0)
-                all.back().text[english] = line.substr(4);
-            else if (!all.empty() && line.rfind("zh: ", 0) == 0)
-                all.back().text[chinese] = line.substr(4);
+                parsed.push_back(parse_header(line));
+            else if (!parsed.empty() && line.rfind("en: ", 0) == 0)
+                parsed.back().text[english] = line.substr(4);
+            else if (!parsed.empty() && line.rfind("zh: ", 0) == 0)
+                parsed.back().text[chinese] = line.substr(4);
             else
                 malformed(line);
         }
     }
-    return all;
+    return parsed;
+}
+
+bool same(std::string_view a, std::string_view b) {
+    return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::string numbered(const char* format, int number) {
@@ -71,9 +77,15 @@ std::string numbered(const char* format, int number) {
 
 }  // namespace
 
-const std::vector<Meaning>& meanings() {
-    static const std::vector<Meaning> all = parse_all();
-    return all;
+const std::vector<Meaning>& all() {
+    static const std::vector<Meaning> parsed = parse_all();
+    return parsed;
+}
+
+Language language_of(std::string asked) {
+    for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
+        if (const char* value = std::getenv(name); asked.empty() && value) asked = value;
+    return asked.rfind("zh", 0) == 0 ? chinese : english;
 }
 
 std::string heading(const Meaning& meaning, Language language) {
@@ -108,6 +120,39 @@ std::string sentence_of(const Meaning& meaning) {
     return {};
 }
 
+const Meaning* find(std::string_view kind, int number, std::string_view name) {
+    for (const Meaning& meaning : all())
+        if (meaning.kind == kind && meaning.number == number && (name.empty() || same(meaning.name, name)))
+            return &meaning;
+    return nullptr;
+}
+
+const Meaning* find_name(std::string_view name) {
+    for (const Meaning& meaning : all()) {
+        if (meaning.kind == "call" || meaning.name.empty()) continue;
+        for (const char* prefix : {"", "IBV_WC_", "IBV_EVENT_", "RDMA_CM_EVENT_"})
+            if (same(meaning.name, prefix + std::string(name))) return &meaning;
+    }
+    return nullptr;
+}
+
+std::vector<const Meaning*> of_event(const Meaning& event, int status) {
+    std::vector<const Meaning*> found{&event};
+    const Meaning* more = nullptr;
+    if (status > 0 && event.name == "RDMA_CM_EVENT_REJECTED") more = find("reject", status);
+    if (status > 0 && event.name == "RDMA_CM_EVENT_UNREACHABLE") more = find("sidr", status);
+    if (status < 0) more = find("call", -status, event.name);
+    if (status < 0 && !more) more = find("errno", -status);
+    if (more) found.push_back(more);
+    return found;
+}
+
+std::vector<const Meaning*> of_call(std::string_view call, int error) {
+    if (const Meaning* special = find("call", error, call)) return {special};
+    if (const Meaning* general = find("errno", error)) return {general};
+    return {};
+}
+
 int errno_of(const std::string& word) {
     char* end;
     const long number = std::labs(std::strtol(word.c_str(), &end, 0));
@@ -119,4 +164,4 @@ int errno_of(const std::string& word) {
     return strcasecmp(word.c_str(), "ENOTSUP") == 0 ? EOPNOTSUPP : 0;
 }
 
-}  // namespace verbena::tool
+}  // namespace verbena::meanings

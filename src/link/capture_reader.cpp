@@ -1,4 +1,4 @@
-#include "tool/capture_reader.h"
+#include "link/capture_reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,13 +9,14 @@
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
 
-namespace verbena::tool {
+namespace verbena::link {
 namespace {
 
 constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
 constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
 constexpr std::uint32_t kInterfaceDescription = 1;
 constexpr std::uint32_t kEnhancedPacket = 6;
+constexpr std::uint16_t kOptionComment = 1;
 constexpr std::uint16_t kOptionFlags = 2;       // of a packet: bits 1..0 say inbound or outbound
 constexpr std::uint16_t kOptionResolution = 9;  // of an interface
 constexpr std::uint16_t kLinkEthernet = 1;
@@ -59,7 +60,7 @@ Interface read_interface(Bytes body) {
 // Named fabrics have ports of their own; there a good ICRC tells RoCE from other traffic.
 bool read_udp(Bytes udp, CapturedPacket& packet) {
     if (udp.size() < kUdpHeader) return false;
-    const std::uint16_t port = wire::load_be16(udp.data() + 2);
+    const std::uint16_t port = packet.destination_port = wire::load_be16(udp.data() + 2);
     std::size_t length = wire::load_be16(udp.data() + 4);
     if (length < kUdpHeader || length > udp.size()) return false;
     packet.path.udp_source_port = wire::load_be16(udp.data());
@@ -68,27 +69,11 @@ bool read_udp(Bytes udp, CapturedPacket& packet) {
            wire::icrc_verify(packet.path, port, packet.bytes) == wire::IcrcCheck::good;
 }
 
-bool read_ip(Bytes ip, CapturedPacket& packet) {
-    if (ip.size() < 20) return false;
-    wire::Path& path = packet.path;
-    if (ip[0] >> 4 == 4) {
-        std::size_t header = std::size_t{ip[0] & 0xfu} * 4;
-        if (ip[9] != 17 || header < 20 || header > ip.size()) return false;
-        path.source = Gid::from_ipv4(wire::load_be32(ip.data() + 12));
-        path.destination = Gid::from_ipv4(wire::load_be32(ip.data() + 16));
-        return read_udp(ip.subspan(header), packet);
-    }
-    if (ip.size() < 40 || ip[6] != 17) return false;
-    std::copy_n(ip.begin() + 8, 16, path.source.bytes.begin());
-    std::copy_n(ip.begin() + 24, 16, path.destination.bytes.begin());
-    return read_udp(ip.subspan(40), packet);
-}
-
 bool read_frame(std::uint16_t link_type, Bytes frame, CapturedPacket& packet) {
-    if (link_type == kLinkRawIp) return read_ip(frame, packet);
+    if (link_type == kLinkRawIp) return read_ip_packet(frame, packet);
     if (link_type != kLinkEthernet || frame.size() < 14) return false;
     std::uint16_t type = wire::load_be16(frame.data() + 12);
-    return (type == 0x0800 || type == 0x86dd) && read_ip(frame.subspan(14), packet);
+    return (type == 0x0800 || type == 0x86dd) && read_ip_packet(frame.subspan(14), packet);
 }
 
 bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedPacket& packet) {
@@ -102,31 +87,9 @@ bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedP
     for_each_option(body.subspan(20 + padded), [&](std::uint16_t code, Bytes value) {
         if (code == kOptionFlags && value.size() == 4)
             packet.direction = static_cast<Direction>(le32(value, 0) & 3);
+        if (code == kOptionComment) packet.comment.assign(value.begin(), value.end());
     });
     return read_frame(interface.link_type, body.subspan(20, captured), packet);
-}
-
-bool read_file(const std::string& name, std::vector<CapturedPacket>& packets, std::string& error) {
-    std::ifstream file(name, std::ios::binary);
-    std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(file), {}};
-    if (!file.is_open() || content.size() < 28 || le32(content, 0) != kSectionHeader ||
-        le32(content, 8) != kByteOrderMagic) {
-        error = name + (file.is_open() ? " is not a pcapng file of this byte order" : " cannot be read");
-        return false;
-    }
-    std::vector<Interface> interfaces;
-    Bytes rest = content;
-    while (rest.size() >= 12) {
-        std::uint32_t type = le32(rest, 0), length = le32(rest, 4);
-        if (length < 12 || length > rest.size()) break;  // the last block may be half written
-        Bytes body = rest.subspan(8, length - 12);
-        if (type == kSectionHeader) interfaces.clear();
-        if (type == kInterfaceDescription && body.size() >= 8) interfaces.push_back(read_interface(body));
-        if (CapturedPacket packet; type == kEnhancedPacket && read_packet(body, interfaces, packet))
-            packets.push_back(std::move(packet));
-        rest = rest.subspan(length);
-    }
-    return true;
 }
 
 // The same packet seen leaving and arriving.
@@ -154,15 +117,64 @@ void drop_arrivals_already_seen(std::vector<CapturedPacket>& packets) {
 
 }  // namespace
 
-bool read_captures(const std::vector<std::string>& files, std::vector<CapturedPacket>& packets,
-                   std::string& error) {
-    for (const std::string& file : files)
-        if (!read_file(file, packets, error)) return false;
+bool read_ip_packet(Bytes ip, CapturedPacket& packet) {
+    if (ip.size() < 20) return false;
+    wire::Path& path = packet.path;
+    if (ip[0] >> 4 == 4) {
+        std::size_t header = std::size_t{ip[0] & 0xfu} * 4;
+        if (ip[9] != 17 || header < 20 || header > ip.size()) return false;
+        path.source = Gid::from_ipv4(wire::load_be32(ip.data() + 12));
+        path.destination = Gid::from_ipv4(wire::load_be32(ip.data() + 16));
+        return read_udp(ip.subspan(header), packet);
+    }
+    if (ip.size() < 40 || ip[6] != 17) return false;
+    std::copy_n(ip.begin() + 8, 16, path.source.bytes.begin());
+    std::copy_n(ip.begin() + 24, 16, path.destination.bytes.begin());
+    return read_udp(ip.subspan(40), packet);
+}
+
+bool is_capture(Bytes content) {
+    return content.size() >= 28 && le32(content, 0) == kSectionHeader && le32(content, 8) == kByteOrderMagic;
+}
+
+std::vector<CapturedPacket> packets_of_capture(Bytes content) {
+    std::vector<CapturedPacket> packets;
+    std::vector<Interface> interfaces;
+    while (content.size() >= 12) {
+        std::uint32_t type = le32(content, 0), length = le32(content, 4);
+        if (length < 12 || length > content.size()) break;  // the last block may be half written
+        Bytes body = content.subspan(8, length - 12);
+        if (type == kSectionHeader) interfaces.clear();
+        if (type == kInterfaceDescription && body.size() >= 8) interfaces.push_back(read_interface(body));
+        if (CapturedPacket packet; type == kEnhancedPacket && read_packet(body, interfaces, packet))
+            packets.push_back(std::move(packet));
+        content = content.subspan(length);
+    }
+    return packets;
+}
+
+void merge_captures(std::vector<CapturedPacket>& packets) {
     std::stable_sort(packets.begin(), packets.end(), [](const auto& left, const auto& right) {
         return left.nanoseconds < right.nanoseconds;
     });
     drop_arrivals_already_seen(packets);
+}
+
+bool read_captures(const std::vector<std::string>& files, std::vector<CapturedPacket>& packets,
+                   std::string& error) {
+    for (const std::string& name : files) {
+        std::ifstream file(name, std::ios::binary);
+        const std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(file), {}};
+        if (!file.is_open() || !is_capture(content)) {
+            error = name + (file.is_open() ? " is not a pcapng file of this byte order" : " cannot be read");
+            return false;
+        }
+        auto more = packets_of_capture(content);
+        packets.insert(packets.end(), std::make_move_iterator(more.begin()),
+                       std::make_move_iterator(more.end()));
+    }
+    merge_captures(packets);
     return true;
 }
 
-}  // namespace verbena::tool
+}  // namespace verbena::link

@@ -14,6 +14,7 @@
 #include "tool/handshake.h"
 #include "tool/ps.h"
 #include "tool/rdma_command.h"
+#include "tool/report.h"
 #include "tool/run.h"
 #include "tool/stat.h"
 #include "tool/status.h"
@@ -126,6 +127,18 @@ int main(int argc, char** argv) {
     auto* handshake_command = app.add_subcommand("handshake", "Draw the CM messages of captures");
     handshake_command->add_option("FILE", files, "pcapng files; packets are merged by time")->required();
 
+    ReportOptions report_options;
+    auto* report_command = app.add_subcommand(
+        "report", "Make an HTML page of recordings or captures: verbena report a.vrec b.vrec -o report.html");
+    report_command->add_option("FILE", report_options.files, ".vrec or pcapng files, merged by time")
+        ->required();
+    report_command->add_option("-o", report_options.output, "Where to write it (report.html); - for stdout");
+    report_command->add_option("--lang", report_options.language, "en or zh; the default is that of LANG");
+    report_command->add_flag("--svg", report_options.picture,
+                             "Only the picture of a conversation, to stdout");
+    report_command->add_option("-n", report_options.number, "Which conversation, from 1 (1)")
+        ->check(CLI::Range(1, 1000000));
+
     ExplainOptions asked;
     auto* explain_command = app.add_subcommand(
         "explain", "Say what a number or name means: verbena explain wc 12, ibv_modify_qp EINVAL, ...");
@@ -181,5 +194,6 @@ int main(int argc, char** argv) {
         return fault(faults);
     }
     if (*explain_command) return explain(asked);
+    if (*report_command) return report(report_options);
     return draw_handshake(files);
 }

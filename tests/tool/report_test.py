@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""report_test.py BUILD: what `verbena report` makes of recordings and captures: the data in its page, the ladder with both
+ends' states, losses, errors explained in two languages, and that input of strangers is checked and never becomes markup."""
+
+import base64
+import html.parser
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from tool import ENVIRONMENT, VERBENA, Case, packets, run
+
+SECONDS = 20
+NASTY = "</script><script>alert('x')</script><!-- & \" ' {{DATA}} \u2028 中文"
+NANOSECONDS = 1_700_000_000_000_000_000  # when the made-up recordings happen
+MAD = 20 + 8 + 12 + 8 + 24  # where a MAD's message begins: behind IPv4, UDP, BTH, DETH and its header
+HANDSHAKE = ["REQ", "REP", "RTU", "DREQ", "DREP"]
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page, its data, and what it loads from elsewhere."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.loads, self.pictures, self.inside = [], [], 0, None
+        self.data = ""
+        self.feed(text)
+        self.data = json.loads(self.data)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        attributes = dict(attrs)
+        self.loads += [value for name, value in attrs if name in ("src", "href") and value[:1] != "#" and value != "data:,"]
+        self.pictures += tag == "svg"
+        self.inside = attributes.get("id") if tag == "script" else None
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def handle_data(self, data):
+        if self.inside == "data":
+            self.data += data
+
+
+def line(kind, t=0, **more):
+    return json.dumps({"k": kind, "t": NANOSECONDS + t, "pid": 7, "tid": 7} | more)
+
+
+def packet_line(frame, t, **more):
+    return json.dumps({"k": "packet", "t": NANOSECONDS + t, "frame": base64.b64encode(frame).decode()} | more)
+
+
+def cm_attribute(frame):
+    """Of an IPv4 packet with a MAD; 0 of others."""
+    udp = frame[20:]
+    return struct.unpack_from(">H", udp, 8 + 12 + 8 + 16)[0] if udp[8] == 0x64 and len(udp) > 280 else 0
+
+
+class Report(Case):
+    frames = None
+
+    def report(self, *files, options=(), status=0):
+        result = run(VERBENA, "report", *options, "-o", "-", *files)
+        self.assertEqual(status, result.returncode, result.stderr)
+        return result.stdout if status == 0 else result.stderr
+
+    def page(self, *files, options=("--lang", "en")):
+        text = self.report(*files, options=options)
+        page = Page(text)
+        self.assertEqual([], page.loads)
+        self.assertEqual(2, page.tags.count("script"))
+        self.assertNotIn("http://", re.sub(r'xmlns="http://www.w3.org/2000/svg"|const SVG = "[^"]*"', "", text))
+        return page
+
+    def write_lines(self, name, *lines):
+        return self.write(name, "".join(each + "\n" for each in lines))
+
+    def capture_rping(self):
+        """The packets of an rping of two rounds, as a file."""
+        file = os.path.join(self.folder, "rping.pcapng")
+        capture = subprocess.Popen([VERBENA, "capture", "-w", file], env=ENVIRONMENT, stderr=subprocess.PIPE)
+        self.addCleanup(capture.kill)
+        self.assertIn(b"capturing to", capture.stderr.readline())
+        words = ["-a", "127.0.0.1", "-p", "7397", "-C", "2"]
+        server = subprocess.Popen([VERBENA, "run", "--", "rping", "-s", *words], env=ENVIRONMENT,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.kill)
+        self.wait_for_listener("7397")
+        result = run(VERBENA, "run", "--", "rping", "-c", *words)
+        self.assertEqual(0, result.returncode, result.stderr)
+        server.wait(SECONDS)
+        capture.send_signal(signal.SIGINT)
+        capture.communicate(timeout=SECONDS)
+        return file
+
+    def rping(self):
+        """Its packets, to UDP port 4791 so that nobody looks at ICRCs; captured once."""
+        if Report.frames is None:
+            frames = [bytearray(frame) for frame in packets(self.capture_rping())]
+            for frame in frames:
+                struct.pack_into(">H", frame, 22, 4791)
+            Report.frames = [bytes(frame) for frame in frames]
+        return Report.frames
+
+    def ladder(self, page, what="message"):
+        self.assertEqual(1, len(page.data["conversations"]))
+        return [step for step in page.data["conversations"][0]["steps"] if step["what"] == what]
+
+    def test_a_capture(self):
+        page = self.page(self.capture_rping())
+        steps = self.ladder(page)
+        self.assertEqual(HANDSHAKE, [step["label"] for step in steps])
+        self.assertEqual([["idle", "REQ sent"], ["listening", "REQ received"]],
+                         [list(states) for states in zip(steps[0]["before"], steps[0]["after"])])
+        self.assertEqual(["REP received", "REP sent"], steps[1]["after"])
+        self.assertEqual(["established", "established"], steps[2]["after"])
+        self.assertEqual(["timewait", "timewait"], steps[4]["after"])
+        self.assertEqual([0, 1, 0, steps[3]["side"], 1 - steps[3]["side"]], [step["side"] for step in steps])
+        request = " ".join(steps[0]["details"])
+        for part in ("attribute 0x0010", "RDMA_PS_TCP, port 7397", "local comm id 0x", "QPN 0x", "starting PSN ",
+                     "Q_Key 0x", "CA GUID 0x", "UDP source port "):
+            self.assertIn(part, request)
+        self.assertGreater(len(self.ladder(page, "packet")), 10)
+        self.assertEqual(2, page.pictures)  # wide and narrow
+        self.assertEqual([], page.data["troubles"])
+        self.assertEqual(page.data["counts"]["packets"], len(page.data["packets"]))
+        self.assertEqual(len(page.data["packets"]) - 5, sum(page.data["series"]["packets"]))
+
+    def test_fields_of_a_packet(self):
+        page = self.page(self.write_lines("a.vrec", *[packet_line(frame, i * 1000) for i, frame in enumerate(self.rping())]))
+        request = page.data["packets"][self.ladder(page)[0]["packet"]]
+        fields = {tuple(page.data["field_names"][name]): value
+                  for name, value in zip(request["f"][::2], request["f"][1::2])}
+        self.assertEqual("127.0.0.1", fields["IPv4", "Source"])
+        self.assertEqual("4791", fields["UDP", "Destination port"])
+        self.assertEqual("0x64 ud_send_only", fields["BTH", "OpCode"])
+        self.assertEqual("0x80010000", fields["DETH", "Queue key (Q_Key)"])
+        self.assertEqual("0x0010 REQ", fields["MAD", "Attribute ID"])
+        self.assertIn("port 7397", fields["REQ", "Service ID"])
+        self.assertEqual("127.0.0.1", fields["REQ", "Destination address (CMA header)"])
+
+    def test_two_hosts(self):
+        """Each host's file has what left there and what arrived; the clock of one is 5 ms ahead, and one RTU got lost."""
+        client, server = [], []
+        ahead = 5_000_000
+        for i, frame in enumerate(self.rping()):
+            by_client = cm_attribute(frame) in (0x10, 0x14, 0x15) or (
+                cm_attribute(frame) == 0 and frame[20 + 8 + 5:20 + 8 + 8] == self.server_qpn())
+            frame = frame[:12] + self.addresses(by_client) + frame[20:]
+            if cm_attribute(frame) == 0x10:  # the CMA header has them, too
+                frame = frame[:MAD + 140 + 16] + self.addresses(True)[:4] + frame[MAD + 140 + 20:]
+                frame = frame[:MAD + 140 + 32] + self.addresses(True)[4:] + frame[MAD + 140 + 36:]
+            left, arrived = i * 100_000, i * 100_000 + 20_000
+            copies = [(left, "out"), (arrived + ahead, "in")] if by_client else [(left + ahead, "out"), (arrived, "in")]
+            mine, others = (client, server) if by_client else (server, client)
+            mine.append(packet_line(frame, copies[0][0], dir="out"))
+            if cm_attribute(frame) == 0x14:  # lost, and sent again
+                mine.append(packet_line(frame, copies[0][0] + 30_000, dir="out"))
+                others.append(packet_line(frame, copies[1][0] + 30_000, dir="in"))
+                continue
+            others.append(packet_line(frame, copies[1][0], dir="in"))
+        page = self.page(
+            self.write_lines("client.vrec", line("process", argv=["rping", "-c"], host="left"), *client),
+            self.write_lines("server.vrec", json.dumps({"k": "process", "t": NANOSECONDS, "pid": 8, "argv": ["rping"],
+                                                        "host": "right"}), *server))
+        self.assertRegex(" ".join(page.data["remarks"]), r"server\.vrec: clock \+5\.000 ms, corrected")
+        steps = self.ladder(page)
+        self.assertEqual(["REQ", "REP", "RTU", "RTU", "DREQ", "DREP"], [step["label"] for step in steps])
+        lost = [step.get("lost", False) for step in steps]
+        self.assertEqual(1, sum(lost))
+        self.assertEqual(1, sum(step.get("again", False) for step in steps))
+        self.assertEqual(["established", "established"], steps[3]["after"])
+        self.assertEqual(sorted(step["t"] for step in steps), [step["t"] for step in steps])
+        self.assertIn("10.0.0.1", page.data["conversations"][0]["title"])
+        self.assertIn("Packets that did not arrive", [trouble["title"] for trouble in page.data["troubles"]])
+
+    def server_qpn(self):
+        reply = next(frame for frame in self.rping() if cm_attribute(frame) == 0x13)
+        return reply[MAD + 12:MAD + 15]
+
+    @staticmethod
+    def addresses(by_client):
+        ends = [bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])]
+        return b"".join(ends if by_client else ends[::-1])
+
+    def test_markup_stays_text(self):
+        request = bytearray(next(frame for frame in self.rping() if cm_attribute(frame) == 0x10))
+        private = b"</script><b>&\"{{DATA}}"
+        at = MAD + 140 + 36  # the message's private data, behind the CMA header
+        request[at:at + len(private)] = private
+        file = self.write_lines(
+            NASTY.replace("/", "_") + ".vrec", line("process", argv=[NASTY], host=NASTY, exe=NASTY),
+            line("call", call=NASTY, args={NASTY: NASTY}, ret=NASTY, errno="EINVAL", reason=NASTY),
+            line("qp", qp=struct.unpack(">I", b"\0" + request[MAD + 36:][:3])[0], **{"from": "INIT"}, to=NASTY),
+            line("wc", qp=5, status=NASTY, opcode=NASTY, reason=NASTY), line("cm_event", event=NASTY, id=NASTY),
+            packet_line(bytes(request), 10, comment=NASTY))
+        page = self.page(file)
+        self.assertEqual(NASTY, page.data["calls"][0]["n"])
+        self.assertIn(NASTY, page.data["programs"][0]["command"])
+        self.assertEqual(NASTY, page.data["packets"][0]["c"])
+        self.assertIn("</script><b>&\"{{DATA}}", str(page.data["packets"][0]["f"]))
+        self.assertEqual([], [tag for tag in page.tags if tag in ("b", "img", "iframe", "a")])
+        self.assertEqual(2, page.tags.count("script"))
+        picture = ElementTree.fromstring(self.report(file, options=("--svg",)))
+        self.assertIn("</script><b>", " ".join(picture.itertext()))
+
+    def test_errors_are_explained(self):
+        file = self.write_lines(
+            "e.vrec", line("process", argv=["/usr/bin/program"]),
+            line("call", 1000, call="ibv_modify_qp", args={}, ret=22, errno="EINVAL", reason="ah_attr.is_global is 0"),
+            line("call", 1500, call="ibv_poll_cq", args={}, ret=0, errno="EAGAIN"),
+            line("wc", 2000, qp=17, wr_id="0x1", status="IBV_WC_RETRY_EXC_ERR", vendor_err=0x0311, reason="no answer"),
+            line("wc", 2100, qp=17, wr_id="0x2", status="IBV_WC_WR_FLUSH_ERR", vendor_err=1),
+            line("wc", 2200, qp=17, wr_id="0x3", status="IBV_WC_WR_FLUSH_ERR", vendor_err=1),
+            line("cm_event", 3000, id="id 1", event="RDMA_CM_EVENT_REJECTED", status=28, reason="refused"),
+            line("async_event", 4000, event="IBV_EVENT_QP_FATAL", element="qp 0x11"),
+            line("begin", 5000, call="rdma_destroy_id", args={"id": "id 1"}))
+        for language, words in (("en", ["rdma_reject", "did not answer"]), ("zh", ["拒绝", "仍无应答"])):
+            page = self.page(file, options=("--lang", language))
+            titles = {trouble["title"]: trouble for trouble in page.data["troubles"]}
+            self.assertEqual(["ibv_modify_qp(): EINVAL", "IBV_WC_RETRY_EXC_ERR", "IBV_WC_WR_FLUSH_ERR",
+                              "RDMA_CM_EVENT_REJECTED, status 28", "IBV_EVENT_QP_FATAL", "rdma_destroy_id()"], list(titles))
+            self.assertEqual("ah_attr.is_global is 0", titles["ibv_modify_qp(): EINVAL"]["reason"])
+            self.assertEqual(2, titles["IBV_WC_WR_FLUSH_ERR"]["count"])
+            self.assertFalse(titles["IBV_WC_WR_FLUSH_ERR"].get("expected"))  # something failed before
+            self.assertTrue(all(trouble["explanations"] for trouble in page.data["troubles"]))
+            explained = json.dumps(page.data["troubles"], ensure_ascii=False)
+            for word in words:
+                self.assertIn(word, explained)
+            self.assertEqual(language, page.data["language"])
+        self.assertEqual([True], [call["unfinished"] for call in page.data["calls"] if call["n"] == "rdma_destroy_id"])
+
+    def test_states_and_calls(self):
+        file = self.write_lines(
+            "s.vrec", line("process", argv=["a"]), line("qp", 0, qp=17, **{"from": ""}, to="RESET"),
+            line("qp", 10, qp=17, **{"from": "RESET"}, to="INIT"), line("qp", 20, qp=17, **{"from": "INIT"}, to=""),
+            line("call", 30, d=2500, call="ibv_reg_mr", args={"length": 64, "addr": None}, out={"lkey": "0x1"}, ret="mr 1"),
+            line("begin", 40, call="rdma_get_cm_event", args={}),
+            line("call", 40, call="rdma_get_cm_event", args={}, ret=0), line("later", call=5))
+        page = self.page(file)
+        self.assertEqual([["RESET", "INIT", ""]], [[state for _, state in lane["states"]] for lane in page.data["qps"]])
+        self.assertEqual(["ibv_reg_mr", "rdma_get_cm_event"], [call["n"] for call in page.data["calls"]])
+        self.assertEqual("length=64, addr=null", page.data["calls"][0]["a"])
+        self.assertEqual(2.5, page.data["calls"][0]["d"])
+        self.assertFalse(any("unfinished" in call for call in page.data["calls"]))
+
+    def test_much_is_cut_and_said(self):
+        data = next(frame for frame in self.rping() if frame[28] == 0x04)
+        lines = []
+        for psn in range(9000):
+            frame = bytearray(data)
+            frame[20 + 8 + 9:20 + 8 + 12] = psn.to_bytes(3, "big")
+            lines.append(packet_line(bytes(frame), psn * 1000))
+        calls = [line("call", i, call="ibv_poll_cq", args={}, ret=0) for i in range(9000)]
+        text = self.report(self.write_lines("big.vrec", *lines, *calls, line("call", 9999, call="ibv_post_send", args={},
+                                                                             ret=12, errno="ENOMEM")))
+        page = Page(text)
+        for name in ("packets", "calls"):
+            self.assertEqual(9000 + (name == "calls"), len(page.data[name]) + page.data["left_out"][name])
+            self.assertGreater(page.data["left_out"][name], 1000)
+        self.assertEqual("ENOMEM", page.data["calls"][-1]["e"])
+        self.assertEqual(9000, sum(page.data["series"]["packets"]))
+        self.assertLess(len(text), 4_000_000)
+
+    def test_bad_input_is_refused(self):
+        good = line("process", argv=["a"])
+        frame = base64.b64encode(b"E" + bytes(60)).decode()
+        for wrong, reason in (
+                ("[1, 2]", "no JSON object"), ("{", "parse error"), ('{"t": 1}', 'there is no "k"'), ('{"k": 5}', '"k" is no string'),
+                ('{"k": "call"}', 'there is no "t"'), ('{"k": "call", "t": "x"}', '"t" is no whole number'),
+                ('{"k": "call", "t": 1, "pid": 1}', 'there is no "call"'),
+                ('{"k": "call", "t": 18446744073709551615, "pid": 1, "call": "x"}', '"t" is out of range'),
+                ('{"k": "call", "t": 1, "pid": 1, "call": "x", "args": 5}', '"args" is no object'),
+                ('{"k": "wc", "t": 1, "pid": 1, "status": "s", "qp": -1}', '"qp" is out of range'),
+                ('{"k": "qp", "t": 1, "pid": 1}', 'there is no "qp"'), ('{"k": "process", "pid": 1, "argv": "a"}', '"argv" is no list'),
+                ('{"k": "packet", "t": 1, "frame": "!"}', '"frame" is not base64'),
+                (json.dumps({"k": "packet", "t": 1, "frame": frame}), '"frame" is not an IP packet'),
+                ('{"k": "call", "t": 1, "pid": 1, "call": "x", "args": ' + '{"a":' * 60 + "1" + "}" * 60 + "}", "nested too deeply"),
+                ('{"k": "\udc80"}', "invalid")):
+            with self.subTest(wrong=wrong[:60]):
+                path = os.path.join(self.folder, "bad.vrec")
+                with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+                    file.write(f"{good}\n{wrong}\n{good}\n")
+                self.assertRegex(self.report(path, status=1), rf"^verbena: \S+bad\.vrec:2: .*{re.escape(reason)}")
+        self.assertIn("cannot be read", self.report("/nonexistent", status=1))
+        self.assertIn("is empty", self.report(self.write("empty.vrec", ""), status=1))
+        # Whoever wrote the last line was killed.
+        page = self.page(self.write("half.vrec", good + '\n{"k": "ca'))
+        self.assertRegex(page.data["remarks"][0], r"half\.vrec:2: ")
+
+    def test_a_picture(self):
+        file = self.write_lines("p.vrec", *[packet_line(frame, i * 1000) for i, frame in enumerate(self.rping())])
+        picture = ElementTree.fromstring(self.report(file, options=("--svg", "--lang", "zh")))
+        words = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual(HANDSHAKE, [word for word in words if word in HANDSHAKE])
+        self.assertTrue(words[0].startswith("客户端"))
+        self.assertIn("there is no conversation 2, only 1", self.report(file, options=("--svg", "-n", "2"), status=1))
+
+    def test_words(self):
+        """Every word that the page's script asks for is there, in both languages."""
+        with open(os.path.join(os.path.dirname(__file__), "../../src/report/page/page.js"), encoding="utf-8") as script:
+            asked = set(re.findall(r'word\("(\w+)"\)', script.read()))
+        file = self.write_lines("w.vrec", line("process", argv=["a"]))
+        english, chinese = (self.page(file, options=("--lang", language)).data["words"] for language in ("en", "zh"))
+        self.assertEqual(set(), asked - set(english))
+        self.assertEqual(list(english), list(chinese))
+        self.assertEqual([], [key for key, text in chinese.items() if text.isascii()])
+
+
+if __name__ == "__main__":
+    unittest.main()

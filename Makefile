@@ -3,6 +3,7 @@
 # make test     install what is missing, build, run all tests
 # make sim      the simulator: SEEDS=n (2000), SEED=n for one, MUTATE=n for a deliberate bug
 # make interop  against Linux soft-RoCE in a virtual machine
+# make pages    what verbena report makes, in headless Chromium; pictures in build/pages
 # make bench    against what the machine can do without it, in one run: ROUNDS=n (5), YARDSTICKS=folder of the bare programs
 # make install PREFIX=/opt/verbena, make uninstall (the last installation, or that in PREFIX=...)
 # make format asan tsan fuzz cross lint coverage    the quality stages of .ci/run (docs/testing.md); fuzz takes SECONDS=n
@@ -12,7 +13,7 @@ BUILD  ?= build
 PREFIX ?= /opt/verbena
 JOBS   ?= $(shell nproc)
 
-.PHONY: all deps demo test sim interop bench install uninstall asan tsan fuzz coverage cross lint format soak clean
+.PHONY: all deps demo test sim interop pages bench install uninstall asan tsan fuzz coverage cross lint format soak clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
@@ -38,6 +39,11 @@ interop:
 	@scripts/install-deps build test interop
 	@$(MAKE) --no-print-directory all
 	@tests/interop/run
+
+pages:
+	@scripts/install-deps build test pages
+	@$(MAKE) --no-print-directory all
+	@tests/pages/pages_test.py $(BUILD)
 
 bench: all
 	@bench/run --build $(BUILD) --rounds $(or $(ROUNDS),5) $(if $(YARDSTICKS),--yardsticks $(YARDSTICKS))

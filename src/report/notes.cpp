@@ -83,6 +83,12 @@ bool names(const Pairs& pairs, const std::string& object) {
                        [&](const auto& pair) { return names(pair.second, object); });
 }
 
+std::string value_of(const Pairs& pairs, std::string_view name) {
+    const auto found =
+        std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == name; });
+    return found == pairs.end() ? std::string() : found->second;
+}
+
 std::string qp_name(std::uint32_t qpn) {
     char text[24];
     std::snprintf(text, sizeof text, "qp 0x%x", qpn);
@@ -170,8 +176,9 @@ class Notes {
                 step.details.push_back(value.substr(
                     at + kOpcode.size(), value.find('"', at + kOpcode.size()) - at - kOpcode.size()));
         }
-        for (const auto& [name, value] : call.out)
-            if (name == "lkey" || name == "rkey") step.details.push_back(name + " " + value);
+        if (memory)
+            if (const std::string rkey = value_of(call.out, "rkey"); !rkey.empty())
+                step.details.push_back("keys " + value_of(call.out, "lkey") + ", " + rkey);
     }
 
     void take(const Call& call) {

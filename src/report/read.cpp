@@ -294,6 +294,11 @@ bool read_recording(const std::string& name, Recording& recording, std::string& 
         error = name + (stream.is_open() ? " is empty" : " cannot be read");
         return false;
     }
+    return parse_recording(name, content, recording, error);
+}
+
+bool parse_recording(const std::string& name, const std::string& content, Recording& recording,
+                     std::string& error) {
     const auto file = static_cast<unsigned>(recording.files.size());
     recording.files.push_back(name);
     const std::vector<std::uint8_t> bytes(content.begin(), content.end());

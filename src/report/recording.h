@@ -97,6 +97,10 @@ struct Recording {
 // neither.
 bool read_recording(const std::string& file, Recording& recording, std::string& error);
 
+// The same for a content that was read already.
+bool parse_recording(const std::string& name, const std::string& content, Recording& recording,
+                     std::string& error);
+
 // Brings what several files say into one order: the clocks of different hosts are compared by the packets
 // that both saw, a packet that two files have is there once, and one that left but did not arrive is marked
 // as lost.

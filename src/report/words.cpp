@@ -48,7 +48,6 @@ constexpr Word kWords[] = {
     {"over_time", {"Over time", "随时间变化"}},
     {"throughput", {"throughput", "吞吐量"}},
     {"messages", {"messages", "消息"}},
-    {"per_second", {"per second", "每秒"}},
     {"calls_title", {"Calls", "调用"}},
     {"no_calls",
      {"No calls were recorded (a capture has packets only).", "没有记录调用（抓包文件里只有报文）。"}},

@@ -135,7 +135,7 @@
     here.append(element("h2", {}, word("over_time")));
     if (!series.packets.length) return void here.append(element("p", {class: "note"}, word("no_packets")));
     const seconds = series.step / 1e3;
-    here.append(plot(`${word("throughput")} ${word("per_second")}`, "B/s",
+    here.append(plot(word("throughput"), "B/s",
       [{name: word("throughput"), colour: "#3f8fd2", values: series.bytes.map((value) => value / seconds)}]));
     here.append(plot(word("packets"), "",
       [{name: word("packets"), colour: "#3f8fd2", bars: true, values: series.packets},

@@ -44,7 +44,8 @@ function(verbena_shared_library target)
     -Wl,-z,relro)
   if(NOT VERBENA_SANITIZE)
     # clang leaves a sanitizer's runtime to the program, and it must see libstdc++'s synchronization.
-    target_link_options(${target} PRIVATE -Wl,-z,defs -static-libstdc++ -static-libgcc)
+    # The unwinder must be the one by which the C library ends a cancelled thread: another does not know its frames.
+    target_link_options(${target} PRIVATE -Wl,-z,defs -static-libstdc++ -shared-libgcc)
   endif()
   target_link_libraries(${target} PRIVATE verbena_options)
 endfunction()

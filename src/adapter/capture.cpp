@@ -3,9 +3,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "adapter/clock.h"
 #include "link/hooks.h"
@@ -28,8 +32,9 @@ class Capture : public link::PacketObserver {
         const Time time = wall_clock();
         std::lock_guard guard(lock_);
         if (link::PcapWriter* writer = own_writer(getpid())) writer->write(event, time);
-        if (shared_ && (event.sent || event.note || !is_local_ || !is_local_(event.path->source)))
-            shared_->write(event, time);
+        if (shared_.empty() || !(event.sent || event.note || !is_local_ || !is_local_(event.path->source)))
+            return;
+        for (const auto& writer : shared_) writer->write(event, time);
     }
 
     void begin_own(std::string_view path, std::string_view application) {
@@ -41,15 +46,22 @@ class Capture : public link::PacketObserver {
         link::set_packet_observer(this);
     }
 
-    void share(int fd, const std::function<bool(const Gid&)>& is_local) {
+    void share(std::span<const int> files, const std::function<bool(const Gid&)>& is_local) {
         std::lock_guard guard(lock_);
-        if (fd >= 0 && shared_ && is_same_file(fd, shared_->fd())) {
-            close(fd);
-            return;
+        std::vector<std::unique_ptr<link::PcapWriter>> now;
+        for (const int fd : files) {
+            auto known = std::find_if(shared_.begin(), shared_.end(),
+                                      [&](const auto& each) { return each && is_same_file(fd, each->fd()); });
+            if (known == shared_.end()) {
+                now.push_back(link::PcapWriter::join(fd));
+            } else {
+                close(fd);
+                now.push_back(std::move(*known));
+            }
         }
+        shared_ = std::move(now);
         is_local_ = is_local;
-        shared_ = fd >= 0 ? link::PcapWriter::join(fd) : nullptr;
-        link::set_packet_observer(shared_ || !path_.empty() ? this : nullptr);
+        link::set_packet_observer(!shared_.empty() || !path_.empty() ? this : nullptr);
     }
 
    private:
@@ -66,7 +78,8 @@ class Capture : public link::PacketObserver {
     std::mutex lock_;
     std::string path_, application_;
     pid_t pid_ = 0;
-    std::unique_ptr<link::PcapWriter> writer_, shared_;
+    std::unique_ptr<link::PcapWriter> writer_;
+    std::vector<std::unique_ptr<link::PcapWriter>> shared_;
     std::function<bool(const Gid&)> is_local_;
 };
 
@@ -89,6 +102,8 @@ void capture_to(std::string_view path, std::string_view application) {
     capture().begin_own(path, application);
 }
 
-void share_capture(int fd, const std::function<bool(const Gid&)>& is_local) { capture().share(fd, is_local); }
+void share_captures(std::span<const int> files, const std::function<bool(const Gid&)>& is_local) {
+    capture().share(files, is_local);
+}
 
 }  // namespace verbena::adapter

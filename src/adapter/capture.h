@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string_view>
 
 #include "base/gid.h"
@@ -19,10 +20,10 @@ void start_capture_if_asked(std::string_view application);
 // another file.
 void capture_to(std::string_view path, std::string_view application);
 
-// A capture of all programs of a user (verbena capture), who write into one file: what leaves, and what
-// arrives from elsewhere, so that no packet is there twice. `fd` (it appends; ours from now on) has a
-// beginning already, and the same one again changes nothing; -1 ends it. `is_local`: whether that address is
-// of this host; null: none is.
-void share_capture(int fd, const std::function<bool(const Gid&)>& is_local);
+// The captures of all programs of a user (verbena capture, trace, record), who write into one file each: what
+// leaves, and what arrives from elsewhere, so that no packet is there twice. `files` (they append; ours from
+// now on) have a beginning already; a capture that goes on is not disturbed, and what is not among them ends.
+// `is_local`: whether that address is of this host; null: none is.
+void share_captures(std::span<const int> files, const std::function<bool(const Gid&)>& is_local);
 
 }  // namespace verbena::adapter

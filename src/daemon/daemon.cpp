@@ -250,7 +250,7 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
         case host::Command::faults:
             return faults_of(session, request, received, reply, to_send);
         case host::Command::capture:
-            return capture(session, received, reply, to_send);
+            return capture(session, request.as<host::CaptureRequest>().index, received, reply, to_send);
         case host::Command::port_totals:
             answer(reply,
                    host::PortReply{totals_.ended(), totals_.of(request.as<host::PortRequest>().device)});
@@ -357,35 +357,43 @@ int Daemon::faults_of(const Session& asking, const Request& request, host::Recei
     return 0;
 }
 
-int Daemon::capture(Session& asking, host::Received& received, std::span<std::uint8_t> reply,
-                    std::vector<int>& to_send) {
+int Daemon::capture(Session& asking, std::uint32_t index, host::Received& received,
+                    std::span<std::uint8_t> reply, std::vector<int>& to_send) {
     if (Descriptor given(received.take(0)); given) {
-        if (capture_.file) return fail(EBUSY, "another verbena capture is running");
+        if (captures_.size() >= host::kMaxCaptures)
+            return fail(EBUSY, "%u captures are running", host::kMaxCaptures);
         if (asking.user != geteuid())
             return fail(EPERM, "this verbenad is user %u's, and so are the packets of its connection manager",
                         geteuid());
-        adapter::share_capture(fcntl(given.get(), F_DUPFD_CLOEXEC, 3), [this](const Gid& address) {
-            return devices_->find(address).device != nullptr;
-        });
-        capture_ = {std::move(given), asking.number, asking.user};
-        sessions_.for_each([](Session& each) { each.knows_capture = false; });
-        sessions_.tell_news();
+        captures_.push_back({std::move(given), asking.number, asking.user});
+        share_captures();
     }
-    asking.knows_capture = true;
     host::CaptureReply out;
-    out.on = capture_.file && capture_.user == asking.user;
+    const Shared* asked = nullptr;
+    for (const Shared& each : captures_)
+        if (each.user == asking.user && out.count++ == index) asked = &each;
+    if (index + 1 >= out.count) asking.knows_captures = true;
     sessions_.for_each([&](Session& each) {
-        if (each.tables && each.user == capture_.user && !each.knows_capture) out.waiting++;
+        if (out.count && each.tables && each.user == asking.user && !each.knows_captures) out.waiting++;
     });
-    if (out.on) to_send.push_back(capture_.file.get());
+    if (asked) to_send.push_back(asked->file.get());
     answer(reply, out);
     return 0;
 }
 
-void Daemon::end_capture() {
-    capture_ = {};
-    adapter::share_capture(-1, nullptr);
+// With those that there are now.
+void Daemon::share_captures() {
+    std::vector<int> files;
+    for (const Shared& each : captures_) files.push_back(fcntl(each.file.get(), F_DUPFD_CLOEXEC, 3));
+    adapter::share_captures(files,
+                            [this](const Gid& address) { return devices_->find(address).device != nullptr; });
+    sessions_.for_each([](Session& each) { each.knows_captures = false; });
     sessions_.tell_news();
+}
+
+void Daemon::end_captures_of(const Session& session) {
+    if (std::erase_if(captures_, [&](const Shared& each) { return each.session == session.number; }))
+        share_captures();
 }
 
 void Daemon::next_ids(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply) const {
@@ -415,7 +423,7 @@ int Daemon::close_queue(Session& session, std::uint32_t queue) {
 // free.
 void Daemon::ended(Session& session) {
     const Time at = now();
-    if (capture_.session == session.number) end_capture();
+    end_captures_of(session);
     for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
     for (const std::uint32_t queue : session.queues) queues_.give_back(queue, at);
     if (session.tables) totals_.program_ended(session.tables.get());

@@ -57,9 +57,10 @@ class Daemon final : private Sessions::Handler {
                    std::vector<int>& to_send);
     int faults_of(const Session& asking, const Request& request, host::Received& received,
                   std::span<std::uint8_t> reply, std::vector<int>& to_send);
-    int capture(Session& asking, host::Received& received, std::span<std::uint8_t> reply,
+    int capture(Session& asking, std::uint32_t index, host::Received& received, std::span<std::uint8_t> reply,
                 std::vector<int>& to_send);
-    void end_capture();
+    void end_captures_of(const Session& session);
+    void share_captures();
     int close_queue(Session& session, std::uint32_t queue);
     int next_process(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply,
                      std::vector<int>& to_send) const;
@@ -89,7 +90,8 @@ class Daemon final : private Sessions::Handler {
         Descriptor file;
         SessionNumber session = 0;  // who asked for it
         uid_t user = 0;
-    } capture_;
+    };
+    std::vector<Shared> captures_;
     Qp1 qp1_;
     faults::CmFaults cm_faults_;
     std::optional<Environment> environment_;

@@ -54,7 +54,7 @@ constexpr std::array kCommands = {
     command<host::AfterRequest, host::IdsReply>(Command::next_ids, "next_ids"),
     command<host::PortRequest, host::PortReply>(Command::port_totals, "port_totals"),
     command<host::FaultsRequest, host::FaultsReply>(Command::faults, "faults", Descriptors::optional),
-    command<host::Empty, host::CaptureReply>(Command::capture, "capture", Descriptors::optional),
+    command<host::CaptureRequest, host::CaptureReply>(Command::capture, "capture", Descriptors::optional),
     notice<host::IdRequest>(Command::request_taken, "request_taken"),
     notice<host::QpRequest>(Command::communication_established, "communication_established"),
     command<host::Empty, host::StatusReply>(Command::status, "status"),

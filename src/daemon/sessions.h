@@ -34,7 +34,7 @@ struct Session {
     Descriptor tables;    // the process's, to be read; kept until it has ended, for its counters
     std::vector<std::uint32_t> queues;
     std::shared_ptr<faults::Board> plan;  // of faults; null: none
-    bool knows_capture = false;           // has asked since the last one began
+    bool knows_captures = false;          // has asked since the last one began or ended
 };
 
 class Sessions {

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    5;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    6;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -58,8 +58,8 @@ enum class Command : std::uint16_t {
     // A program's plan of faults: asks for it, and with a descriptor gives it one if it has none ->
     // FaultsReply, with the plan's file (faults/board.h).
     faults,
-    // A capture of all programs of the asking user: with a descriptor begins one, which ends with the
-    // connection; without asks for it -> CaptureReply, with the file to append to.
+    // CaptureRequest: the captures of all programs of the asking user. With a descriptor begins one, which
+    // ends with the connection; without asks for one -> CaptureReply, with the file to append to.
     capture,
 };
 
@@ -262,8 +262,12 @@ struct FaultsRequest {
 struct FaultsReply {
     std::uint32_t has_plan = 0;
 };
+inline constexpr std::uint32_t kMaxCaptures = 16;  // at a time
+struct CaptureRequest {
+    std::uint32_t index = 0;  // which one is asked for
+};
 struct CaptureReply {
-    std::uint32_t on = 0;
+    std::uint32_t count = 0;    // of captures
     std::uint32_t waiting = 0;  // programs with devices that have not asked since it began
 };
 struct PortRequest {

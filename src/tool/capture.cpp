@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,21 +16,16 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/reason.h"
-#include "host/connection.h"
-#include "link/pcap_writer.h"
+#include "tool/shared_capture.h"
 
 namespace verbena::tool {
 namespace {
 
 constexpr int kCopyEveryMs = 50;
-constexpr int kStartMs = 1000, kStartStepMs = 5;  // until all programs know
 
 int open_file(const std::string& file) {
     if (file != "-") return open(file.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-    const int fd = memfd_create("verbena-capture", MFD_CLOEXEC);
-    if (fd >= 0) fcntl(fd, F_SETFL, O_APPEND);
-    return fd;
+    return packet_memory();
 }
 
 // What has been appended since; false when nobody reads it any more.
@@ -49,11 +43,6 @@ bool copy_on(int from, off_t& at) {
     return true;
 }
 
-int tell(const char* what) {
-    std::fprintf(stderr, "verbena: %s: %s\n", what, last_reason());
-    return 1;
-}
-
 }  // namespace
 
 int capture(const std::string& file) {
@@ -64,9 +53,6 @@ int capture(const std::string& file) {
                      fd < 0 ? std::strerror(errno) : "not a file; for a pipe, -w - writes to stdout");
         return 1;
     }
-    const auto writer = link::PcapWriter::begin(fd, "verbena capture", "verbena");
-    if (!writer) return tell(file.c_str());
-
     sigset_t ends;
     sigemptyset(&ends);
     for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, each);
@@ -74,27 +60,21 @@ int capture(const std::string& file) {
     signal(SIGPIPE, SIG_IGN);
     const int signals = signalfd(-1, &ends, SFD_CLOEXEC);
 
-    host::Connection connection;
-    host::CaptureReply reply;
-    if (host::open_connection(connection) != 0) return tell("no daemon");
-    if (host::ask(connection, host::Command::capture, host::Empty{}, reply, fd) != 0) return tell("capture");
-    for (int waited = 0; reply.waiting > 0 && waited < kStartMs; waited += kStartStepMs) {
-        poll(nullptr, 0, kStartStepMs);
-        if (host::ask(connection, host::Command::capture, host::Empty{}, reply) != 0) return tell("capture");
-    }
+    SharedCapture shared;
+    if (!shared.begin(fd, file)) return 1;
     std::fprintf(stderr, "verbena: capturing to %s; Ctrl-C ends it\n", file == "-" ? "stdout" : file.c_str());
 
     off_t copied = 0;
     bool lost = false, read = true;
     for (;;) {
-        pollfd waiting[] = {{signals, POLLIN, 0}, {connection.lifeline, 0, 0}};
+        pollfd waiting[] = {{signals, POLLIN, 0}, {shared.lifeline(), 0, 0}};
         const int ready = poll(waiting, 2, file == "-" ? kCopyEveryMs : -1);
         if (file == "-" && !(read = copy_on(fd, copied))) break;
         if (ready <= 0) continue;
         lost = waiting[1].revents != 0;
         break;
     }
-    host::close_connection(connection);
+    shared.end();
     if (lost) std::fprintf(stderr, "verbena: the daemon is gone, and the capture ends\n");
     if (file == "-" && read) {
         poll(nullptr, 0, kCopyEveryMs);  // programs hear of the end

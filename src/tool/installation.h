@@ -12,6 +12,7 @@ struct Installation {
     std::string daemon;     // verbenad; empty if not found
     std::string sockets;    // librspreload.so; empty if not found
     std::string view;       // libverbena-view.so; empty if not found
+    std::string interposer;  // libverbena-interpose.so; empty if not found
     std::string commands;   // the folder with the `rdma` that shows our devices; empty if not found
 };
 

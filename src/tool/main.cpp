@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "tool/stat.h"
 #include "tool/status.h"
 #include "tool/top.h"
+#include "tool/trace.h"
 
 using namespace verbena::tool;
 
@@ -36,8 +38,15 @@ void add_run_options(CLI::App& command, RunOptions& options) {
     command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
 }
 
+// Options of run, trace and record that take no value.
+constexpr std::string_view kFlags[] = {"--sockets", "--system", "--no-data", "--no-packets", "--perfetto"};
+
+bool has_program(std::string_view command) {
+    return command == "run" || command == "trace" || command == "record";
+}
+
 // Where the program's own words begin behind `verbena run [OPTION VALUE | OPTION=VALUE]... [--]`; every
-// option of run but --sockets takes a value, so this needs no list of them. The number of words if there is
+// option but those takes a value, so this needs no list of the others. The number of words if there is
 // no program.
 int program_begins(int argc, char** argv) {
     int at = 2;
@@ -45,7 +54,8 @@ int program_begins(int argc, char** argv) {
         std::string_view word = argv[at];
         if (word == "--") return at + 1;
         if (word == "-h" || word == "--help") return argc;
-        at += word.find('=') == std::string_view::npos && word != "--sockets" ? 2 : 1;
+        const bool flag = std::find(std::begin(kFlags), std::end(kFlags), word) != std::end(kFlags);
+        at += word.find('=') == std::string_view::npos && !flag ? 2 : 1;
     }
     return std::min(at, argc);
 }
@@ -77,6 +87,29 @@ int main(int argc, char** argv) {
     add_run_options(*run_command, options);
     run_command->description(
         "Run a program with Verbena's libraries: verbena run [OPTIONS] [--] PROGRAM [ARGUMENT...]");
+
+    TraceOptions tracing;
+    auto add_watching = [&](const char* name, const char* description) {
+        auto* added = app.add_subcommand(name, description);
+        add_run_options(*added, tracing.run);
+        added->add_flag("--system", tracing.run.system,
+                        "Over the libraries that the program has without Verbena (no packets then)");
+        added->add_flag("--no-data", tracing.no_data, "Neither posts and polls nor packets of data");
+        added->add_flag("--no-packets", tracing.no_packets, "No packets");
+        return added;
+    };
+    auto* trace_command = add_watching("trace",
+                                       "Show a program's calls, completions and packets: verbena trace "
+                                       "[OPTIONS] [--] PROGRAM [ARGUMENT...]");
+    trace_command->add_option("-o,--output", tracing.output,
+                              "Write to this file instead of stderr; .json: for Perfetto");
+    trace_command->add_flag("--perfetto", tracing.perfetto,
+                            "In the form that Perfetto reads (ui.perfetto.dev)");
+    trace_command->add_option("-e,--calls", tracing.calls, "Calls to show: rdma_*,ibv_modify_qp");
+    auto* record_command = add_watching(
+        "record",
+        "Keep all of that in a file for verbena report: verbena record [OPTIONS] [--] PROGRAM [ARGUMENT...]");
+    record_command->add_option("-o,--output", tracing.output, "The file; verbena.vrec if not given");
 
     auto* env_command =
         app.add_subcommand("env", "Print the environment of run for a shell: eval $(verbena env)");
@@ -150,7 +183,7 @@ int main(int argc, char** argv) {
                                 "vendor_err, async, event, reject, sidr, nak, syndrome, errno; EVENT STATUS; "
                                 "CALL ERRNO; or words to search");
 
-    if (argc > 1 && std::string_view(argv[1]) == "run") {
+    if (argc > 1 && has_program(argv[1])) {
         int begin = program_begins(argc, argv);
         command.assign(argv + begin, argv + argc);
         argc = begin > 2 && std::string_view(argv[begin - 1]) == "--" ? begin - 1 : begin;
@@ -168,13 +201,13 @@ int main(int argc, char** argv) {
         return complain(app, argc > 1 ? argv[1] : "", error.what());
     }
 
-    if (*run_command) {
-        if (command.empty()) {
-            std::fprintf(stderr, "verbena: run needs a program: verbena run -- rping -s\n");
-            return 2;
-        }
-        return run(options, command);
+    if (has_program(argv[1]) && command.empty()) {
+        std::fprintf(stderr, "verbena: %s needs a program: verbena %s -- rping -s\n", argv[1], argv[1]);
+        return 2;
     }
+    if (*run_command) return run(options, command);
+    if (*trace_command) return trace(tracing, command);
+    if (*record_command) return record(tracing, command);
     if (*env_command) return print_environment(options);
     if (*status_command) return show_status(json);
     if (*ps_command) return show_programs(json);

@@ -68,28 +68,10 @@ std::string wrong_setting() {
     return {};
 }
 
-// The program's sockets become rsockets. False, and told, if the library is missing.
-bool add_sockets(const Installation& installation, Variables& variables) {
-    if (installation.sockets.empty()) {
-        std::fprintf(stderr, "verbena: librspreload.so not found beside the libraries\n");
-        return false;
-    }
-    std::string library = installation.sockets;
-    if (library.find_first_of(" :") != std::string::npos) {  // as for the view below
-        const std::size_t slash = library.rfind('/');
-        setenv("LD_LIBRARY_PATH", in_front(library.substr(0, slash), "LD_LIBRARY_PATH").c_str(), 1);
-        library = library.substr(slash + 1);
-    }
-    const std::string preload = in_front(library, "LD_PRELOAD");
-    setenv("LD_PRELOAD", preload.c_str(), 1);  // the view goes in front of it
-    variables.emplace_back("LD_PRELOAD", preload);
-    return true;
-}
-
 // What shows our devices in sysfs, /dev and the `rdma` command to programs that look there.
 void add_view(const Installation& installation, Variables& variables) {
     if (!installation.view.empty()) {
-        // LD_PRELOAD knows no quoting; the bare name is found through LD_LIBRARY_PATH.
+        // See preloadable(): the libraries' folder is in LD_LIBRARY_PATH anyway.
         const bool splits = installation.view.find_first_of(" :") != std::string::npos;
         variables.emplace_back(
             "LD_PRELOAD",
@@ -108,9 +90,60 @@ void add_view(const Installation& installation, Variables& variables) {
     }
 }
 
+// LD_PRELOAD knows no quoting; a library in such a folder is found by its bare name through LD_LIBRARY_PATH,
+// into which the folder goes.
+std::string preloadable(const std::string& library) {
+    if (library.find_first_of(" :") == std::string::npos) return library;
+    const std::size_t slash = library.rfind('/');
+    setenv("LD_LIBRARY_PATH", in_front(library.substr(0, slash), "LD_LIBRARY_PATH").c_str(), 1);
+    return library.substr(slash + 1);
+}
+
+void preload(const std::string& library, Variables& variables) {
+    const std::string all = in_front(preloadable(library), "LD_PRELOAD");
+    setenv("LD_PRELOAD", all.c_str(), 1);  // what comes later goes in front of it
+    variables.emplace_back("LD_PRELOAD", all);
+}
+
+// The program's sockets become rsockets. False, and told, if the library is missing.
+bool add_sockets(const Installation& installation, Variables& variables) {
+    if (installation.sockets.empty()) {
+        std::fprintf(stderr, "verbena: librspreload.so not found beside the libraries\n");
+        return false;
+    }
+    preload(installation.sockets, variables);
+    return true;
+}
+
+// The library that looks at calls, and what it is to do. False, and told, if it is missing.
+bool add_interposer(const RunOptions& options, const Installation& installation, Variables& variables) {
+    if (options.interposer.empty()) return true;
+    if (installation.interposer.empty()) {
+        std::fprintf(stderr, "verbena: libverbena-interpose.so not found beside the libraries\n");
+        return false;
+    }
+    preload(installation.interposer, variables);
+    variables.insert(variables.end(), options.interposer.begin(), options.interposer.end());
+    return true;
+}
+
+// Over the distribution's libraries: nothing of ours but the interposer.
+int system_environment(const RunOptions& options, const Installation& installation, Variables& variables) {
+    if (!options.faults.empty() || !options.capture.empty() || options.sockets) {
+        std::fprintf(
+            stderr,
+            "verbena: --fault, --capture and --sockets need Verbena's libraries; --system is without\n");
+        return 2;
+    }
+    if (!add_interposer(options, installation, variables)) return 1;
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    return 0;
+}
+
 // Sets the environment of the program and lists it; 0, or an exit status when the reason was told.
 int environment(const RunOptions& options, Variables& variables) {
     Installation installation = find_installation();
+    if (options.system) return system_environment(options, installation, variables);
     if (installation.libraries.empty() || installation.daemon.empty()) {
         std::fprintf(stderr,
                      "verbena: %s not found beside this command; build the project or install it again\n",
@@ -119,6 +152,7 @@ int environment(const RunOptions& options, Variables& variables) {
     }
     Variables preloads;
     if (options.sockets && !add_sockets(installation, preloads)) return 1;
+    if (!add_interposer(options, installation, preloads)) return 1;
     variables = {
         {"LD_LIBRARY_PATH", in_front(installation.libraries, "LD_LIBRARY_PATH")},
         {"LIBRARY_PATH",
@@ -151,31 +185,48 @@ std::string shell_quoted(const std::string& text) {
     return quoted + "'";
 }
 
-int run_with_faults(const std::string& plan, const std::vector<std::string>& command) {
-    std::vector<faults::PlannedRule> rules;
-    if (!read_plan(plan, rules)) return 2;
-    std::string path;
-    const auto board = make_board(path);
-    if (!board) return 1;
-    if (!add_rules(*board, rules)) {
-        unlink(path.c_str());
-        return 2;
-    }
-    setenv(faults::kVariable, path.c_str(), 1);
-    return supervise(command, *board, path);
-}
-
 }  // namespace
 
-int run(const RunOptions& options, const std::vector<std::string>& command) {
+int prepare(const RunOptions& options, const std::vector<std::string>& command) {
     Variables variables;
     if (int status = environment(options, variables)) return status;
     std::string file = find_program(command[0]);
-    if (!file.empty())
+    if (!file.empty() && !options.system)
         if (std::string why = why_not_ours(file); !why.empty())
             std::fprintf(stderr, "verbena: %s will not use Verbena's libraries: %s\n", command[0].c_str(),
                          why.c_str());
-    if (!options.faults.empty()) return run_with_faults(options.faults, command);
+    return 0;
+}
+
+int ActivePlan::begin(const RunOptions& options) {
+    if (options.faults.empty()) return 0;
+    std::vector<faults::PlannedRule> rules;
+    if (!read_plan(options.faults, rules)) return 2;
+    board_ = make_board(path_);
+    if (!board_) return 1;
+    if (!add_rules(*board_, rules)) return 2;
+    setenv(faults::kVariable, path_.c_str(), 1);
+    return 0;
+}
+
+int ActivePlan::end() { return !board_ || tell_what_never_fired(*board_) ? 0 : kNeverFired; }
+
+ActivePlan::~ActivePlan() {
+    if (board_) unlink(path_.c_str());
+}
+
+int run(const RunOptions& options, const std::vector<std::string>& command) {
+    if (int status = prepare(options, command)) return status;
+    if (!options.faults.empty()) {
+        int status = 0, instead_of_0 = 0;
+        {
+            ActivePlan plan;
+            if (int wrong = plan.begin(options)) return wrong;
+            status = run_and_wait(command);
+            instead_of_0 = plan.end();
+        }
+        return end_as(status, instead_of_0);
+    }
     std::vector<char*> arguments;
     arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));

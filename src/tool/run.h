@@ -1,8 +1,12 @@
 // verbena run and verbena env: programs with our libraries in front of the distribution's.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "faults/board.h"
 
 namespace verbena::tool {
 
@@ -13,6 +17,27 @@ struct RunOptions {
     std::string disable;   // VERBENA_DISABLE
     std::string faults;    // a plan, or the name of a file with one
     bool sockets = false;  // librspreload.so: the program's TCP connections go over RDMA
+    bool system = false;   // over the libraries that the program has without us
+    std::vector<std::pair<std::string, std::string>>
+        interposer;  // its variables; it is loaded if there are any
+};
+
+// Sets the environment of the program for this process, and says what speaks against our libraries. 0, or an
+// exit status when the reason was told.
+int prepare(const RunOptions& options, const std::vector<std::string>& command);
+
+// A plan of faults in force for what is started from now on.
+class ActivePlan {
+   public:
+    // 0, or an exit status when the reason was told. Without a plan in `options` nothing happens.
+    int begin(const RunOptions& options);
+    // Says what never fired: kNeverFired if there was any such (supervise.h), otherwise 0.
+    int end();
+    ~ActivePlan();
+
+   private:
+    std::unique_ptr<faults::Board> board_;
+    std::string path_;
 };
 
 // Replaces this process by the program; returns the exit status only if that fails (127: not found, 126: not

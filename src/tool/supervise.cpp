@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,10 +15,14 @@ namespace {
 
 // Waits until the program has ended. What the terminal sends reaches it anyway, being of our process group;
 // what others send to us is passed on.
-int wait_for(pid_t program, const sigset_t& signals) {
+int wait_for(pid_t program, const sigset_t& signals, const Meanwhile& meanwhile) {
+    constexpr timespec kInterval{0, 40'000'000};
     for (;;) {
         siginfo_t info{};
-        if (sigwaitinfo(&signals, &info) < 0) continue;
+        const int received =
+            meanwhile ? sigtimedwait(&signals, &info, &kInterval) : sigwaitinfo(&signals, &info);
+        if (meanwhile) meanwhile();
+        if (received < 0) continue;
         if (info.si_signo != SIGCHLD) {
             if (info.si_code <= 0) kill(program, info.si_signo);
             continue;
@@ -27,17 +32,6 @@ int wait_for(pid_t program, const sigset_t& signals) {
         if (!WIFSTOPPED(status)) return status;
         raise(SIGSTOP);  // as the shell expects; SIGCONT goes to the group
     }
-}
-
-bool tell_what_never_fired(const faults::Board& board) {
-    bool all = true;
-    for (unsigned index = 0; index < board.count(); index++) {
-        if (board.fired(index) != 0 || !board.active(index)) continue;
-        all = false;
-        std::fprintf(stderr, "verbena: this fault never fired: %s (%llu passed that it is about)\n",
-                     board.text(index), static_cast<unsigned long long>(board.seen(index)));
-    }
-    return all;
 }
 
 [[noreturn]] void die_of(int signal) {
@@ -54,7 +48,7 @@ bool tell_what_never_fired(const faults::Board& board) {
 
 }  // namespace
 
-int supervise(const std::vector<std::string>& command, const faults::Board& board, const std::string& file) {
+int run_and_wait(const std::vector<std::string>& command, const Meanwhile& meanwhile) {
     std::vector<char*> arguments;
     arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -68,7 +62,7 @@ int supervise(const std::vector<std::string>& command, const faults::Board& boar
     const pid_t program = fork();
     if (program < 0) {
         std::fprintf(stderr, "verbena: fork: %s\n", std::strerror(errno));
-        return 1;
+        return 1 << 8;  // as if it had exited with 1
     }
     if (program == 0) {
         sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -77,12 +71,24 @@ int supervise(const std::vector<std::string>& command, const faults::Board& boar
         std::fprintf(stderr, "verbena: %s: %s\n", arguments[0], std::strerror(error));
         _exit(error == ENOENT ? 127 : 126);
     }
-    const int status = wait_for(program, signals);
-    unlink(file.c_str());
-    const bool all_fired = tell_what_never_fired(board);
+    return wait_for(program, signals, meanwhile);
+}
+
+int end_as(int status, int instead_of_0) {
     if (WIFSIGNALED(status)) die_of(WTERMSIG(status));
     const int own = WEXITSTATUS(status);
-    return own == 0 && !all_fired ? kNeverFired : own;
+    return own == 0 ? instead_of_0 : own;
+}
+
+bool tell_what_never_fired(const faults::Board& board) {
+    bool all = true;
+    for (unsigned index = 0; index < board.count(); index++) {
+        if (board.fired(index) != 0 || !board.active(index)) continue;
+        all = false;
+        std::fprintf(stderr, "verbena: this fault never fired: %s (%llu passed that it is about)\n",
+                     board.text(index), static_cast<unsigned long long>(board.seen(index)));
+    }
+    return all;
 }
 
 }  // namespace verbena::tool

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <thread>
+#include <vector>
 
 #include "adapter/capture.h"
 #include "base/call_fault.h"
@@ -54,11 +55,15 @@ void look_at_plan() {
     close(fd);
 }
 
-void look_at_capture(bool (*is_local)(const Gid& address)) {
-    host::CaptureReply reply;
-    int fd = -1;
-    if (host::call(host::Command::capture, host::Empty{}, reply, -1, &fd) != 0) return;
-    adapter::share_capture(fd, is_local);
+void look_at_captures(bool (*is_local)(const Gid& address)) {
+    std::vector<int> files;
+    host::CaptureRequest request;
+    for (host::CaptureReply reply{.count = 1}; request.index < reply.count; request.index++) {
+        int fd = -1;
+        if (host::call(host::Command::capture, request, reply, -1, &fd) != 0) break;
+        if (fd >= 0) files.push_back(fd);
+    }
+    adapter::share_captures(files, is_local);
 }
 
 void device_opened() { faults::device_opened(port_fault); }

@@ -10,7 +10,7 @@ void read_plan();
 
 // The daemon may have a plan for us, or a longer one; somebody may capture. Call the daemon.
 void look_at_plan();
-void look_at_capture(bool (*is_local)(const Gid& address));
+void look_at_captures(bool (*is_local)(const Gid& address));
 
 // A device is open: what the plan wants of ports may come true.
 void device_opened();

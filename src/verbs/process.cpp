@@ -129,7 +129,7 @@ int Process::start() {
     device_table.store(host::devices(), std::memory_order_release);
     objects_ = std::make_unique<adapter::ObjectTable>(segment_->objects());
     if (int error = open_queue()) return error;
-    look_at_capture(is_local);
+    look_at_captures(is_local);
     return 0;
 }
 
@@ -246,7 +246,7 @@ bool Process::lifeline_ready(int lifeline) {
     if (host::take_news(lifeline)) {
         look_at_devices();
         look_at_plan();
-        look_at_capture(is_local);
+        look_at_captures(is_local);
         return true;
     }
     daemon_died();

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-SYSTEM = re.compile(r"(libc|libm)\.so\.6|ld-linux.*\.so\.\d+|ld64\.so\.\d+")
+SYSTEM = re.compile(r"(libc|libm)\.so\.6|libgcc_s\.so\.1|ld-linux.*\.so\.\d+|ld64\.so\.\d+")
 # What the compiler's own objects run at load (frame registration), and what the static libstdc++ does: its sources end
 # in .cc, ours in .cpp. The first of those allocates the emergency pool for exceptions; the others set up tables. libgcc
 # asks the processor what it can do (__builtin_cpu_supports).

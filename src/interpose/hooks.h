@@ -1,0 +1,317 @@
+// What is particular about single calls: objects that they hand out, results worth a look, events that
+// follow.
+#pragma once
+
+#include "interpose/call.h"
+#include "interpose/happenings.h"
+#include "interpose/originals.h"
+
+namespace verbena::interpose {
+
+// Most calls have nothing particular.
+template <class Which>
+struct Hook : PlainHook {};
+
+// --- contexts and queries
+
+template <>
+struct Hook<calls::ibv_open_device> : PlainHook {
+    static void result(Call&, ibv_context* made, ibv_device*) { watch_context(made); }
+};
+template <>
+struct Hook<calls::ibv_import_device> : PlainHook {
+    static void result(Call&, ibv_context* made, int) { watch_context(made); }
+};
+template <>
+struct Hook<calls::ibv_get_device_list> : PlainHook {
+    static void out(Line& line, ibv_device** list, int*) {
+        line.key("devices").open('[');
+        for (; *list; list++) line.text((*list)->name);
+        line.close(']');
+    }
+};
+template <>
+struct Hook<calls::ibv_query_device> : PlainHook {
+    static void out(Line& line, int, ibv_context*, ibv_device_attr* attributes) {
+        show(line.key("device_attr"), attributes);
+    }
+};
+template <>
+struct Hook<calls::ibv_query_device_ex> : PlainHook {
+    static void out(Line& line, int, ibv_context*, const ibv_query_device_ex_input*,
+                    ibv_device_attr_ex* attributes, std::size_t) {
+        show(line.key("device_attr"), &attributes->orig_attr);
+    }
+};
+template <>
+struct Hook<calls::ibv_query_port_ex> : PlainHook {
+    static void out(Line& line, int, ibv_context*, std::uint8_t, ibv_port_attr* attributes,
+                    std::size_t size) {
+        if (size >= sizeof *attributes) show(line.key("port_attr"), attributes);
+    }
+};
+template <>
+struct Hook<calls::ibv_query_gid> : PlainHook {
+    static void out(Line& line, int, ibv_context*, std::uint8_t, int, ibv_gid* gid) {
+        show(line.key("gid"), gid);
+    }
+};
+template <>
+struct Hook<calls::_ibv_query_gid_ex> : PlainHook {
+    static void out(Line& line, int, ibv_context*, std::uint32_t, std::uint32_t, ibv_gid_entry* entry,
+                    std::uint32_t, std::size_t) {
+        show(line.key("gid"), &entry->gid);
+        line.key("gid_type").unsigned_number(entry->gid_type);
+        line.key("ndev_ifindex").unsigned_number(entry->ndev_ifindex);
+    }
+};
+template <>
+struct Hook<calls::ibv_get_async_event> : PlainHook {
+    static void before(Call& call, ibv_context* context, ibv_async_event*) {
+        blocks_on(call, context->async_fd);
+    }
+    static void after(Call& call, int, ibv_context*, ibv_async_event* event) {
+        if (!call.error) async_event_happened(*event);
+    }
+};
+template <>
+struct Hook<calls::ibv_ack_async_event> : PlainHook {
+    static void show(Line& line, ibv_async_event* event) { show_async_event(line, *event); }
+};
+
+// --- memory
+
+struct RegionHook : PlainHook {
+    template <class... Arguments>
+    static void out(Line& line, ibv_mr* region, Arguments...) {
+        line.key("lkey").hex(region->lkey);
+        line.key("rkey").hex(region->rkey);
+    }
+};
+template <>
+struct Hook<calls::ibv_reg_mr> : RegionHook {};
+template <>
+struct Hook<calls::ibv_reg_mr_iova> : RegionHook {};
+template <>
+struct Hook<calls::ibv_reg_mr_iova2> : RegionHook {};
+template <>
+struct Hook<calls::ibv_reg_dmabuf_mr> : RegionHook {};
+template <>
+struct Hook<calls::ibv_reg_dm_mr> : RegionHook {};
+template <>
+struct Hook<calls::ibv_alloc_null_mr> : RegionHook {};
+template <>
+struct Hook<calls::ibv_import_mr> : RegionHook {};
+template <>
+struct Hook<calls::ibv_alloc_mw> : PlainHook {
+    static void out(Line& line, ibv_mw* window, ibv_pd*, ibv_mw_type) { line.key("rkey").hex(window->rkey); }
+};
+
+// --- completions
+
+template <>
+struct Hook<calls::ibv_create_cq> : PlainHook {
+    static void out(Line& line, ibv_cq* cq, ibv_context*, int, void*, ibv_comp_channel*, int) {
+        line.key("cqe").number(cq->cqe);
+    }
+};
+template <>
+struct Hook<calls::ibv_create_cq_ex> : PlainHook {
+    static void result(Call&, ibv_cq_ex* cq, ibv_context*, ibv_cq_init_attr_ex*) {
+        watch_completion_queue(cq);
+    }
+    static void out(Line& line, ibv_cq_ex* cq, ibv_context*, ibv_cq_init_attr_ex*) {
+        line.key("cqe").number(cq->cqe);
+    }
+};
+template <>
+struct Hook<calls::ibv_get_cq_event> : PlainHook {
+    static void before(Call& call, ibv_comp_channel* channel, ibv_cq**, void**) {
+        blocks_on(call, channel->fd);
+    }
+    static void out(Line& line, int, ibv_comp_channel*, ibv_cq** cq, void**) {
+        show_object(line.key("cq"), *cq);
+    }
+};
+template <>
+struct Hook<calls::ibv_poll_cq> : PlainHook {
+    static void result(Call& call, int count, ibv_cq*, int, ibv_wc*) {
+        if (count == 0) call.told = false;
+    }
+    static void after(Call&, int count, ibv_cq* cq, int, ibv_wc* completions) {
+        for (int i = 0; i < count; i++) completed(cq, completions[i]);
+    }
+};
+struct PollHook : PlainHook {
+    static void note(Call& call) {
+        if (call.error == ENOENT) call.told = false;  // nothing there
+    }
+};
+template <>
+struct Hook<calls::ibv_start_poll> : PollHook {
+    static void result(Call& call, int, ibv_cq_ex*, ibv_poll_cq_attr*) { note(call); }
+    static void after(Call& call, int, ibv_cq_ex* cq, ibv_poll_cq_attr*) {
+        if (!call.error) completed(cq, pointers_of(cq).functions);
+    }
+};
+template <>
+struct Hook<calls::ibv_next_poll> : PollHook {
+    static void result(Call& call, int, ibv_cq_ex*) { note(call); }
+    static void after(Call& call, int, ibv_cq_ex* cq) {
+        if (!call.error) completed(cq, pointers_of(cq).functions);
+    }
+};
+
+// --- queue pairs
+
+struct NewQueuePairHook : PlainHook {
+    template <class... Arguments>
+    static void after(Call&, ibv_qp* qp, Arguments...) {
+        if (qp) queue_pair_made(*qp);
+    }
+};
+template <>
+struct Hook<calls::ibv_create_qp> : NewQueuePairHook {};
+template <>
+struct Hook<calls::ibv_open_qp> : NewQueuePairHook {};
+template <>
+struct Hook<calls::ibv_create_qp_ex> : NewQueuePairHook {
+    static void result(Call&, ibv_qp* qp, ibv_context*, ibv_qp_init_attr_ex* attributes) {
+        if (qp && attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+            watch_queue_pair(extended_form(qp));
+    }
+};
+template <>
+struct Hook<calls::ibv_modify_qp> : PlainHook {
+    static void show(Line& line, ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+        show_object(line.key("qp"), qp);
+        interpose::show(line.key("attr"), attributes, mask);
+        show_number(line.key("attr_mask"), "attr_mask", mask);
+    }
+    static void before(Call& call, ibv_qp* qp, ibv_qp_attr*, int) { call.note = qp ? qp->state : 0; }
+    static void after(Call& call, int, ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+        if (!call.error) queue_pair_modified(*qp, static_cast<int>(call.note), *attributes, mask);
+    }
+};
+template <>
+struct Hook<calls::ibv_query_qp> : PlainHook {
+    static void out(Line& line, int, ibv_qp*, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr*) {
+        interpose::show(line.key("attr"), attributes, mask | IBV_QP_STATE);
+    }
+};
+template <>
+struct Hook<calls::ibv_destroy_qp> : PlainHook {
+    static void before(Call& call, ibv_qp* qp) {
+        if (qp) call.note = static_cast<std::uint64_t>(qp->state) << 32 | qp->qp_num;
+    }
+    static void after(Call& call, int, ibv_qp*) {
+        if (!call.error)
+            queue_pair_gone(static_cast<std::uint32_t>(call.note), static_cast<int>(call.note >> 32));
+    }
+};
+template <>
+struct Hook<calls::ibv_wr_complete> : PlainHook {
+    static void show(Line& line, ibv_qp_ex* qp) {
+        show_object(line.key("qp"), qp);
+        line.key("wr").open('[');
+        for (const SendRequest& request : pointers_of(qp).requests) interpose::show(line, request);
+        line.close(']');
+    }
+};
+template <>
+struct Hook<calls::ibv_get_srq_num> : PlainHook {
+    static void out(Line& line, int, ibv_srq*, std::uint32_t* number) {
+        line.key("srq_num").unsigned_number(*number);
+    }
+};
+
+// --- librdmacm
+
+template <>
+struct Hook<calls::rdma_create_id> : PlainHook {
+    static void result(Call& call, int, rdma_event_channel*, rdma_cm_id** id, void*, rdma_port_space) {
+        if (!call.error) add_object(Kind::id, *id);
+    }
+    static void out(Line& line, int, rdma_event_channel*, rdma_cm_id** id, void*, rdma_port_space) {
+        show_object(line.key("id"), *id);
+    }
+};
+template <>
+struct Hook<calls::rdma_create_ep> : PlainHook {
+    static void result(Call& call, int, rdma_cm_id** id, rdma_addrinfo*, ibv_pd*, ibv_qp_init_attr*) {
+        if (!call.error) add_object(Kind::id, *id);
+    }
+    static void out(Line& line, int, rdma_cm_id** id, rdma_addrinfo*, ibv_pd*, ibv_qp_init_attr*) {
+        show_object(line.key("id"), *id);
+    }
+    // The first address of the list is used.
+    static void show(Line& line, rdma_cm_id**, rdma_addrinfo* info, ibv_pd* pd,
+                     ibv_qp_init_attr* attributes) {
+        interpose::show(line.key("res"), info);
+        show_object(line.key("pd"), pd);
+        interpose::show(line.key("qp_init_attr"), attributes);
+    }
+};
+template <>
+struct Hook<calls::rdma_get_request> : PlainHook {
+    static void result(Call& call, int, rdma_cm_id*, rdma_cm_id** id) {
+        if (!call.error) add_object(Kind::id, *id);
+    }
+    static void out(Line& line, int, rdma_cm_id*, rdma_cm_id** id) { show_object(line.key("id"), *id); }
+};
+struct CreateQueuePairHook : PlainHook {
+    template <class... Arguments>
+    static void out(Line& line, int, rdma_cm_id* id, Arguments...) {
+        if (id->qp) show_object(line.key("qp"), id->qp);
+    }
+};
+template <>
+struct Hook<calls::rdma_create_qp> : CreateQueuePairHook {};
+template <>
+struct Hook<calls::rdma_create_qp_ex> : CreateQueuePairHook {};
+struct RejectHook : PlainHook {
+    static void show(Line& line, rdma_cm_id* id, const void* data, std::uint8_t size) {
+        show_object(line.key("id"), id);
+        show_bytes(line.key("private_data"), data, data ? size : 0);
+    }
+};
+template <>
+struct Hook<calls::rdma_reject> : RejectHook {};
+template <>
+struct Hook<calls::rdma_reject_ece> : RejectHook {};
+template <>
+struct Hook<calls::rdma_get_cm_event> : PlainHook {
+    static void before(Call& call, rdma_event_channel* channel, rdma_cm_event**) {
+        if (channel) blocks_on(call, channel->fd);
+    }
+    static void result(Call& call, int, rdma_event_channel*, rdma_cm_event** event) {
+        if (!call.error && (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            add_object(Kind::id, (*event)->id);
+    }
+    static void out(Line& line, int, rdma_event_channel*, rdma_cm_event** event) {
+        show_cm_event(line, **event);
+    }
+    static void after(Call& call, int, rdma_event_channel*, rdma_cm_event** event) {
+        if (!call.error) cm_event_happened(**event);
+    }
+};
+template <>
+struct Hook<calls::rdma_ack_cm_event> : PlainHook {
+    static void show(Line& line, rdma_cm_event* event) {
+        if (event) show_cm_event(line, *event);
+    }
+};
+template <>
+struct Hook<calls::rdma_getaddrinfo> : PlainHook {
+    static void out(Line& line, int, const char*, const char*, const rdma_addrinfo*, rdma_addrinfo** info) {
+        interpose::show(line.key("res"), *info);
+    }
+};
+template <>
+struct Hook<calls::rdma_init_qp_attr> : PlainHook {
+    static void out(Line& line, int, rdma_cm_id*, ibv_qp_attr* attributes, int* mask) {
+        interpose::show(line.key("qp_attr"), attributes, *mask);
+    }
+};
+
+}  // namespace verbena::interpose

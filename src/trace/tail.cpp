@@ -1,0 +1,104 @@
+#include "trace/tail.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <span>
+
+#include "link/capture_reader.h"
+#include "wire/byte_order.h"
+
+namespace verbena::trace {
+namespace {
+
+constexpr std::uint32_t kEnhancedPacket = 6;
+constexpr std::size_t kBlockHeader = 8, kPacketHeader = 20, kBlockEnd = 4;
+constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Calls take(data, size) for what the file has behind `at`, which moves on.
+template <class Take>
+void read_new(int fd, off_t& at, Take take) {
+    std::array<char, 65536> buffer;
+    for (ssize_t size; (size = pread(fd, buffer.data(), buffer.size(), at)) > 0; at += size)
+        take(buffer.data(), static_cast<std::size_t>(size));
+}
+
+Json packet_event(std::span<const std::uint8_t> block, const link::CapturedPacket& packet) {
+    const std::size_t captured = wire::load_le32(block.data() + kBlockHeader + 12);
+    Json event{{"k", "packet"},
+               {"t", packet.nanoseconds},
+               {"frame", to_base64(block.data() + kBlockHeader + kPacketHeader, captured)}};
+    if (!packet.comment.empty()) event["comment"] = packet.comment;
+    return event;
+}
+
+}  // namespace
+
+std::vector<Json> EventTail::read() {
+    std::vector<Json> events;
+    read_new(fd_, at_, [&](const char* data, std::size_t size) { rest_.append(data, size); });
+    std::size_t begin = 0;
+    for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        Json event = Json::parse(rest_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 rest_.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+        if (event.is_object() && event.contains("k") && event.contains("t"))
+            events.push_back(std::move(event));
+        else
+            left_out_++;
+    }
+    rest_.erase(0, begin);
+    return events;
+}
+
+std::vector<Json> PacketTail::read() {
+    std::vector<Json> events;
+    read_new(fd_, at_,
+             [&](const char* data, std::size_t size) { rest_.insert(rest_.end(), data, data + size); });
+    std::span<const std::uint8_t> rest = rest_;
+    while (rest.size() >= kBlockHeader + kBlockEnd) {
+        const std::size_t length = wire::load_le32(rest.data() + 4);
+        if (length < kBlockHeader + kBlockEnd || length > rest.size()) break;
+        const auto block = rest.first(length);
+        if (wire::load_le32(block.data()) != kEnhancedPacket) {
+            beginning_.insert(beginning_.end(), block.begin(), block.end());
+        } else {
+            std::vector<std::uint8_t> content = beginning_;
+            content.insert(content.end(), block.begin(), block.end());
+            for (const link::CapturedPacket& packet : link::packets_of_capture(content))
+                events.push_back(packet_event(block, packet));
+        }
+        rest = rest.subspan(length);
+    }
+    rest_.erase(rest_.begin(), rest_.end() - static_cast<std::ptrdiff_t>(rest.size()));
+    return events;
+}
+
+std::string to_base64(const std::uint8_t* bytes, std::size_t size) {
+    std::string text;
+    text.reserve((size + 2) / 3 * 4);
+    for (std::size_t at = 0; at < size; at += 3) {
+        std::uint32_t group = std::uint32_t{bytes[at]} << 16;
+        if (at + 1 < size) group |= std::uint32_t{bytes[at + 1]} << 8;
+        if (at + 2 < size) group |= bytes[at + 2];
+        for (unsigned digit = 0; digit < 4; digit++)
+            text += at + digit <= size ? kDigits[group >> (18 - 6 * digit) & 63] : '=';
+    }
+    return text;
+}
+
+std::vector<std::uint8_t> from_base64(const std::string& text) {
+    std::vector<std::uint8_t> bytes;
+    std::uint32_t group = 0;
+    unsigned bits = 0;
+    for (const char c : text) {
+        const char* digit = c ? std::char_traits<char>::find(kDigits, 64, c) : nullptr;
+        if (!digit) break;
+        group = group << 6 | static_cast<std::uint32_t>(digit - kDigits);
+        if ((bits += 6) < 8) continue;
+        bits -= 8;
+        bytes.push_back(static_cast<std::uint8_t>(group >> bits & 0xff));
+    }
+    return bytes;
+}
+
+}  // namespace verbena::trace

@@ -16,7 +16,7 @@ from pathlib import Path
 TIMEOUT = 60
 HOSTS = ["127.0.0.1", "::1", "localhost"]
 
-# (server command, client command, server's lines after the port, client's lines)
+# (server command, client command, server's lines after the port, client's lines); a set where the order is open
 PAIRS = [
     (["hello_server"], ["hello_client"],
      ["connected", "received: hello, server", "disconnected"],
@@ -24,6 +24,13 @@ PAIRS = [
     (["one_sided", "server"], ["one_sided", "client"],
      ["the client wrote: hello from the other side"],
      ["read back: hello from the other side"]),
+    (["shared_receive", "server"], ["shared_receive", "client"],
+     {"connection 1: hello by connection 1", "connection 2: hello by connection 2"},
+     ["connected 2 times"]),
+    (["refused", "server"], ["refused", "client"],
+     ["rejected one", "our receive: Work Request Flushed Error"],
+     ["RDMA_CM_EVENT_REJECTED, status 28: come back with a ticket", "the READ: remote access error",
+      "the SEND behind it: Work Request Flushed Error"]),
 ]
 
 
@@ -65,7 +72,7 @@ def run_pair(directory, environment, host, pair):
             return f"exit status {client.returncode} (client), {server.returncode} (server)"
         if client.stdout.splitlines() != client_lines:
             return f"the client printed {client.stdout!r}"
-        if output.splitlines() != server_lines:
+        if type(server_lines)(output.splitlines()) != server_lines:
             return f"the server printed {output!r}"
         return None
     except subprocess.TimeoutExpired:
@@ -74,6 +81,27 @@ def run_pair(directory, environment, host, pair):
         if server.poll() is None:
             server.kill()
         server.wait()
+
+
+def run_multicast(directory, environment):
+    command = str(directory / "multicast")
+    receiver = subprocess.Popen([command, "receive", "239.1.2.3", "127.0.0.1"], env=environment, stdout=subprocess.PIPE,
+                                text=True)
+    try:
+        if receiver.stdout.readline() != "joined\n":
+            return "the receiver has not joined"
+        sender = subprocess.run([command, "send", "239.1.2.3", "127.0.0.1"], env=environment, stdout=subprocess.PIPE,
+                                text=True, timeout=TIMEOUT)
+        output, _ = receiver.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        return f"not finished within {TIMEOUT} s"
+    finally:
+        if receiver.poll() is None:
+            receiver.kill()
+        receiver.wait()
+    if (sender.returncode, sender.stdout) != (0, "joined\nsent\n") or output != "received: hello, group\n":
+        return f"printed {sender.stdout!r} and {output!r}"
+    return None
 
 
 def main():
@@ -94,9 +122,10 @@ def main():
                 problem = run_pair(directory, environment, host, pair)
                 print(f"{' '.join(pair[1])} {host}: {problem or 'ok'}")
                 failures += problem is not None
-        problem = run_why(directory, environment)
-        print(f"why: {problem or 'ok'}")
-        failures += problem is not None
+        for name, run in (("why", run_why), ("multicast", run_multicast)):
+            problem = run(directory, environment)
+            print(f"{name}: {problem or 'ok'}")
+            failures += problem is not None
     return 1 if failures else 0
 
 

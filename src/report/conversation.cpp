@@ -332,7 +332,7 @@ void find_processes(const Recording& recording, std::vector<Conversation>& all) 
                 if (ends[side].process == kNone || ends[side].process == ends[1 - side].process)
                     ends[side].process = process;
         }
-        if (recording.processes.size() == 2 && conversation.kind != Kind::multicast)
+        if (recording.processes.size() == 2)
             for (int side : {kLeft, kRight})
                 if (ends[side].process == kNone && ends[1 - side].process != kNone)
                     ends[side].process = 1 - ends[1 - side].process;

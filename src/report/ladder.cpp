@@ -300,7 +300,7 @@ class Drawing {
         body_ += mark;
         const std::string classes = std::string(kind) + (step.bad ? " bad" : "");
         side_text(step.side, y_, classes.c_str(), cut(label, side_columns()));
-        for (const std::string& line : wrap(step.remark, side_columns(), 4))
+        for (const std::string& line : wrap(step.remark, side_columns(), 6))
             if (!line.empty()) side_text(step.side, y_ += kLine - 1, "remark", line);
     }
 

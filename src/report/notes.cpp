@@ -10,8 +10,9 @@
 namespace verbena::report {
 namespace {
 
-constexpr unsigned kFewDataNotes = 32;  // more posts and completions than that are left to the tables
-constexpr unsigned kMostNotes = 80;     // at one end
+constexpr unsigned kFewDataNotes = 32;    // more posts and completions than that are left to the tables
+constexpr std::uint64_t kLong = 100'000;  // nanoseconds
+constexpr unsigned kMostNotes = 80;       // at one end
 
 // Calls that a reader follows a connection by. What only asks, waits or acknowledges is not among them.
 constexpr std::string_view kControl[] = {
@@ -99,20 +100,27 @@ class Notes {
    public:
     Notes(const Recording& recording, const std::vector<Conversation>& all, const Conversation& conversation,
           int side)
-        : recording_(recording), end_(conversation.ends[side]), side_(side) {
+        : recording_(recording),
+          end_(conversation.ends[side]),
+          peer_(conversation.ends[1 - side]),
+          side_(side) {
         // A program with one conversation did everything for it; otherwise the objects' names decide.
         const auto takes_part = [&](const Conversation& each) {
             return each.ends[kLeft].process == end_.process || each.ends[kRight].process == end_.process;
         };
         alone_ = std::count_if(all.begin(), all.end(), takes_part) == 1 &&
                  conversation.ends[kLeft].process != conversation.ends[kRight].process;
+        if (conversation.kind == Kind::connection && side == kRight && !conversation.packets.empty())
+            requested_ = recording.packets[conversation.packets[0]].captured.nanoseconds;
+        // The members' queue pairs have numbers of their own; the group's is nobody's.
+        any_qp_ = conversation.kind == Kind::multicast && side == kRight && alone_;
         if (!alone_) find_objects();
     }
 
     std::vector<Step> take() {
         unsigned data = 0;
         for (const Call& call : recording_.calls) data += mine(call) && is_data(call.name) && concerns(call);
-        for (const Completion& wc : recording_.completions) data += mine(wc) && wc.qp == end_.qpn;
+        for (const Completion& wc : recording_.completions) data += mine(wc) && ours(wc.qp);
         few_ = data <= kFewDataNotes;
         for (const Call& call : recording_.calls) take(call);
         for (const CmEvent& event : recording_.cm_events) take(event);
@@ -133,17 +141,48 @@ class Notes {
 
     bool mine(const Entry& entry) const { return entry.process == end_.process; }
 
+    bool ours(std::uint32_t qpn) const { return any_qp_ || qpn == end_.qpn; }
+
     void find_objects() {
-        if (!end_.qpn) return;
+        if (!end_.qpn) return find_ids_without_qp();
         const std::string qp = qp_name(end_.qpn);
         objects_.insert(qp);
+        // Calls that name both, and calls of an id inside which librdmacm works on the queue pair.
+        std::vector<const Call*> on_qp;
+        for (const Call& call : recording_.calls)
+            if (mine(call) && (names(call.arguments, qp) || names(call.out, qp) || names(call.result, qp)))
+                on_qp.push_back(&call);
         for (const Call& call : recording_.calls) {
-            if (!mine(call) || !(names(call.arguments, qp) || names(call.out, qp) || names(call.result, qp)))
-                continue;
-            for (const Pairs* pairs : {&call.arguments, &call.out})
-                for (const auto& [name, value] : *pairs)
-                    if (value.starts_with("id ")) objects_.insert(value);
+            if (!mine(call) || call.depth != 0) continue;
+            const bool about = std::any_of(on_qp.begin(), on_qp.end(), [&](const Call* inner) {
+                return inner == &call || (inner->thread == call.thread && inner->time >= call.time &&
+                                          inner->time <= call.time + call.duration);
+            });
+            if (about && !call.name.starts_with("rdma_get_cm_event")) add_ids(call);
         }
+        find_ids_without_qp();
+    }
+
+    void add_ids(const Call& call) {
+        for (const Pairs* pairs : {&call.arguments, &call.out})
+            for (const auto& [name, value] : *pairs)
+                if (value.starts_with("id ") && name.find("listen") == std::string::npos)
+                    objects_.insert(value);
+    }
+
+    // A request or reply tells the peer's queue pair; rdma_get_request hides its event, but comes back with
+    // the request.
+    void find_ids_without_qp() {
+        if (!peer_.qpn) return;
+        for (const CmEvent& event : recording_.cm_events)
+            if (mine(event) &&
+                std::strtoul(value_of(event.parameters, "qp_num").c_str(), nullptr, 0) == peer_.qpn)
+                objects_.insert(event.id);
+        if (!requested_ || objects_.size() > (end_.qpn ? 1U : 0U)) return;
+        for (const Call& call : recording_.calls)
+            if (mine(call) && call.name == "rdma_get_request" && !call.failed() &&
+                call.time + call.duration > requested_)
+                return add_ids(call);
     }
 
     bool concerns(const Call& call) const {
@@ -186,10 +225,18 @@ class Notes {
         const bool shown = call.failed() || call.hung ||
                            (call.depth == 0 && (is_control(call.name) || (few_ && is_data(call.name))));
         if (!shown || !concerns(call)) return;
+        // A call that took long and failed stands where it began, and where it failed.
+        const bool took_long = call.failed() && call.duration > kLong;
         Step& step = add(call, What::call, call.name);
-        step.bad = call.failed() || call.hung;
-        if (call.failed()) step.remark = call.error + (call.reason.empty() ? "" : ": " + call.reason);
+        step.bad = !took_long && (call.failed() || call.hung);
+        const std::string why = call.error + (call.reason.empty() ? "" : ": " + call.reason);
+        if (call.failed() && !took_long) step.remark = why;
         add_details(call, step);
+        if (!took_long) return;
+        Step& end = add(call, What::call, call.name);
+        end.time += call.duration;
+        end.bad = true;
+        end.remark = why;
     }
 
     void take(const CmEvent& event) {
@@ -208,24 +255,24 @@ class Notes {
     }
 
     void take(const Transition& transition) {
-        if (!mine(transition) || transition.qp != end_.qpn || transition.to.empty() ||
-            transition.from.empty())
+        if (!mine(transition) || !ours(transition.qp) || transition.to.empty() || transition.from.empty())
             return;
         add(transition, What::transition, "QP " + transition.from + " → " + transition.to).bad =
             transition.to == "ERR";
     }
 
     void take(const Completion& completion) {
-        if (!mine(completion) || completion.qp != end_.qpn || !(few_ || completion.failed())) return;
+        if (!mine(completion) || !ours(completion.qp) || !(few_ || completion.failed())) return;
         Step& step = add(completion, What::completion, completion_label(completion));
         step.bad = completion.failed();
         step.remark = completion.reason;
     }
 
     const Recording& recording_;
-    const End& end_;
+    const End &end_, &peer_;
     const int side_;
-    bool alone_ = false, few_ = true;
+    std::uint64_t requested_ = 0;  // when the REQ came
+    bool alone_ = false, any_qp_ = false, few_ = true;
     std::set<std::string> objects_;
     std::vector<Step> steps_;
 };

@@ -14,15 +14,6 @@ namespace verbena::adapter {
 
 using transport::QpState;
 
-LockedQp::LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections) {
-    if (!slot) return;
-    std::unique_lock lock(slot->lock);
-    if (!slot->qp || slot->number != number) return;
-    lock_ = std::move(lock);
-    section_.emplace(sections);
-    slot_ = slot;
-}
-
 Adapter::State::State(const Setup& setup)
     : link(*setup.link),
       segment(*setup.segment),
@@ -245,11 +236,13 @@ int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::Send
                        std::size_t& index, Time now) {
     index = 0;
     int error = 0;
-    const bool there = state_->work_on(qp.number(), now, [&](Slot&) {
-        for (; index < requests.size(); index++)
-            if ((error = qp.post_send(requests[index], now)) != 0) break;
-    });
-    if (!there) return no_queue_pair();
+    CrowdedFlow crowded;
+    {
+        LockedQp locked = state_->lock(qp);
+        if (!locked) return no_queue_pair();
+        error = state_->post(locked.slot(), requests, index, now, crowded);
+    }
+    if (crowded) state_->serve(crowded, now);
     if (error) errno = error;
     return error;
 }
@@ -322,6 +315,11 @@ int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t in
 unsigned Adapter::progress(Time now, bool idle) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     return lock ? state_->run(now, idle) : 0;
+}
+
+bool Adapter::looks_empty() {
+    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
+    return !lock || state_->link.looks_empty();
 }
 
 void Adapter::settle(Time now) {

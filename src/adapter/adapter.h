@@ -98,6 +98,9 @@ class Adapter {
     // of datagrams and timers. One thread at a time gets in; others return 0 at once.
     unsigned progress(Time now, bool idle);
 
+    // Whether progress() would surely find no datagram, or is not to be entered now; for much less.
+    bool looks_empty();
+
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);
 

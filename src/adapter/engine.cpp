@@ -25,6 +25,7 @@ constexpr Duration kLinger = 50 * kMicrosecond;  // polling after a packet was s
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
 constexpr Duration kStreakGap = 50 * kMicrosecond;  // polls farther apart do not count as polling
 constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves the link to the poller
+constexpr unsigned kGlances = 7;       // between two polls that find nothing
 constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each, if somebody else runs then
 constexpr Duration kSwitch = 2 * kMicrosecond;      // a yield that took less had nobody to yield to
 constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran in between: processors are short
@@ -141,7 +142,12 @@ void Engine::change(Mode from, Mode to) {
 
 bool Engine::poll_progress() {
     thread_local Patience patience{.limit = yield_after_};
-    activity_.fetch_add(1, std::memory_order_relaxed);
+    if (patience.glances > 0) {
+        patience.glances--;
+        if (adapter_.looks_empty()) return false;
+    }
+    // Only whether it changes counts.
+    activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     unsigned done = 0;
     if (inline_progress_) {
         const Time time = now();
@@ -154,6 +160,10 @@ bool Engine::poll_progress() {
         }
         done = progress(time);
     }
+    // A glance looks at neither clock nor timers, so that a packet is found sooner.
+    const bool polls =
+        inline_progress_ && patience.limit > 1 && mode_.load(std::memory_order_relaxed) == Mode::ticking;
+    patience.glances = done == 0 && polls ? kGlances : 0;
     if (done > 0)
         patience.in_vain = 0;
     else if (++patience.in_vain >= (patience.naps > 0 ? std::min(kNapAfter, patience.limit) : patience.limit))

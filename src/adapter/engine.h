@@ -82,6 +82,7 @@ class Engine {
         unsigned naps = 0;     // to take before the next yield
         unsigned refill = 0;   // naps after the last yield; 0: nobody else ran
         unsigned limit = 0;    // empty polls until the next yield
+        unsigned glances = 0;  // polls left that only look whether there is a packet
     };
     void pause(Patience& patience);
 

@@ -46,8 +46,27 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
         count(counters.strays);
         return link.stray(datagram, number);
     }
+    if (datagram.by_memory && go_straight(slot, number, datagram)) return;
     wire::Packet packet;
     if (is_good(datagram, packet)) deliver(slot, number, datagram, packet);
+}
+
+// What came through memory was seen by observers when it left.
+bool Adapter::State::go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram) {
+    wire::WholeSend send;
+    if (datagram.elsewhere || link::packet_faults() || !wire::parse_whole_send(datagram.bytes, send))
+        return false;
+    hold(slot, number);
+    if (!*held_ || !held_->qp().receive_straight(send, datagram.aside, *datagram.path, now_)) return false;
+    slot->record->counters.wire_bytes_received += datagram.bytes.size();
+    if (held_->qp().quiet(now_, false)) {
+        timers.set(*slot, held_->qp().next_deadline());
+        remember(held_->qp().crowded_flow());
+        owe(*slot);
+    } else {
+        touch(*slot);
+    }
+    return true;
 }
 
 // IBA 10.5.2: a copy for each queue pair of this process that is attached to the group, the sender's own
@@ -118,10 +137,7 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
     } else {
         held_->qp().receive(packet, *datagram.path, now_);
     }
-    if (!slot->touched) {
-        slot->touched = true;
-        touched_.push_back(slot);
-    }
+    touch(*slot);
 }
 
 // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
@@ -145,10 +161,7 @@ void Adapter::State::finish_touched() {
         } else {
             remember(transmit(*slot, now_, false));
         }
-        if (!slot->owing) {
-            slot->owing = true;
-            owing_.push_back(slot);
-        }
+        owe(*slot);
     }
     touched_.clear();
     held_.reset();
@@ -159,7 +172,7 @@ void Adapter::State::push_owed(Time now) {
     for (Slot* slot : owing_) {
         slot->owing = false;
         std::unique_lock lock(slot->lock);
-        if (!slot->qp) continue;
+        if (!slot->qp || slot->qp->quiet(now, true)) continue;
         memory::Section section(segment.sections());
         remember(transmit(*slot, now, true));
     }
@@ -193,6 +206,26 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
         static_cast<void>(transmit(locked.slot(), now, false));
         if (flow->is_next(number)) return;  // its packet is larger than what is left
     }
+}
+
+int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
+                         Time now, CrowdedFlow& crowded) {
+    transport::QueuePair& qp = *slot.qp;
+    if (!link::packet_faults()) {
+        wire::PacketSink& sink = link.borrow_sink();
+        while (index < requests.size() && qp.post_straight(requests[index], sink, now)) index++;
+        sink.flush();
+        link.return_sink(sink);
+    }
+    if (index == requests.size()) {
+        timers.set(slot, qp.next_deadline());
+        return 0;
+    }
+    int error = 0;
+    for (; index < requests.size(); index++)
+        if ((error = qp.post_send(requests[index], now)) != 0) break;
+    crowded = transmit(slot, now, false);
+    return error;
 }
 
 CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {

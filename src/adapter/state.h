@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "adapter/adapter.h"
@@ -20,16 +21,31 @@ namespace verbena::adapter {
 // A slot's lock, held while its queue pair is known to be there, and a memory section with it.
 class LockedQp {
    public:
-    LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections);
+    LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections) {
+        if (!slot) return;
+        slot->lock.lock();
+        if (slot->qp && slot->number == number) {
+            slot_ = slot;
+            section_.emplace(sections);
+        } else {
+            slot->lock.unlock();
+        }
+    }
+    ~LockedQp() {
+        if (!slot_) return;
+        section_.reset();
+        slot_->lock.unlock();
+    }
+    LockedQp(const LockedQp&) = delete;
+    LockedQp& operator=(const LockedQp&) = delete;
 
     explicit operator bool() const { return slot_ != nullptr; }
     Slot& slot() { return *slot_; }
     transport::QueuePair& qp() { return *slot_->qp; }
 
    private:
-    std::unique_lock<Lock> lock_;
-    std::optional<memory::Section> section_;
     Slot* slot_ = nullptr;
+    std::optional<memory::Section> section_;
 };
 
 using CrowdedFlow = std::shared_ptr<transport::Flow>;
@@ -51,6 +67,9 @@ class Adapter::State final : public link::Receiver {
     // progress.cpp. transmit() needs the slot's lock and a section.
     // Returns the window that others wait for as well, if so: serve() it when the lock is released.
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements);
+    // Posts in order, stops at the first that fails and says which; what became ready leaves.
+    int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index, Time now,
+             CrowdedFlow& crowded);
     // Lets those who wait send, in their order, while the window is open. No queue pair's lock is held.
     void serve(const CrowdedFlow& flow, Time now);
     // `work(slot)` under the queue pair's lock; then what became ready leaves. False: there is no such queue
@@ -99,6 +118,13 @@ class Adapter::State final : public link::Receiver {
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
+    bool go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram);
+    void owe(Slot& slot) {
+        if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
+    }
+    void touch(Slot& slot) {
+        if (!std::exchange(slot.touched, true)) touched_.push_back(&slot);
+    }
     void hold(Slot* slot, std::uint32_t number);
     void finish_touched();
     void push_owed(Time now);

@@ -27,6 +27,10 @@ struct TimerNode {
 class Timers {
    public:
     void set(TimerNode& node, Time deadline) {
+        // Later than before, and the heap will look: whoever still reads the earlier one looks in vain once.
+        if (deadline >= node.deadline.load(std::memory_order_relaxed) &&
+            node.scheduled.load(std::memory_order_relaxed) != kNever)
+            return node.deadline.store(deadline, std::memory_order_relaxed);
         node.deadline.store(deadline);
         if (deadline >= node.scheduled.load()) return;
         if (!node.listed.exchange(true)) list(node);

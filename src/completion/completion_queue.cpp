@@ -81,24 +81,6 @@ Time CompletionQueue::advance(Time now) {
     return held_ > 0 && period_ > 0 ? first_held_ + period_ : kNever;
 }
 
-void CompletionQueue::remove(std::uint64_t count) {
-    gone_.store(gone_.load(std::memory_order_relaxed) + count, std::memory_order_release);
-}
-
-std::size_t CompletionQueue::poll(std::span<Completion> out) {
-    if (waiting_.load(std::memory_order_acquire) == 0) return 0;
-    std::lock_guard guard(lock_);
-    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
-    const std::size_t taken = std::min<std::size_t>(out.size(), waiting);
-    for (std::size_t i = 0; i < taken; i++) {
-        out[i] = ring_[head_];
-        if (++head_ == capacity()) head_ = 0;
-    }
-    waiting_.store(waiting - static_cast<std::uint32_t>(taken), std::memory_order_release);
-    remove(taken);
-    return taken;
-}
-
 void CompletionQueue::forget(std::uint32_t qp_number) {
     if (waiting_.load(std::memory_order_acquire) == 0) return;
     std::lock_guard guard(lock_);

@@ -7,6 +7,7 @@
 // Thread safety: all calls. The listener is called with the queue's lock held and must not call back into it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -46,8 +47,26 @@ class CompletionQueue {
     // say so of another's a little early.
     bool gone(std::uint64_t place) const { return place <= gone_.load(std::memory_order_acquire); }
 
-    // Takes up to `out.size()` completions in order. Cheap when empty (no lock).
-    std::size_t poll(std::span<Completion> out);
+    // Takes up to `most` completions in order, each of which `take` gets to see, and returns how many. Cheap
+    // when empty (no lock). `take` must not call the queue.
+    template <class Take>
+    std::size_t poll_each(std::size_t most, Take&& take) {
+        if (waiting_.load(std::memory_order_acquire) == 0) return 0;
+        std::lock_guard guard(lock_);
+        const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+        const std::size_t taken = std::min<std::size_t>(most, waiting);
+        for (std::size_t i = 0; i < taken; i++) {
+            take(static_cast<const Completion&>(ring_[head_]));
+            if (++head_ == capacity()) head_ = 0;
+        }
+        waiting_.store(waiting - static_cast<std::uint32_t>(taken), std::memory_order_release);
+        remove(taken);
+        return taken;
+    }
+    std::size_t poll(std::span<Completion> out) {
+        auto place = out.begin();
+        return poll_each(out.size(), [&](const Completion& each) { *place++ = each; });
+    }
 
     // Drops what waits of a queue pair that goes to the reset state, as adapters do: nothing is said about
     // its earlier requests any more.
@@ -71,7 +90,9 @@ class CompletionQueue {
 
    private:
     // With the lock held.
-    void remove(std::uint64_t count);
+    void remove(std::uint64_t count) {
+        gone_.store(gone_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+    }
     void give_if_due(Time now);
     void give();
 

@@ -37,6 +37,10 @@ class Link : public wire::PacketSink {
     // One thread at a time.
     virtual unsigned receive(Receiver& receiver, unsigned max) = 0;
 
+    // True if receive() would surely find nothing, where that can be told for much less; for polls in
+    // between. The same thread at a time as receive().
+    virtual bool looks_empty() { return false; }
+
     // A file descriptor that is readable while datagrams wait (an epoll set), or -1.
     virtual int wait_fd() const = 0;
 

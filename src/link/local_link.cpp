@@ -133,11 +133,13 @@ class LocalLink::Sink final : public wire::PacketSink {
             count = 2;
             length = packet.header_length + pieces[1].iov_len;
         }
-        if (!peer.spill.append(*peer.out, *packet.path, {pieces.data(), count}, packet.aside, refers)) return;
-        if (const bool spilled = !peer.spill.empty(); spilled != peer.spilled.load(std::memory_order_relaxed))
-            peer.spilled.store(spilled);
+        const std::span<const iovec> whole{pieces.data(), count};
+        if (peer.spilled.load(std::memory_order_relaxed) ||
+            !peer.out->append(*packet.path, whole, packet.aside, refers)) {
+            if (!peer.spill.append(*peer.out, *packet.path, whole, packet.aside, refers)) return;
+            peer.spilled.store(!peer.spill.empty());
+        }
         unpublished_ += length;
-        link_.sent_.fetch_add(1, std::memory_order_relaxed);
     }
 
     void publish() {
@@ -258,6 +260,17 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);
     if (came > 0) wire_busy_.store(kBusyFor, std::memory_order_relaxed);
     return received + came;
+}
+
+// The wire is not among what costs little: while the rings are busy it can wait for the next receive().
+bool LocalLink::looks_empty() {
+    if (busy_ == 0 || look_.load(std::memory_order_relaxed)) return false;
+    for (unsigned i = 0, count = peers_.count(); i < count; i++) {
+        const LocalPeer& peer = peers_.at(i);
+        if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) continue;
+        if (peer.spilled.load(std::memory_order_relaxed) || !peer.in->empty()) return false;
+    }
+    return true;
 }
 
 void LocalLink::enter_sleep() {

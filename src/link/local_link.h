@@ -32,11 +32,11 @@ class LocalLink final : public Link {
     ~LocalLink() override;
 
     LocalPeers& peers() { return peers_; }
-    std::uint64_t packets_sent() const { return sent_.load(std::memory_order_relaxed); }
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
+    bool looks_empty() override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
     int wait_fd() const override { return wait_fd_; }
     void enter_sleep() override;
@@ -76,8 +76,7 @@ class LocalLink final : public Link {
     std::unique_ptr<Sink> own_sink_;
 
     std::atomic<bool> look_{false};
-    std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
-    std::atomic<std::uint64_t> sent_{0};
+    std::atomic<unsigned> wire_busy_{0};         // calls since something left or came by the wire, downwards
     unsigned calls_ = 0, busy_ = 0, first_ = 0;  // the thread in receive()
 };
 

@@ -5,9 +5,12 @@
 namespace verbena::memory {
 namespace {
 
+constexpr unsigned kNone = Sections::kStripes;
+thread_local unsigned stripe = kNone;
+
 unsigned stripe_of_this_thread() {
     static std::atomic<unsigned> next{0};
-    thread_local const unsigned stripe = next.fetch_add(1, std::memory_order_relaxed) % Sections::kStripes;
+    if (stripe == kNone) stripe = next.fetch_add(1, std::memory_order_relaxed) % Sections::kStripes;
     return stripe;
 }
 

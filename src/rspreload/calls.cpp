@@ -43,7 +43,7 @@ int wrap(int rs, const Entry& listener, int flags) {
         errno = error;
         return -1;
     }
-    entry.release();
+    static_cast<void>(entry.release());
     rfcntl(rs, F_SETFD, long{FD_CLOEXEC});
     if (flags & SOCK_NONBLOCK) rfcntl(rs, F_SETFL, long{O_NONBLOCK});
     errno = before;
@@ -63,7 +63,7 @@ int accept_any(int fd, sockaddr* address, socklen_t* length, int flags) {
         later->domain = entry->domain;
         later->type = entry->type;
         later->state = State::fork_passive;
-        if (insert(child, later.get())) later.release();
+        if (insert(child, later.get())) static_cast<void>(later.release());
     }
     return child;
 }
@@ -96,7 +96,7 @@ int socket(int domain, int type, int protocol) {
         if (entry->rs < 0) return fd;  // no RDMA here: the kernel's socket it is
     }
     if (insert(fd, entry.get()))
-        entry.release();
+        static_cast<void>(entry.release());
     else if (entry->rs >= 0)
         rclose(entry->rs);
     return fd;

@@ -1,5 +1,6 @@
 #include "tool/stat.h"
 
+#include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -108,10 +109,9 @@ void print_counters(observe::Snapshot& snapshot, std::span<const Counter> counte
         const std::string metric = counter.metric;
         print_family(metric.substr(0, metric.rfind("_total")).c_str(), "counter", counter.help);
         for (const host::Device& device : snapshot.devices)
-            std::printf(
-                "node_infiniband_%s{device=%s,port=\"1\"} %llu\n", counter.metric,
-                quoted(device.name.data()).c_str(),
-                static_cast<unsigned long long>(counter.value(snapshot.ports[device.index]) * counter.unit));
+            std::printf("node_infiniband_%s{device=%s,port=\"1\"} %" PRIu64 "\n", counter.metric,
+                        quoted(device.name.data()).c_str(),
+                        counter.value(snapshot.ports[device.index]) * counter.unit);
     }
 }
 

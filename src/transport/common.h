@@ -24,6 +24,15 @@ void forget_completions(const QpSetup& setup);
 // one is left alone (IBA 10.2.9).
 void flush_receives(const QpSetup& setup, Time now);
 
+inline void count_and_send(wire::PacketSink& sink, const wire::OutPacket& out, std::uint32_t payload_length,
+                           QpCounters& counters) {
+    counters.packets_sent += out.aside.psns;
+    counters.bytes_sent += payload_length;
+    counters.wire_bytes_sent +=
+        (out.header_length + wire::kIcrcLength) * out.aside.psns + payload_length + out.pad_count;
+    sink.send(out);
+}
+
 // Pads, counts and gives one packet to the sink. `path` must live until the flush.
 inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length, QpCounters& counters,
@@ -36,11 +45,7 @@ inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::He
     headers.bth.pad_count = out.pad_count;
     out.header_length = static_cast<std::uint8_t>(wire::emit(headers, out.header.data()));
     out.payload = payload;
-    counters.packets_sent += aside.psns;
-    counters.bytes_sent += payload_length;
-    counters.wire_bytes_sent +=
-        (out.header_length + wire::kIcrcLength) * aside.psns + payload_length + out.pad_count;
-    sink.send(out);
+    count_and_send(sink, out, payload_length, counters);
 }
 
 // A receive request that ends in an error.

@@ -152,11 +152,9 @@ void MessageReceiver::place_late() {
 
 void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info,
                                        completion::Opcode opcode, std::uint32_t length, Time now) {
-    shared_.counters.messages_received++;
     completion::Completion c;
     c.opcode = opcode;
     c.byte_length = length;
-    c.source_qp = shared_.attributes.destination_qp;
     if (info.has_immdt) {
         c.flags = completion::kHasImmediate;
         c.immediate = packet.headers.immediate;
@@ -164,7 +162,22 @@ void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::O
         c.flags = completion::kHasInvalidatedKey;
         c.immediate = packet.headers.invalidate_rkey;
     }
-    push_receive(c, packet.headers.bth.solicited, now);
+    complete_receive(c, packet.headers.bth.solicited, now);
+}
+
+void MessageReceiver::complete_receive(completion::Completion& c, bool solicited, Time now) {
+    shared_.counters.messages_received++;
+    c.source_qp = shared_.attributes.destination_qp;
+    push_receive(c, solicited, now);
+}
+
+std::uint8_t* MessageReceiver::place_of_whole(std::uint32_t length) const {
+    if (length > receive_length_ || receive_sge_count_ == 0 || length > receive_sges_[0].length)
+        return nullptr;
+    const Sge& sge = receive_sges_[0];
+    const auto found = shared_.regions().local(sge.lkey, receive_source_->pd_of_requests(shared_.setup.pd),
+                                               sge.address, length, memory::kLocalWrite);
+    return found ? found.address : nullptr;
 }
 
 void MessageReceiver::record_receive_failure(VendorError cause) const {

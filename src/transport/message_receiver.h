@@ -35,6 +35,11 @@ class MessageReceiver {
     bool take_receive();
     void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
                           std::uint32_t length, Time now);
+    // The same with what is said of the message.
+    void complete_receive(completion::Completion& c, bool solicited, Time now);
+    // Where a message of one packet goes that fits into the first element of the receive; nullptr: elsewhere,
+    // or nowhere.
+    std::uint8_t* place_of_whole(std::uint32_t length) const;
     // The sentence about it; abort_receive() follows.
     void record_receive_failure(VendorError cause) const;
     void abort_receive(completion::Status status, VendorError error, Time now);

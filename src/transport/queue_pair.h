@@ -20,6 +20,7 @@
 #include "transport/requests.h"
 #include "wire/packet.h"
 #include "wire/packet_sink.h"
+#include "wire/whole_send.h"
 
 namespace verbena::transport {
 
@@ -93,6 +94,15 @@ class QueuePair {
     // One packet whose ICRC is good and whose destination QP is this one; `sender_view` is as it came from
     // the wire.
     virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
+
+    // The straight path: a SEND that fits into one packet on a connection where nothing else is going on.
+    // These do the whole work, or answer false and have changed nothing that the calls above would mind. The
+    // sink is flushed by the caller. receive_straight() completes the message and the request that the aside
+    // acknowledges.
+    virtual bool post_straight(const SendRequest&, wire::PacketSink&, Time) { return false; }
+    virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
+        return false;
+    }
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }

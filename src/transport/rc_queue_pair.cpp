@@ -105,8 +105,7 @@ bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) c
     if (info.service != wire_service(setup_.service) || !pkey_matches(bth.pkey)) return false;
     // Annex A14: an initiator takes no requests, a target no responses.
     if (setup_.service == (info.response ? Service::xrc_receive : Service::xrc_send)) return false;
-    return sender_view.source == attributes_.path.destination &&
-           sender_view.destination == attributes_.path.source;
+    return is_peer(sender_view);
 }
 
 void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) {

@@ -28,6 +28,9 @@ class RcQueuePair final : public QueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
+    bool post_straight(const SendRequest& request, wire::PacketSink& sink, Time now) override;
+    bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
+                          const wire::Path& sender_view, Time now) override;
     bool quiet(Time now, bool push) const override {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
@@ -46,6 +49,10 @@ class RcQueuePair final : public QueuePair {
     bool reliable() const { return setup_.service != Service::uc; }
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
+    bool is_peer(const wire::Path& sender_view) const {
+        return sender_view.source == attributes_.path.destination &&
+               sender_view.destination == attributes_.path.source;
+    }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
     void enter(QpState to, Time now);
     void reset();

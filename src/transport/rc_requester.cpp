@@ -332,11 +332,7 @@ bool RcRequester::send_one(wire::PacketSink& sink, Time now, wire::Aside& riding
     if (entry.awaits_response()) outstanding_reads_++;
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
-        if (!sampling_ && (ask || entry.awaits_response())) {
-            sampling_ = true;
-            sample_psn_ = max_psn_;
-            sample_time_ = now;
-        }
+        if (ask || entry.awaits_response()) begin_sample(max_psn_, now);
         max_psn_ = next_psn_;
     } else {
         shared_.counters.retransmitted++;

@@ -63,6 +63,12 @@ class RcRequester {
     // An acknowledgement that came with a packet of the peer's requester.
     void receive_aside(const wire::Aside& aside, Time now);
 
+    // The straight path (rc_straight.cpp): a SEND that can leave in one packet now.
+    const iovec* goes_straight(const SendRequest& request);
+    void send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
+                       const wire::Aside& aside, Time now);
+    bool acknowledge_straight(std::uint32_t psn, Time now);
+
     // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
     // Whether what leaves next, which there is, can take one along.
@@ -109,6 +115,13 @@ class RcRequester {
     std::uint32_t at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet) const;
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
+    // A round trip is measured from the packet that is about to be sent, unless one is.
+    void begin_sample(std::uint32_t psn, Time now) {
+        if (sampling_) return;
+        sampling_ = true;
+        sample_psn_ = psn;
+        sample_time_ = now;
+    }
     bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, std::uint32_t& count, bool ask,
               Time now, wire::Aside& riding);
     void emit_read(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, std::uint32_t psn);

@@ -248,13 +248,13 @@ RcResponder::Resource* RcResponder::new_resource(const wire::Bth& bth, std::uint
     return &resource;
 }
 
-void RcResponder::accepted(const wire::Packet& packet, bool ends_message, Time now) {
-    expected_psn_ = wire::psn_add(expected_psn_, packet.aside.psns);
+void RcResponder::accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool ends_message, Time now) {
+    expected_psn_ = wire::psn_add(expected_psn_, psns);
     if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
-    shared_.counters.bytes_received += packet.payload_length();
+    shared_.counters.bytes_received += bytes;
     after_expected();
     unacknowledged_++;
-    if (!packet.headers.bth.ack_request) return;
+    if (!ask) return;
     if (!ask_) acknowledge_at_ = now + kAcknowledgeDelay;
     ask_ = true;
     if (!ends_message || shared_.setup.service == Service::xrc_receive) ask_now_ = true;

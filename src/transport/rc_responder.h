@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "transport/message_receiver.h"
+#include "wire/whole_send.h"
 
 namespace verbena::transport {
 
@@ -51,9 +52,15 @@ class RcResponder : private MessageReceiver {
     // A request packet.
     void receive(const wire::Packet& packet, Time now);
 
+    // The straight path (rc_straight.cpp): a SEND in one packet, the expected one.
+    std::uint8_t* place_straight(const wire::WholeSend& send);
+    void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
+
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push);
+    // Something other than an acknowledgement is owed.
+    bool must_answer() const { return active_ > 0 || pending_ != Pending::none; }
     // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
-    bool may_ride() const { return ask_ && active_ == 0 && pending_ == Pending::none; }
+    bool may_ride() const { return ask_ && !must_answer(); }
     wire::Aside ride();
     void takes_back(wire::Aside& riding);  // none did
     // Something may leave now; an acknowledgement that can wait counts only with `push`.
@@ -108,7 +115,11 @@ class RcResponder : private MessageReceiver {
                                         std::uint8_t* address);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
     bool have_receive(const wire::Packet& packet, Time now);
-    void accepted(const wire::Packet& packet, bool ends_message, Time now);
+    void accepted(const wire::Packet& packet, bool ends_message, Time now) {
+        accepted(packet.aside.psns, packet.payload_length(), packet.headers.bth.ack_request, ends_message,
+                 now);
+    }
+    void accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool ends_message, Time now);
     void after_expected();
     void fail(VendorError cause, Time now);
     Resource* new_resource(const wire::Bth& bth, std::uint32_t packets);

@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 
+thread_local pid_t thread_number = 0;
+
 // Places for a batch, without setting up those that nobody fills: most lists have one request, and a program
 // that waits polls for many completions and gets none.
 template <class T>
@@ -101,15 +103,14 @@ int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr,
         std::size_t done = count;
         if (int refused = submit(std::span<const Request>(batch.data(), count), done, now)) {
             error = refused;
-            for (wr = first; done; done--) wr = wr->next;
+            for (wr = first; wr && done; done--) wr = wr->next;
         }
     }
     if (error && bad_wr) *bad_wr = wr;
     return error;
 }
 
-ibv_wc to_public(const completion::Completion& in) {
-    ibv_wc out;
+void to_public(const completion::Completion& in, ibv_wc& out) {
     out.wr_id = in.wr_id;
     out.status = static_cast<ibv_wc_status>(in.status);
     out.opcode = static_cast<ibv_wc_opcode>(in.opcode);
@@ -123,7 +124,6 @@ ibv_wc to_public(const completion::Completion& in) {
     out.slid = in.source_lid;
     out.sl = in.service_level;
     out.dlid_path_bits = 0;
-    return out;
 }
 
 int refuse_poll(const Process& process, const Cq& cq, const char* name) {
@@ -154,9 +154,8 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
 }  // namespace
 
 pid_t this_thread() {
-    thread_local pid_t number = 0;
-    if (!number) number = gettid();
-    return number;
+    if (!thread_number) thread_number = gettid();
+    return thread_number;
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
@@ -209,20 +208,14 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     cq->poller.store(this_thread(), std::memory_order_relaxed);
     cq->poller_at_work.store(true, std::memory_order_relaxed);
     int taken = 0;
-    while (taken < count) {
-        Places<completion::Completion> places;
-        completion::Completion* const batch = places.data();
-        std::size_t wanted = std::min<std::size_t>(kBatch, static_cast<std::size_t>(count - taken));
-        std::size_t got = cq->queue->poll({batch, wanted});
-        for (std::size_t i = 0; i < got; i++) wc[taken++] = to_public(batch[i]);
-        if (got == wanted) continue;
-        // The queue is empty: the caller's time is what moves packets. Once only, so that a poll never
-        // blocks.
-        if (taken || !process->usable() || !process->engine().poll_progress()) break;
-        got = cq->queue->poll({batch, wanted});
-        for (std::size_t i = 0; i < got; i++) wc[taken++] = to_public(batch[i]);
-        break;
-    }
+    const auto take = [&] {
+        const auto wanted = static_cast<std::size_t>(count - taken);
+        cq->queue->poll_each(wanted,
+                             [&](const completion::Completion& each) { to_public(each, wc[taken++]); });
+    };
+    if (count > 0) take();
+    // The queue is empty: the caller's time is what moves packets. Once only, so that a poll never blocks.
+    if (taken == 0 && count > 0 && process->usable() && process->engine().poll_progress()) take();
     if (taken == 0) cq->poller_at_work.store(false, std::memory_order_release);
     return taken;
 }

@@ -50,13 +50,13 @@ void add_gids(Builder& out, const std::string& port, const host::Device& device)
     for (const char* folder : {"/gids", "/gid_attrs", "/gid_attrs/types", "/gid_attrs/ndevs"})
         out.folder(port + folder);
     for (unsigned i = 0; i < host::kMaxGids; i++) {
-        const std::string number = "/" + std::to_string(i);
-        out.file(port + "/gids" + number, gid_groups(device.gid_valid[i] ? device.gids[i] : Gid{}));
+        const auto entry = [&](const char* folder) { return port + folder + std::to_string(i); };
+        out.file(entry("/gids/"), gid_groups(device.gid_valid[i] ? device.gids[i] : Gid{}));
         // The kernel has these of empty entries, too, but reading them fails; a plain file can only be
         // absent.
         if (!device.gid_valid[i]) continue;
-        out.file(port + "/gid_attrs/types" + number, "RoCE v2");
-        out.file(port + "/gid_attrs/ndevs" + number, device.netdev.data());
+        out.file(entry("/gid_attrs/types/"), "RoCE v2");
+        out.file(entry("/gid_attrs/ndevs/"), device.netdev.data());
     }
 }
 

@@ -2,48 +2,14 @@
 
 #include <cstring>
 
+#include "wire/bth.h"
 #include "wire/byte_order.h"
 
 namespace verbena::wire {
 namespace {
 
-// Bits of the BTH's bytes 1, 4 and 8 (IBA 9.2).
-constexpr std::uint8_t kSolicited = 0x80;
-constexpr std::uint8_t kMigrationRequest = 0x40;
-constexpr unsigned kPadShift = 4;
-constexpr std::uint8_t kVersionMask = 0x0f;
-constexpr std::uint8_t kFecn = 0x80;
-constexpr std::uint8_t kBecn = 0x40;
-constexpr std::uint8_t kAckRequest = 0x80;
-
 // FETH (annex A19): selectivity in bits 5..4, placement type in bits 3..0 of the last byte.
 constexpr unsigned kSelectivityShift = 4;
-
-void parse_bth(const std::uint8_t* p, Bth& bth) {
-    bth.opcode = static_cast<Opcode>(p[0]);
-    bth.solicited = p[1] & kSolicited;
-    bth.migration_request = p[1] & kMigrationRequest;
-    bth.pad_count = p[1] >> kPadShift & 3;
-    bth.version = p[1] & kVersionMask;
-    bth.pkey = load_be16(p + 2);
-    bth.fecn = p[4] & kFecn;
-    bth.becn = p[4] & kBecn;
-    bth.destination_qp = load_be24(p + 5);
-    bth.ack_request = p[8] & kAckRequest;
-    bth.psn = load_be24(p + 9);
-}
-
-void emit_bth(const Bth& bth, std::uint8_t* p) {
-    p[0] = static_cast<std::uint8_t>(bth.opcode);
-    p[1] = static_cast<std::uint8_t>((bth.solicited ? kSolicited : 0) |
-                                     (bth.migration_request ? kMigrationRequest : 0) |
-                                     (bth.pad_count & 3) << kPadShift | (bth.version & kVersionMask));
-    store_be16(p + 2, bth.pkey);
-    p[4] = static_cast<std::uint8_t>((bth.fecn ? kFecn : 0) | (bth.becn ? kBecn : 0));
-    store_be24(p + 5, bth.destination_qp);
-    p[8] = bth.ack_request ? kAckRequest : 0;
-    store_be24(p + 9, bth.psn);
-}
 
 // The extended headers in their order on the wire; the caller has checked that they are there.
 void parse_extended(const std::uint8_t* p, const OpcodeInfo& opcode, Headers& h) {

@@ -1,0 +1,140 @@
+// The straight path: what most messages are, a SEND in one packet on a connection where nothing else is going
+// on, without the questions that only other cases have to ask. Requester and responder are the same objects
+// in the same states as if the packet had gone the long way; whatever is unusual goes there.
+#include "transport/copy.h"
+#include "transport/rc_queue_pair.h"
+#include "wire/whole_send.h"
+
+namespace verbena::transport {
+
+bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketSink& sink, Time now) {
+    if (state_ != QpState::rts || setup_.service != Service::rc) return false;
+    const iovec* payload = requester_->goes_straight(request);
+    if (!payload || responder_->must_answer()) return false;
+    wire::Aside aside;
+    if (responder_->may_ride()) {
+        if (sink.largest_payload(attributes_.path, attributes_.destination_qp) == 0) return false;
+        aside = responder_->ride();
+    }
+    last_now_ = now;
+    requester_->send_straight(request, *payload, sink, aside, now);
+    return true;
+}
+
+bool RcQueuePair::receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
+                                   const wire::Path& sender_view, Time now) {
+    if (state_ != QpState::rts || setup_.service != Service::rc || aside.psns != 1 ||
+        send.bth.pkey != kDefaultPkey || !is_peer(sender_view))
+        return false;
+    std::uint8_t* const place = responder_->place_straight(send);
+    if (!place) return false;
+    // Before the message completes, as if the acknowledgement had come in front of it.
+    if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) return false;
+    last_now_ = now;
+    counters_.packets_received++;
+    responder_->receive_straight(send, place, now);
+    if (completion_lost()) [[unlikely]]
+        after(now);
+    return true;
+}
+
+// What of the request travels, or nullptr: it goes the long way.
+const iovec* RcRequester::goes_straight(const SendRequest& request) {
+    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
+    if (request.operation != Operation::send && request.operation != Operation::send_with_immediate)
+        return nullptr;
+    const Capabilities& limits = shared_.setup.capabilities;
+    const std::size_t count = request.sges.size();
+    if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) return nullptr;
+    // Nothing waits, and nothing is sent again.
+    if (current_ != queue_.size() || next_psn_ != max_psn_ || resume_at_ != kNever ||
+        rate_allows_at_ != kNever || failed_ || probe_due_ || queue_.room() == 0)
+        return nullptr;
+    iovec& piece = iovecs_[0];
+    piece = {};
+    if (count == 1) piece.iov_len = request.sges[0].length;
+    if (piece.iov_len > shared_.mtu() ||
+        !flow_.allows(static_cast<std::uint32_t>(piece.iov_len) + Flow::kPacketOverhead))
+        return nullptr;
+    if (request.flags & kInline) return piece.iov_len > limits.max_inline_data ? nullptr : &piece;
+    if (piece.iov_len == 0) return &piece;
+    const Sge& sge = request.sges[0];
+    const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length, 0);
+    piece.iov_base = found.address;
+    return found ? &piece : nullptr;
+}
+
+void RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
+                                const wire::Aside& aside, Time now) {
+    const auto length = static_cast<std::uint32_t>(payload.iov_len);
+    post(request, length);
+    SendEntry& entry = queue_.at(current_++);
+    entry.first_psn = next_psn_;
+    entry.packets = 1;
+    entry.started = true;
+    iovec piece = payload;
+    if (entry.flags & kInline) piece.iov_base = queue_.inline_data(entry);
+
+    wire::Bth bth;
+    address(bth, shared_,
+            request.operation == Operation::send ? wire::Opcode::rc_send_only
+                                                 : wire::Opcode::rc_send_only_immediate,
+            next_psn_);
+    bth.ack_request = true;
+    bth.solicited = request.flags & kSolicited;
+    bth.pad_count = wire::pad_for(length);
+    wire::OutPacket out;
+    out.path = &shared_.attributes.path;
+    out.aside = aside;
+    out.pad_count = bth.pad_count;
+    out.header_length =
+        static_cast<std::uint8_t>(wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
+    out.payload = {&piece, length > 0 ? std::size_t{1} : 0};
+    count_and_send(sink, out, length, shared_.counters);
+
+    const std::uint32_t cost = length + Flow::kPacketOverhead;
+    since_ack_request_ = 0;
+    flow_.sent(cost);
+    count_against_rate(cost, now);
+    begin_sample(next_psn_, now);
+    next_psn_ = max_psn_ = wire::psn_next(next_psn_);
+    retransmission_.sent(now);
+}
+
+// A positive acknowledgement of the oldest request, and of nothing else.
+bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
+    if (una_ != psn || una_ == max_psn_ || queue_.empty()) return false;
+    SendEntry& head = queue_.at(0);
+    if (!head.started || head.packets != 1 || head.awaits_response() || head.is_local()) return false;
+    if (queue_.size() > 1) {
+        const SendEntry& next = queue_.at(1);
+        if (next.done || next.local_error != VendorError::none) return false;
+    }
+    advance_una(head, 1, now);
+    finish_progress(now);
+    return true;
+}
+
+// Where the payload belongs, or nullptr: the packet goes the long way, which finds the receive taken.
+std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
+    if (send.bth.psn != expected_psn_ || pending_ != Pending::none || refusing_ ||
+        message_ != Message::none || send.payload.size() > shared_.mtu() || !take_receive())
+        return nullptr;
+    return place_of_whole(static_cast<std::uint32_t>(send.payload.size()));
+}
+
+void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
+    const std::size_t length = send.payload.size();
+    place(to, send.payload.data(), length);
+    accepted(1, length, send.bth.ack_request, true, now);
+    completion::Completion c;
+    c.opcode = completion::Opcode::receive;
+    c.byte_length = static_cast<std::uint32_t>(length);
+    if (send.has_immediate()) {
+        c.flags = completion::kHasImmediate;
+        c.immediate = send.immediate;
+    }
+    complete_receive(c, send.bth.solicited, now);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,165 @@
+// The straight path is a shorter way to the same: whatever happens to the packets, the same ones leave and
+// the same completions come as on the long way.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <tuple>
+
+#include "transport/rc_harness.h"
+
+namespace verbena::transport {
+namespace {
+
+using testing::Fate;
+using testing::Harness;
+using testing::Sent;
+
+struct Outcome {
+    std::vector<Sent> packets;
+    std::vector<completion::Completion> completions[2];
+    std::vector<std::uint8_t> memory[2];
+    QpCounters counters[2];
+    unsigned straight = 0;
+};
+
+struct Trouble {
+    const char* name;
+    unsigned lost, doubled, late;  // of a hundred packets
+    bool short_of_receives;
+};
+void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
+
+// Two programs that answer each other, posting SENDs of all sizes that one packet and a bit more can have.
+Outcome converse(bool straight, std::size_t largest, unsigned seed, const Trouble& trouble) {
+    Harness h;
+    h.straight = straight;
+    h.memory_size = 1 << 16;
+    h.capabilities = {256, 256, 2, 2, 64};
+    for (auto& side : h.side) side.largest = largest;
+    std::mt19937 network(seed), program(seed + 1);
+    h.filter = [&](const Sent&) -> Fate {
+        const unsigned chance = network() % 100;
+        if (chance < trouble.lost) return testing::kDrop;
+        if (chance < trouble.lost + trouble.doubled) return {0, 50 * kMicrosecond};
+        if (chance < trouble.lost + trouble.doubled + trouble.late) return {100 * kMicrosecond};
+        return testing::kDeliver;
+    };
+    h.start();
+    for (int i = 0; i < 2; i++) h.fill(i, 0, 1 << 15, seed + static_cast<unsigned>(i));
+
+    Outcome outcome;
+    const auto take = [&] {
+        for (int i = 0; i < 2; i++)
+            for (const auto& list : {h.sends(i), h.receives(i)})
+                outcome.completions[i].insert(outcome.completions[i].end(), list.begin(), list.end());
+    };
+    for (std::uint64_t round = 0; round < 60; round++) {
+        const int from = static_cast<int>(program() % 2);
+        const unsigned messages = 1 + program() % 3;
+        const auto receive = [&] {
+            for (unsigned n = 0; n < messages; n++) {
+                const std::uint32_t offset = (1 << 15) + program() % 2048 * 8;
+                const std::uint32_t cut = program() % 4 == 0 ? 8 : 1032;  // sometimes two elements
+                h.post_receive(1 - from, 1000 + round * 10 + n,
+                               {h.side[1 - from].sge(offset, cut), h.side[1 - from].sge(offset + cut, 1032)});
+            }
+        };
+        if (!trouble.short_of_receives) receive();
+        for (unsigned n = 0; n < messages; n++) {
+            static constexpr std::uint32_t kSizes[] = {0, 1, 7, 8, 9, 64, 500, 1023, 1024, 1025};
+            const std::uint32_t length = kSizes[program() % 10];
+            SendRequest r =
+                h.request(program() % 3 ? Operation::send : Operation::send_with_immediate, round * 10 + n);
+            r.flags = (program() % 4 ? kSignaled : 0) | (program() % 4 ? 0 : kSolicited) |
+                      (length <= 64 && program() % 2 ? kInline : 0) | (program() % 8 ? 0 : kFence);
+            r.immediate_or_key = program();
+            const auto offset = static_cast<std::size_t>(program() % 4096);
+            if (length == 0)
+                EXPECT_EQ(h.post(from, r), 0);
+            else
+                EXPECT_EQ(h.post(from, r, {h.side[from].sge(offset, length)}), 0);
+        }
+        h.run(program() % 3 ? 2 * kMillisecond : 30 * kMicrosecond);
+        if (trouble.short_of_receives) receive();
+        h.run(program() % 3 ? 2 * kMillisecond : 30 * kMicrosecond);
+        take();
+    }
+    h.run(10 * kSecond);
+    take();
+    outcome.packets = h.log;
+    for (int i = 0; i < 2; i++) {
+        outcome.memory[i] = h.side[i].memory;
+        outcome.counters[i] = h.side[i].qp->counters();
+        EXPECT_EQ(h.side[i].qp->state(), QpState::rts);
+    }
+    outcome.straight = h.went_straight;
+    return outcome;
+}
+
+class Straight : public ::testing::TestWithParam<std::tuple<Trouble, std::size_t>> {};
+
+TEST_P(Straight, IsTheSameAsTheLongWay) {
+    const auto& [trouble, largest] = GetParam();
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        SCOPED_TRACE(seed);
+        const Outcome a = converse(false, largest, seed, trouble), b = converse(true, largest, seed, trouble);
+        EXPECT_GT(b.straight, 20u);
+        ASSERT_EQ(a.packets.size(), b.packets.size());
+        for (std::size_t i = 0; i < a.packets.size(); i++) {
+            const Sent &x = a.packets[i], &y = b.packets[i];
+            ASSERT_TRUE(x.from == y.from && x.at == y.at && x.headers == y.headers &&
+                        x.payload == y.payload && x.aside.acknowledges == y.aside.acknowledges &&
+                        (!x.aside.acknowledges || x.aside.acknowledged == y.aside.acknowledged))
+                << "packet " << i;
+        }
+        for (int i = 0; i < 2; i++) {
+            ASSERT_EQ(a.memory[i], b.memory[i]);
+            EXPECT_EQ(std::memcmp(&a.counters[i], &b.counters[i], sizeof(QpCounters)), 0);
+            ASSERT_EQ(a.completions[i].size(), b.completions[i].size());
+            for (std::size_t n = 0; n < a.completions[i].size(); n++) {
+                const completion::Completion &x = a.completions[i][n], &y = b.completions[i][n];
+                EXPECT_TRUE(x.wr_id == y.wr_id && x.status == y.status && x.opcode == y.opcode &&
+                            x.flags == y.flags && x.byte_length == y.byte_length &&
+                            x.immediate == y.immediate && x.qp_number == y.qp_number &&
+                            x.source_qp == y.source_qp && x.timestamp == y.timestamp)
+                    << "completion " << n << " of side " << i;
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rc, Straight,
+                         ::testing::Combine(::testing::Values(Trouble{"none", 0, 0, 0, false},
+                                                              Trouble{"losses", 5, 0, 0, false},
+                                                              Trouble{"disorder", 2, 5, 5, false},
+                                                              Trouble{"receives come late", 2, 0, 0, true}),
+                                            ::testing::Values(0, 4096)));
+
+// What the caller does wrong is answered by the long way, with its reason.
+TEST(StraightPath, LeavesMistakesToTheLongWay) {
+    Harness h;
+    h.straight = true;
+    h.start();
+    const SendRequest r = h.request(Operation::send);
+    const auto refused = [&](SendRequest request, Sge sge) {
+        request.sges = {&sge, 1};
+        memory::Section section(h.side[0].sections);
+        return !h.side[0].qp->post_straight(request, h.side[0], h.now);
+    };
+    Sge stale = h.side[0].sge(0, 8);
+    stale.lkey += 0x100;
+    EXPECT_TRUE(refused(r, stale));
+    EXPECT_TRUE(refused(r, {h.side[0].address(h.memory_size - 4), 8, h.side[0].keys.lkey}));
+    EXPECT_TRUE(refused(h.request(Operation::send, 1, 0, kInline), h.side[0].sge(0, 300)));
+    EXPECT_TRUE(refused(h.request(Operation::rdma_write), h.side[0].sge(0, 8)));
+    EXPECT_TRUE(refused(h.request(Operation::send, 1, 0, kFence), h.side[0].sge(0, 8)));
+    EXPECT_TRUE(refused(r, h.side[0].sge(0, 1025)));
+    EXPECT_FALSE(refused(r, h.side[0].sge(0, 1024)));
+    ASSERT_EQ(h.modify(0, QpState::sqd), 0);
+    EXPECT_TRUE(refused(r, h.side[0].sge(0, 8)));
+    ASSERT_EQ(h.modify(0, QpState::error), 0);
+    EXPECT_TRUE(refused(r, h.side[0].sge(0, 8)));
+}
+
+}  // namespace
+}  // namespace verbena::transport

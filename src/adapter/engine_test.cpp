@@ -242,7 +242,7 @@ TEST_F(EngineTest, ASignalInterruptsUnlessItsHandlerRestarts) {
         }
     });
     EXPECT_EQ(engine().wait_readable(fd, now() + 10 * kSecond), Engine::Wait::interrupted);
-#ifndef __SANITIZE_THREAD__  // which installs handlers of its own
+#ifndef VERBENA_THREAD_SANITIZER  // which installs handlers of its own
     action.sa_flags = SA_RESTART;
     sigaction(SIGUSR1, &action, nullptr);
     EXPECT_EQ(engine().wait_readable(fd, now() + 50 * kMillisecond), Engine::Wait::timed_out);

@@ -8,6 +8,7 @@
 #include "base/features.h"
 #include "base/reason.h"
 #include "link/hooks.h"
+#include "link/packet_order.h"
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
 
@@ -274,6 +275,7 @@ void BurstBuilder::send_messages(unsigned first, unsigned end) {
         if (message.segments > 1) count(counters_.bursts);
         if (packet_observer()) observe(message);
     }
+    packets_leave();
     while (first < end) {
         int sent = fd < 0 ? -1 : sendmmsg(fd, &headers_[first], end - first, 0);
         if (sent > 0) {
@@ -333,6 +335,7 @@ void BurstBuilder::send_singly(const Message& message) {
         header.msg_iov = cut_.data();
         header.msg_iovlen = pieces;
         ssize_t sent;
+        packets_leave();
         do sent = sendmsg(message.fd, &header, 0);
         while (sent < 0 && errno == EINTR);
         if (sent < 0) count(counters_.lost);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "link/packet_order.h"
 #include "wire/opcode.h"
 
 namespace verbena::link {
@@ -92,6 +93,7 @@ unsigned UdpReader::read(int fd, Receiver& receiver, unsigned max) {
                 continue;
             break;
         }
+        packets_came();
         const auto count = static_cast<unsigned>(result);
         for (unsigned i = 0; i < count; i++) delivered += deliver(fd, i, headers_[i].msg_len, receiver);
         batch_ = count < asked ? 1 : std::min(2 * asked, kMessages);

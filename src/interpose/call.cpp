@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interpose/events.h"
+#include "interpose/strict.h"
 #include "interpose/words.h"
 
 namespace verbena::interpose {
@@ -27,7 +28,7 @@ void finish(Call& call) {
 
 }  // namespace
 
-bool watching() { return tracing(); }
+bool watching() { return tracing() || strict(); }
 
 void begin_call(Call& call) {
     call.may_block = (call.info->flags & kBlocks) != 0;
@@ -59,6 +60,7 @@ void end_arguments(Call& call) {
 void end_call(Call& call) {
     depth--;
     if (call.destroyed && call.error) put_back(call.destroyed, call.known);
+    if (call.destroyed && !call.error) strict_mode::gone(call.known.kind, call.destroyed);
     if (!call.line.taken()) return;
     if (call.error == EAGAIN && (call.info->flags & kFetches)) call.told = false;
     if (call.told)

@@ -13,6 +13,7 @@
 #include "interpose/line.h"
 #include "interpose/next.h"
 #include "interpose/show.h"
+#include "interpose/strict.h"
 
 #undef ibv_reg_mr  // the headers' macros around functions of these names
 #undef ibv_reg_mr_iova
@@ -121,6 +122,11 @@ template <class Which>
 struct Hook;
 
 struct PlainHook {
+    // Whether the call is not to be made, but answered with success.
+    template <class... Arguments>
+    static bool is_done(Arguments...) {
+        return false;
+    }
     // Looks at the arguments before the call.
     template <class... Arguments>
     static void before(Call&, Arguments...) {}
@@ -155,13 +161,14 @@ void take_away(Call& call, Object* object, More...) {
 }
 
 template <class Result>
-void note_new_object(Result result) {
+void note_new_object([[maybe_unused]] Result result, [[maybe_unused]] int depth) {
     if constexpr (std::is_pointer_v<Result>) {
         constexpr Kind kind = kKind<std::remove_pointer_t<Result>>;
         if constexpr (kind == Kind::qp)
             add_object(kind, result, result ? result->qp_num : 0);
         else if constexpr (kind != Kind::count)
             add_object(kind, result);
+        if constexpr (kind != Kind::count) strict_mode::made(kind, result, depth);
     }
 }
 
@@ -197,6 +204,7 @@ void show_results(Call& call, Results... results) {
 template <class Which, class Result, class... Arguments>
 Result forward(Result (*next)(Arguments...), Arguments... arguments) {
     if (!watching()) return next(arguments...);
+    if (Hook<Which>::is_done(arguments...)) return Result();
     const int errno_before = errno;
     Call call{&Which::info};
     begin<Which>(call, arguments...);
@@ -212,7 +220,7 @@ Result forward(Result (*next)(Arguments...), Arguments... arguments) {
         const Result result = next(arguments...);
         const int errno_after = errno;
         call.error = error_of(Which::info.answer, result, errno_after);
-        note_new_object(result);
+        note_new_object(result, call.depth);
         Hook<Which>::result(call, result, arguments...);
         if (call.line.taken() && call.told) {
             if (!call.error) show_results<Which>(call, result, arguments...);

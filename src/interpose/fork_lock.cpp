@@ -2,8 +2,7 @@
 
 namespace verbena::interpose {
 
-// The locks in the order in which they were used first. While one is held, none that comes before it is
-// asked for: each guards a few lines that call nothing else of ours.
+// The locks that have been used, the outer ones first.
 struct ForkLocks {
     static inline constinit pthread_mutex_t list = PTHREAD_MUTEX_INITIALIZER;
     static inline constinit ForkLock* first = nullptr;
@@ -11,8 +10,10 @@ struct ForkLocks {
     static void add(ForkLock& lock) {  // the caller has it
         pthread_mutex_lock(&list);
         if (!first) pthread_atfork(before, after, after);
-        lock.next_ = first;
-        first = &lock;
+        ForkLock** place = &first;
+        while (*place && (*place)->order_ < lock.order_) place = &(*place)->next_;
+        lock.next_ = *place;
+        *place = &lock;
         pthread_mutex_unlock(&list);
     }
     static void before() {

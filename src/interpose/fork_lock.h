@@ -11,7 +11,9 @@ namespace verbena::interpose {
 
 class ForkLock {
    public:
-    constexpr ForkLock() = default;
+    // Whoever holds an outer lock may take an inner one, and nothing else nests.
+    enum class Order { outer, inner };
+    constexpr explicit ForkLock(Order order = Order::inner) : order_(order) {}
     void lock();
     void unlock();
 
@@ -20,6 +22,7 @@ class ForkLock {
     pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
     ForkLock* next_ = nullptr;  // of all that have been used
     bool known_ = false;
+    const Order order_;
 };
 
 class Locked {

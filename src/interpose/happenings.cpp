@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "interpose/events.h"
+#include "interpose/strict_requests.h"
 #include "interpose/words.h"
 
 namespace verbena::interpose {
@@ -72,11 +73,15 @@ void completed(const ibv_cq* cq, const ibv_wc& wc) {
 }
 
 void completed(ibv_cq_ex* cq, const ibv_cq_ex& f) {
+    const bool success = cq->status == IBV_WC_SUCCESS;
+    if (strict())
+        strict_mode::completed(ibv_cq_ex_to_cq(cq),
+                               f.read_qp_num ? f.read_qp_num(cq) : Requests::kAnyQueuePair, cq->wr_id,
+                               success, success && f.read_opcode(cq) & IBV_WC_RECV);
     if (!tracing()) return;
     const auto read = [&](auto* function) -> std::uint32_t { return function ? function(cq) : 0; };
-    const bool failed = cq->status != IBV_WC_SUCCESS;
     tell_completion(ibv_cq_ex_to_cq(cq),
-                    {cq->wr_id, cq->status, read(f.read_qp_num), failed ? read(f.read_vendor_err) : 0,
+                    {cq->wr_id, cq->status, read(f.read_qp_num), success ? 0 : read(f.read_vendor_err),
                      f.read_qp_num != nullptr},
                     [&](Line& line) {
                         const int opcode = f.read_opcode(cq);

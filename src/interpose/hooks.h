@@ -5,6 +5,7 @@
 #include "interpose/call.h"
 #include "interpose/happenings.h"
 #include "interpose/originals.h"
+#include "interpose/strict.h"
 
 namespace verbena::interpose {
 
@@ -89,11 +90,37 @@ struct RegionHook : PlainHook {
     }
 };
 template <>
-struct Hook<calls::ibv_reg_mr> : RegionHook {};
+struct Hook<calls::ibv_reg_mr> : RegionHook {
+    static void result(Call&, ibv_mr* region, ibv_pd*, void* address, std::size_t, int access) {
+        strict_mode::region_made(
+            region, access & IBV_ACCESS_ZERO_BASED ? 0 : reinterpret_cast<std::uintptr_t>(address), access);
+    }
+};
+struct RegionAtHook : RegionHook {
+    template <class Access>
+    static void result(Call&, ibv_mr* region, ibv_pd*, void*, std::size_t, std::uint64_t iova,
+                       Access access) {
+        strict_mode::region_made(region, iova, static_cast<int>(access));
+    }
+};
 template <>
-struct Hook<calls::ibv_reg_mr_iova> : RegionHook {};
+struct Hook<calls::ibv_reg_mr_iova> : RegionAtHook {};
 template <>
-struct Hook<calls::ibv_reg_mr_iova2> : RegionHook {};
+struct Hook<calls::ibv_reg_mr_iova2> : RegionAtHook {};
+template <>
+struct Hook<calls::ibv_rereg_mr> : PlainHook {
+    static void before(Call&, ibv_mr* region, int, ibv_pd*, void*, std::size_t, int) {
+        strict_mode::region_gone(region, "ibv_rereg_mr");
+    }
+    static void after(Call& call, int, ibv_mr* region, int, ibv_pd*, void*, std::size_t, int access) {
+        if (!call.error)
+            strict_mode::region_made(region, reinterpret_cast<std::uintptr_t>(region->addr), access);
+    }
+};
+template <>
+struct Hook<calls::ibv_dereg_mr> : PlainHook {
+    static void before(Call&, ibv_mr* region) { strict_mode::region_gone(region, "ibv_dereg_mr"); }
+};
 template <>
 struct Hook<calls::ibv_reg_dmabuf_mr> : RegionHook {};
 template <>
@@ -111,6 +138,9 @@ struct Hook<calls::ibv_alloc_mw> : PlainHook {
 
 template <>
 struct Hook<calls::ibv_create_cq> : PlainHook {
+    static void result(Call&, ibv_cq* cq, ibv_context*, int, void*, ibv_comp_channel*, int) {
+        strict_mode::completion_queue_made(cq);
+    }
     static void out(Line& line, ibv_cq* cq, ibv_context*, int, void*, ibv_comp_channel*, int) {
         line.key("cqe").number(cq->cqe);
     }
@@ -125,7 +155,26 @@ struct Hook<calls::ibv_create_cq_ex> : PlainHook {
     }
 };
 template <>
+struct Hook<calls::ibv_resize_cq> : PlainHook {
+    static void after(Call& call, int, ibv_cq* cq, int) {
+        if (!call.error) strict_mode::completion_queue_made(cq);
+    }
+};
+template <>
+struct Hook<calls::ibv_destroy_cq> : PlainHook {
+    static void before(Call&, ibv_cq* cq) { strict_mode::destroys(cq); }
+};
+template <>
+struct Hook<calls::ibv_ack_cq_events> : PlainHook {
+    static void before(Call&, ibv_cq* cq, unsigned count) {
+        strict_mode::completion_events_acknowledged(cq, count);
+    }
+};
+template <>
 struct Hook<calls::ibv_get_cq_event> : PlainHook {
+    static void result(Call& call, int, ibv_comp_channel*, ibv_cq** cq, void**) {
+        if (!call.error) strict_mode::completion_event_fetched(*cq);
+    }
     static void before(Call& call, ibv_comp_channel* channel, ibv_cq**, void**) {
         blocks_on(call, channel->fd);
     }
@@ -139,7 +188,11 @@ struct Hook<calls::ibv_poll_cq> : PlainHook {
         if (count == 0) call.told = false;
     }
     static void after(Call&, int count, ibv_cq* cq, int, ibv_wc* completions) {
-        for (int i = 0; i < count; i++) completed(cq, completions[i]);
+        for (int i = 0; i < count; i++) {
+            completed(cq, completions[i]);
+            strict_mode::completed(cq, completions[i]);
+            strict_mode::poison(completions[i]);
+        }
     }
 };
 struct PollHook : PlainHook {
@@ -171,7 +224,11 @@ struct NewQueuePairHook : PlainHook {
     }
 };
 template <>
-struct Hook<calls::ibv_create_qp> : NewQueuePairHook {};
+struct Hook<calls::ibv_create_qp> : NewQueuePairHook {
+    static void result(Call&, ibv_qp* qp, ibv_pd*, ibv_qp_init_attr* made) {
+        strict_mode::queue_pair_made(qp, made ? made->cap.max_send_wr : 0, made && made->sq_sig_all);
+    }
+};
 template <>
 struct Hook<calls::ibv_open_qp> : NewQueuePairHook {};
 template <>
@@ -179,6 +236,7 @@ struct Hook<calls::ibv_create_qp_ex> : NewQueuePairHook {
     static void result(Call&, ibv_qp* qp, ibv_context*, ibv_qp_init_attr_ex* attributes) {
         if (qp && attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
             watch_queue_pair(extended_form(qp));
+        strict_mode::queue_pair_made(qp, attributes->cap.max_send_wr, attributes->sq_sig_all);
     }
 };
 template <>
@@ -190,7 +248,9 @@ struct Hook<calls::ibv_modify_qp> : PlainHook {
     }
     static void before(Call& call, ibv_qp* qp, ibv_qp_attr*, int) { call.note = qp ? qp->state : 0; }
     static void after(Call& call, int, ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
-        if (!call.error) queue_pair_modified(*qp, static_cast<int>(call.note), *attributes, mask);
+        if (call.error) return;
+        queue_pair_modified(*qp, static_cast<int>(call.note), *attributes, mask);
+        if (mask & IBV_QP_STATE) strict_mode::queue_pair_modified(qp, attributes->qp_state);
     }
 };
 template <>
@@ -210,7 +270,40 @@ struct Hook<calls::ibv_destroy_qp> : PlainHook {
     }
 };
 template <>
+struct Hook<calls::ibv_post_send> : PlainHook {
+    static void before(Call&, ibv_qp* qp, ibv_send_wr* list, ibv_send_wr**) {
+        strict_mode::post_send(qp, list);
+    }
+    static void result(Call& call, int, ibv_qp* qp, ibv_send_wr*, ibv_send_wr** bad) {
+        if (call.error && bad) strict_mode::refused_send(qp, *bad);
+    }
+};
+template <>
+struct Hook<calls::ibv_post_recv> : PlainHook {
+    static void before(Call&, ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr**) {
+        strict_mode::post_receive(qp, list);
+    }
+    static void result(Call& call, int, ibv_qp* qp, ibv_recv_wr*, ibv_recv_wr** bad) {
+        if (call.error && bad) strict_mode::refused_receive(qp, *bad);
+    }
+};
+template <>
+struct Hook<calls::ibv_post_srq_recv> : PlainHook {
+    static void before(Call&, ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr**) {
+        strict_mode::post_receive(srq, list);
+    }
+    static void result(Call& call, int, ibv_srq* srq, ibv_recv_wr*, ibv_recv_wr** bad) {
+        if (call.error && bad) strict_mode::refused_receive(srq, *bad);
+    }
+};
+template <>
 struct Hook<calls::ibv_wr_complete> : PlainHook {
+    static void before(Call&, ibv_qp_ex* qp) {
+        strict_mode::post_send(&qp->qp_base, pointers_of(qp).requests);
+    }
+    static void result(Call& call, int, ibv_qp_ex* qp) {
+        if (call.error) strict_mode::refused_send(&qp->qp_base, pointers_of(qp).requests.size());
+    }
     static void show(Line& line, ibv_qp_ex* qp) {
         show_object(line.key("qp"), qp);
         line.key("wr").open('[');
@@ -227,10 +320,23 @@ struct Hook<calls::ibv_get_srq_num> : PlainHook {
 
 // --- librdmacm
 
+inline void new_id(rdma_cm_id* id) {
+    add_object(Kind::id, id);
+    strict_mode::made(Kind::id, id, 0);
+}
+
+template <>
+struct Hook<calls::rdma_destroy_id> : PlainHook {
+    static void before(Call&, rdma_cm_id* id) { strict_mode::destroys(id); }
+};
+template <>
+struct Hook<calls::rdma_destroy_ep> : PlainHook {
+    static void before(Call&, rdma_cm_id* id) { strict_mode::destroys(id); }
+};
 template <>
 struct Hook<calls::rdma_create_id> : PlainHook {
     static void result(Call& call, int, rdma_event_channel*, rdma_cm_id** id, void*, rdma_port_space) {
-        if (!call.error) add_object(Kind::id, *id);
+        if (!call.error) new_id(*id);
     }
     static void out(Line& line, int, rdma_event_channel*, rdma_cm_id** id, void*, rdma_port_space) {
         show_object(line.key("id"), *id);
@@ -239,7 +345,7 @@ struct Hook<calls::rdma_create_id> : PlainHook {
 template <>
 struct Hook<calls::rdma_create_ep> : PlainHook {
     static void result(Call& call, int, rdma_cm_id** id, rdma_addrinfo*, ibv_pd*, ibv_qp_init_attr*) {
-        if (!call.error) add_object(Kind::id, *id);
+        if (!call.error) new_id(*id);
     }
     static void out(Line& line, int, rdma_cm_id** id, rdma_addrinfo*, ibv_pd*, ibv_qp_init_attr*) {
         show_object(line.key("id"), *id);
@@ -255,7 +361,7 @@ struct Hook<calls::rdma_create_ep> : PlainHook {
 template <>
 struct Hook<calls::rdma_get_request> : PlainHook {
     static void result(Call& call, int, rdma_cm_id*, rdma_cm_id** id) {
-        if (!call.error) add_object(Kind::id, *id);
+        if (!call.error) new_id(*id);
     }
     static void out(Line& line, int, rdma_cm_id*, rdma_cm_id** id) { show_object(line.key("id"), *id); }
 };
@@ -285,18 +391,20 @@ struct Hook<calls::rdma_get_cm_event> : PlainHook {
         if (channel) blocks_on(call, channel->fd);
     }
     static void result(Call& call, int, rdma_event_channel*, rdma_cm_event** event) {
-        if (!call.error && (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-            add_object(Kind::id, (*event)->id);
+        if (!call.error && (*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST) new_id((*event)->id);
     }
     static void out(Line& line, int, rdma_event_channel*, rdma_cm_event** event) {
         show_cm_event(line, **event);
     }
     static void after(Call& call, int, rdma_event_channel*, rdma_cm_event** event) {
-        if (!call.error) cm_event_happened(**event);
+        if (call.error) return;
+        cm_event_happened(**event);
+        strict_mode::cm_event_fetched(*event);
     }
 };
 template <>
 struct Hook<calls::rdma_ack_cm_event> : PlainHook {
+    static bool is_done(rdma_cm_event* event) { return event && !strict_mode::cm_event_acknowledged(event); }
     static void show(Line& line, rdma_cm_event* event) {
         if (event) show_cm_event(line, *event);
     }

@@ -36,6 +36,8 @@ bool find(const void* object, Known& out) {
 
 }  // namespace
 
+const char* kind_name(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
 void add_object(Kind kind, const void* object, std::uint32_t number) {
     if (!object) return;
     Locked locked(lock);

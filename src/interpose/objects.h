@@ -61,6 +61,8 @@ template <> inline constexpr Kind kKind<rdma_event_channel> = Kind::event_channe
 template <> inline constexpr Kind kKind<rdma_cm_id> = Kind::id;
 // clang-format on
 
+const char* kind_name(Kind kind);
+
 // `number` is the QPN of a queue pair; others are counted.
 void add_object(Kind kind, const void* object, std::uint32_t number = 0);
 struct Known {

@@ -166,31 +166,33 @@ void show(Line& line, const SendRequest& r) {
     line.close('}');
 }
 
+SendRequest request_of(const ibv_send_wr& wr) {
+    SendRequest request;
+    request.wr_id = wr.wr_id;
+    request.opcode = wr.opcode;
+    request.flags = wr.send_flags;
+    request.immediate = wr.imm_data;
+    if (is_atomic(wr.opcode)) {
+        request.remote_address = wr.wr.atomic.remote_addr;
+        request.rkey = wr.wr.atomic.rkey;
+        request.compare_add = wr.wr.atomic.compare_add;
+        request.swap = wr.wr.atomic.swap;
+    } else if (is_one_sided(wr.opcode)) {
+        request.remote_address = wr.wr.rdma.remote_addr;
+        request.rkey = wr.wr.rdma.rkey;
+    } else if (wr.opcode == IBV_WR_BIND_MW) {
+        request.mw = wr.bind_mw.mw;
+    } else if (knows_object(Kind::ah, wr.wr.ud.ah)) {
+        request.ah = wr.wr.ud.ah;
+        request.remote_qpn = wr.wr.ud.remote_qpn;
+        request.remote_qkey = wr.wr.ud.remote_qkey;
+    }
+    if (wr.sg_list && wr.num_sge > 0) request.sges.assign(wr.sg_list, wr.sg_list + wr.num_sge);
+    return request;
+}
+
 void show(Line& line, const ibv_send_wr* list) {
-    show_list(line, list, [&](const ibv_send_wr& wr) {
-        SendRequest request;
-        request.wr_id = wr.wr_id;
-        request.opcode = wr.opcode;
-        request.flags = wr.send_flags;
-        request.immediate = wr.imm_data;
-        if (is_atomic(wr.opcode)) {
-            request.remote_address = wr.wr.atomic.remote_addr;
-            request.rkey = wr.wr.atomic.rkey;
-            request.compare_add = wr.wr.atomic.compare_add;
-            request.swap = wr.wr.atomic.swap;
-        } else if (is_one_sided(wr.opcode)) {
-            request.remote_address = wr.wr.rdma.remote_addr;
-            request.rkey = wr.wr.rdma.rkey;
-        } else if (wr.opcode == IBV_WR_BIND_MW) {
-            request.mw = wr.bind_mw.mw;
-        } else if (knows_object(Kind::ah, wr.wr.ud.ah)) {
-            request.ah = wr.wr.ud.ah;
-            request.remote_qpn = wr.wr.ud.remote_qpn;
-            request.remote_qkey = wr.wr.ud.remote_qkey;
-        }
-        if (wr.sg_list && wr.num_sge > 0) request.sges.assign(wr.sg_list, wr.sg_list + wr.num_sge);
-        show(line, request);
-    });
+    show_list(line, list, [&](const ibv_send_wr& wr) { show(line, request_of(wr)); });
 }
 
 void show(Line& line, const ibv_recv_wr* list) {

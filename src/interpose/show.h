@@ -30,6 +30,8 @@ struct SendRequest {
     std::uint64_t inline_length = 0;  // of data that ibv_wr_set_inline_data* took
 };
 
+SendRequest request_of(const ibv_send_wr& request);
+
 // Structures; nullptr is null.
 void show(Line& line, const sockaddr* address);
 void show(Line& line, const union ibv_gid* gid);

@@ -39,7 +39,8 @@ void add_run_options(CLI::App& command, RunOptions& options) {
 }
 
 // Options of run, trace and record that take no value.
-constexpr std::string_view kFlags[] = {"--sockets", "--system", "--no-data", "--no-packets", "--perfetto"};
+constexpr std::string_view kFlags[] = {"--sockets",    "--system",   "--no-data",
+                                       "--no-packets", "--perfetto", "--strict"};
 
 bool has_program(std::string_view command) {
     return command == "run" || command == "trace" || command == "record";
@@ -85,6 +86,10 @@ int main(int argc, char** argv) {
     auto* run_command =
         app.add_subcommand("run", "Run a program with Verbena's libraries: verbena run -- rping -s");
     add_run_options(*run_command, options);
+    run_command->add_flag("--strict", options.strict,
+                          "Tell mistakes that no library has to notice (docs/strict.md)");
+    run_command->add_flag("--system", options.system,
+                          "Over the libraries that the program has without Verbena");
     run_command->description(
         "Run a program with Verbena's libraries: verbena run [OPTIONS] [--] PROGRAM [ARGUMENT...]");
 

@@ -17,6 +17,7 @@
 #include "tool/installation.h"
 #include "tool/plan.h"
 #include "tool/program_check.h"
+#include "tool/strict.h"
 #include "tool/supervise.h"
 
 namespace verbena::tool {
@@ -215,18 +216,32 @@ ActivePlan::~ActivePlan() {
     if (board_) unlink(path_.c_str());
 }
 
-int run(const RunOptions& options, const std::vector<std::string>& command) {
-    if (int status = prepare(options, command)) return status;
-    if (!options.faults.empty()) {
-        int status = 0, instead_of_0 = 0;
-        {
-            ActivePlan plan;
-            if (int wrong = plan.begin(options)) return wrong;
-            status = run_and_wait(command);
-            instead_of_0 = plan.end();
+namespace {
+
+int run_supervised(RunOptions options, const std::vector<std::string>& command) {
+    int status = 0, instead_of_0 = 0;
+    {
+        ActivePlan plan;
+        StrictReport report;
+        if (options.strict) {
+            if (!report.open()) return 1;
+            options.interposer = {{"VERBENA_STRICT", "1"}, {"VERBENA_STRICT_REPORT", report.path()}};
         }
-        return end_as(status, instead_of_0);
+        if (int wrong = prepare(options, command)) return wrong;
+        if (int wrong = plan.begin(options)) return wrong;
+        status = run_and_wait(command);
+        instead_of_0 = plan.end();
+        if (options.strict)
+            if (int found = report.end()) instead_of_0 = found;
     }
+    return end_as(status, instead_of_0);
+}
+
+}  // namespace
+
+int run(const RunOptions& options, const std::vector<std::string>& command) {
+    if (!options.faults.empty() || options.strict) return run_supervised(options, command);
+    if (int status = prepare(options, command)) return status;
     std::vector<char*> arguments;
     arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));

@@ -17,6 +17,7 @@ struct RunOptions {
     std::string disable;   // VERBENA_DISABLE
     std::string faults;    // a plan, or the name of a file with one
     bool sockets = false;  // librspreload.so: the program's TCP connections go over RDMA
+    bool strict = false;   // mistakes that no library has to notice are told (docs/strict.md)
     bool system = false;   // over the libraries that the program has without us
     std::vector<std::pair<std::string, std::string>>
         interposer;  // its variables; it is loaded if there are any
@@ -41,7 +42,8 @@ class ActivePlan {
 };
 
 // Replaces this process by the program; returns the exit status only if that fails (127: not found, 126: not
-// executable, 1: the installation is incomplete). With a plan of faults, waits for it (supervise.h).
+// executable, 1: the installation is incomplete). With a plan of faults or in strict mode, waits for it
+// (supervise.h).
 int run(const RunOptions& options, const std::vector<std::string>& command);
 
 // Prints the same environment for a shell: eval $(verbena env).

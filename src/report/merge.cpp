@@ -7,7 +7,8 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <string_view>
+#include <unordered_map>
 
 #include "report/recording.h"
 
@@ -21,17 +22,19 @@ struct Matched {
     Index left, arrived;
 };
 
-std::string key_of(const link::CapturedPacket& packet) {
-    std::string key(packet.bytes.begin(), packet.bytes.end());
-    key.append(packet.path.source.bytes.begin(), packet.path.source.bytes.end());
-    key.append(packet.path.destination.bytes.begin(), packet.path.destination.bytes.end());
-    return key;
+// A packet by what it is, which a hash of 64 bits tells as well as the bytes.
+std::size_t key_of(const link::CapturedPacket& packet) {
+    auto add = [](std::size_t sum, const auto& bytes) {
+        const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return sum * 31 + std::hash<std::string_view>()(view);
+    };
+    return add(add(add(0, packet.bytes), packet.path.source.bytes), packet.path.destination.bytes);
 }
 
 // The nth time that a packet is in one file belongs to the nth time in the other. `gone` are the copies to
 // drop.
 std::vector<Matched> match(const std::vector<RecordedPacket>& packets, std::vector<bool>& gone) {
-    std::map<std::string, std::map<unsigned, std::vector<Index>>> seen;
+    std::unordered_map<std::size_t, std::map<unsigned, std::vector<Index>>> seen;
     for (Index i = 0; i < packets.size(); i++)
         seen[key_of(packets[i].captured)][packets[i].file].push_back(i);
     std::vector<Matched> matched;

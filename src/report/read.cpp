@@ -255,14 +255,11 @@ std::string sentence_of(const char* what) {
     return sentence;
 }
 
-bool read_lines(const std::string& name, const std::string& content, unsigned file, Recording& recording,
+bool read_lines(const std::string& name, std::istream& stream, unsigned file, Recording& recording,
                 std::string& error) {
     Reader reader(recording, file);
     unsigned number = 0;
-    for (std::size_t at = 0; at < content.size();) {
-        const std::size_t end = std::min(content.find('\n', at), content.size());
-        const std::string line = content.substr(at, end - at);
-        at = end + 1;
+    for (std::string line; std::getline(stream, line);) {
         number++;
         if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
         std::string wrong;
@@ -274,7 +271,7 @@ bool read_lines(const std::string& name, const std::string& content, unsigned fi
             wrong = sentence_of(malformed.what());
         }
         if (wrong.empty()) continue;
-        if (end == content.size() && number > 1) {  // no newline: whoever wrote it was interrupted
+        if (stream.eof() && number > 1) {  // no newline: whoever wrote it was interrupted
             recording.remarks.push_back(name + ":" + std::to_string(number) + ": " + wrong);
             break;
         }
@@ -285,25 +282,31 @@ bool read_lines(const std::string& name, const std::string& content, unsigned fi
     return true;
 }
 
+constexpr std::size_t kEnoughToTell = 28;  // bytes of a file, which say whether it is a capture
+
 }  // namespace
 
 bool read_recording(const std::string& name, Recording& recording, std::string& error) {
     std::ifstream stream(name, std::ios::binary);
-    const std::string content{std::istreambuf_iterator<char>(stream), {}};
-    if (!stream.is_open() || stream.bad() || content.empty()) {
-        error = name + (stream.is_open() ? " is empty" : " cannot be read");
+    if (!stream.is_open() || stream.peek() == std::ifstream::traits_type::eof()) {
+        error = name + (stream.is_open() && !stream.bad() ? " is empty" : " cannot be read");
         return false;
     }
-    return parse_recording(name, content, recording, error);
+    return read_recording(name, stream, recording, error);
 }
 
-bool parse_recording(const std::string& name, const std::string& content, Recording& recording,
-                     std::string& error) {
+bool read_recording(const std::string& name, std::istream& stream, Recording& recording, std::string& error) {
     const auto file = static_cast<unsigned>(recording.files.size());
     recording.files.push_back(name);
-    const std::vector<std::uint8_t> bytes(content.begin(), content.end());
-    if (!link::is_capture(bytes)) return read_lines(name, content, file, recording, error);
-    auto packets = link::packets_of_capture(bytes);
+    std::vector<std::uint8_t> begin;
+    for (int c; begin.size() < kEnoughToTell && (c = stream.get()) != std::istream::traits_type::eof();)
+        begin.push_back(static_cast<std::uint8_t>(c));
+    stream.clear();
+    stream.seekg(0);
+    if (!stream) return error = name + " is a pipe; a file is needed", false;
+    if (!link::is_capture(begin)) return read_lines(name, stream, file, recording, error);
+    const std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(stream), {}};
+    auto packets = link::packets_of_capture(content);
     link::merge_captures(packets);
     for (auto& packet : packets) recording.packets.push_back({std::move(packet), file, false});
     return true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <istream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,9 +98,8 @@ struct Recording {
 // neither.
 bool read_recording(const std::string& file, Recording& recording, std::string& error);
 
-// The same for a content that was read already.
-bool parse_recording(const std::string& name, const std::string& content, Recording& recording,
-                     std::string& error);
+// The same for a stream that can be read again from its beginning.
+bool read_recording(const std::string& name, std::istream& stream, Recording& recording, std::string& error);
 
 // Brings what several files say into one order: the clocks of different hosts are compared by the packets
 // that both saw, a packet that two files have is there once, and one that left but did not arrive is marked

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "report/page.h"
@@ -14,8 +15,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         first.resize(cut);
     }
     Recording recording;
-    const bool good = parse_recording("first", first, recording, error) &&
-                      (second.empty() || parse_recording("second", second, recording, error));
+    std::istringstream one(first), other(second);
+    const bool good = read_recording("first", one, recording, error) &&
+                      (second.empty() || read_recording("second", other, recording, error));
     if (!good && error.empty()) std::abort();
     if (!good) return 0;
     merge_recording(recording);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <span>
 
 #include "wire/byte_order.h"
@@ -158,23 +156,6 @@ void merge_captures(std::vector<CapturedPacket>& packets) {
         return left.nanoseconds < right.nanoseconds;
     });
     drop_arrivals_already_seen(packets);
-}
-
-bool read_captures(const std::vector<std::string>& files, std::vector<CapturedPacket>& packets,
-                   std::string& error) {
-    for (const std::string& name : files) {
-        std::ifstream file(name, std::ios::binary);
-        const std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(file), {}};
-        if (!file.is_open() || !is_capture(content)) {
-            error = name + (file.is_open() ? " is not a pcapng file of this byte order" : " cannot be read");
-            return false;
-        }
-        auto more = packets_of_capture(content);
-        packets.insert(packets.end(), std::make_move_iterator(more.begin()),
-                       std::make_move_iterator(more.end()));
-    }
-    merge_captures(packets);
-    return true;
 }
 
 }  // namespace verbena::link

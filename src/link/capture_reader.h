@@ -35,8 +35,4 @@ std::vector<CapturedPacket> packets_of_capture(std::span<const std::uint8_t> con
 // left.
 void merge_captures(std::vector<CapturedPacket>& packets);
 
-// All of that for some files: false with a message in `error` if a file cannot be read or is not pcapng.
-bool read_captures(const std::vector<std::string>& files, std::vector<CapturedPacket>& packets,
-                   std::string& error);
-
 }  // namespace verbena::link

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ namespace {
 
 using Index = std::size_t;
 using link::Direction;
+
+// Two captures that do not say from which hosts they are have one clock if they differ by less; nanoseconds.
+constexpr std::int64_t kSameClock = 1'000'000;
 
 struct Matched {
     Index left, arrived;
@@ -102,7 +106,7 @@ void correct_clocks(Recording& recording, const std::vector<Matched>& matched) {
     for (unsigned file = 1; file < recording.files.size(); file++) {
         if (!other_host(recording, 0, file)) continue;
         const auto ahead = offset(recording, matched, 0, file);
-        if (!ahead || *ahead == 0) continue;
+        if (!ahead || std::abs(*ahead) < (host_of(recording, file).empty() ? kSameClock : 1)) continue;
         shift(recording, file, *ahead);
         char text[160];
         std::snprintf(text, sizeof text, ": clock %+.3f ms, corrected by the packets that both hosts saw",

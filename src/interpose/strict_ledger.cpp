@@ -43,7 +43,8 @@ void Unacknowledged::give_up(Object object) {
 
 std::vector<Inventory::Left> Inventory::left(pid_t process) const {
     std::vector<Left> all;
-    for (const auto& [object, known] : known_) {
+    for (const auto& each_known : known_) {
+        const Known& known = each_known.second;
         if (known.process != process) continue;
         const auto same = std::find_if(all.begin(), all.end(), [&](const Left& each) {
             return std::string_view(each.kind) == known.kind && each.place == known.place;

@@ -76,7 +76,9 @@ std::string other_line(const Json& event, const char* mark, std::initializer_lis
     std::string text = mark;
     for (const char* name : first)
         if (event.contains(name)) text += " " + show_value(event[name], name);
-    for (const auto& [name, value] : event.items()) {
+    for (const auto& field : event.items()) {
+        const std::string& name = field.key();
+        const Json& value = field.value();
         if (name == "k" || name == "t" || name == "pid" || name == "tid" || name == "reason") continue;
         if (std::find_if(first.begin(), first.end(), [&](const char* each) { return name == each; }) !=
             first.end())

@@ -21,10 +21,14 @@ using link::Direction;
 
 // Two captures that do not say from which hosts they are have one clock if they differ by less; nanoseconds.
 constexpr std::int64_t kSameClock = 1'000'000;
+constexpr std::int64_t kNoDifference = 2'000;  // between hosts; less is the way's own
 
 struct Matched {
     Index left, arrived;
 };
+
+// What the writer of a capture says of a packet that a plan of faults let vanish.
+bool was_dropped(const std::string& comment) { return comment.rfind("Verbena fault: drop", 0) == 0; }
 
 // A packet by what it is, which a hash of 64 bits tells as well as the bytes.
 std::size_t key_of(const link::CapturedPacket& packet) {
@@ -35,12 +39,13 @@ std::size_t key_of(const link::CapturedPacket& packet) {
     return add(add(add(0, packet.bytes), packet.path.source.bytes), packet.path.destination.bytes);
 }
 
-// The nth time that a packet is in one file belongs to the nth time in the other. `gone` are the copies to
-// drop.
+// A packet that left more often than it arrived is one that was sent again: the last ones arrived. `gone` are
+// the copies to drop.
 std::vector<Matched> match(const std::vector<RecordedPacket>& packets, std::vector<bool>& gone) {
     std::unordered_map<std::size_t, std::map<unsigned, std::vector<Index>>> seen;
     for (Index i = 0; i < packets.size(); i++)
-        seen[key_of(packets[i].captured)][packets[i].file].push_back(i);
+        if (!was_dropped(packets[i].captured.comment))
+            seen[key_of(packets[i].captured)][packets[i].file].push_back(i);
     std::vector<Matched> matched;
     for (auto& [key, files] : seen) {
         if (files.size() < 2) continue;
@@ -53,8 +58,9 @@ std::vector<Matched> match(const std::vector<RecordedPacket>& packets, std::vect
             if (file == from->first) continue;
             const std::size_t count = std::min(indexes.size(), from->second.size());
             for (std::size_t n = 0; n < count; n++) {
+                const Index left = from->second[from->second.size() - count + n];
                 gone[indexes[n]] = true;
-                matched.push_back({from->second[n], indexes[n]});
+                matched.push_back({left, indexes[n]});
             }
         }
     }
@@ -106,7 +112,8 @@ void correct_clocks(Recording& recording, const std::vector<Matched>& matched) {
     for (unsigned file = 1; file < recording.files.size(); file++) {
         if (!other_host(recording, 0, file)) continue;
         const auto ahead = offset(recording, matched, 0, file);
-        if (!ahead || std::abs(*ahead) < (host_of(recording, file).empty() ? kSameClock : 1)) continue;
+        if (!ahead || std::abs(*ahead) < (host_of(recording, file).empty() ? kSameClock : kNoDifference))
+            continue;
         shift(recording, file, *ahead);
         char text[160];
         std::snprintf(text, sizeof text, ": clock %+.3f ms, corrected by the packets that both hosts saw",
@@ -117,26 +124,31 @@ void correct_clocks(Recording& recording, const std::vector<Matched>& matched) {
 
 // A packet to a host whose file has what arrived there, but not this one.
 void mark_lost(Recording& recording, const std::vector<Matched>& matched) {
-    std::map<std::string, unsigned> arrives_in;  // destination, and the file that saw such packets arrive
+    struct Arrivals {
+        unsigned file = 0;
+        std::uint64_t last = 0;  // when the last one left: whoever recorded may have ended then
+    };
+    std::map<std::string, Arrivals> arrivals;  // by destination
     std::vector<bool> arrived(recording.packets.size(), false);
     auto address = [](const Gid& gid) { return std::string(gid.bytes.begin(), gid.bytes.end()); };
     for (const Matched& pair : matched) {
         const RecordedPacket &left = recording.packets[pair.left], &there = recording.packets[pair.arrived];
         arrived[pair.left] = true;
-        if (left.captured.direction == Direction::outbound && there.captured.direction == Direction::inbound)
-            arrives_in[address(left.captured.path.destination)] = there.file;
+        if (left.captured.direction == Direction::outbound &&
+            there.captured.direction == Direction::inbound) {
+            Arrivals& known = arrivals[address(left.captured.path.destination)];
+            known = {there.file, std::max(known.last, left.captured.nanoseconds)};
+        }
     }
     for (Index i = 0; i < recording.packets.size(); i++) {
         RecordedPacket& packet = recording.packets[i];
-        const auto file = arrives_in.find(address(packet.captured.path.destination));
-        if (file != arrives_in.end() && file->second != packet.file && !arrived[i] &&
+        const auto known = arrivals.find(address(packet.captured.path.destination));
+        if (known != arrivals.end() && known->second.file != packet.file && !arrived[i] &&
+            packet.captured.nanoseconds < known->second.last &&
             packet.captured.direction == Direction::outbound)
             packet.lost = true;
     }
 }
-
-// What the writer of a capture says of a packet that a plan of faults let vanish.
-bool was_dropped(const std::string& comment) { return comment.rfind("Verbena fault: drop", 0) == 0; }
 
 // A thread may wait for ever while others end the program. A program in which nobody did anything after a
 // call that did not return hung in it.

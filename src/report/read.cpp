@@ -2,7 +2,6 @@
 // wrong is named with its line. Unknown kinds and keys are ignored, so that newer recordings can be read.
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include <stdexcept>
 
 #include "report/recording.h"
+#include "trace/tail.h"
 #include "wire/packet.h"
 
 namespace verbena::report {
@@ -78,26 +78,11 @@ Pairs pairs(const Json& line, const char* key) {
     return all;
 }
 
-std::vector<std::uint8_t> from_base64(const std::string& text) {
-    static const auto values = [] {
-        std::array<std::int8_t, 256> table;
-        table.fill(-1);
-        const char* digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        for (std::int8_t i = 0; i < 64; i++) table[static_cast<unsigned char>(digits[i])] = i;
-        return table;
-    }();
-    std::vector<std::uint8_t> bytes;
-    std::uint32_t bits = 0;
-    int count = 0;
-    std::size_t end = text.size();
-    while (end > 0 && text.size() - end < 2 && text[end - 1] == '=') end--;
-    for (char digit : std::string_view(text).substr(0, end)) {
-        const int value = values[static_cast<unsigned char>(digit)];
-        if (value < 0) throw Malformed("\"frame\" is not base64");
-        bits = bits << 6 | static_cast<unsigned>(value);
-        if (++count % 4 != 1) bytes.push_back(static_cast<std::uint8_t>(bits >> (3 - (count - 1) % 4) * 2));
-    }
-    if (count % 4 == 1) throw Malformed("\"frame\" is not base64");
+std::vector<std::uint8_t> frame_of(const std::string& text) {
+    const std::size_t digits = std::min(text.find_last_not_of('=') + 1, text.size());
+    std::vector<std::uint8_t> bytes = trace::from_base64(text);
+    if (digits % 4 == 1 || text.size() - digits > 2 || bytes.size() != digits * 3 / 4)
+        throw Malformed("\"frame\" is not base64");
     return bytes;
 }
 
@@ -229,7 +214,7 @@ class Reader {
     void take_packet(const Json& line) {
         RecordedPacket packet;
         packet.file = file_;
-        const auto bytes = from_base64(text(line, "frame"));
+        const auto bytes = frame_of(text(line, "frame"));
         if (!link::read_ip_packet(bytes, packet.captured))
             throw Malformed("\"frame\" is not an IP packet with RoCE v2 in it");
         packet.captured.nanoseconds = static_cast<std::uint64_t>(number<std::int64_t>(line, "t"));

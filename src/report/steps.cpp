@@ -12,6 +12,7 @@ namespace verbena::report {
 namespace {
 
 constexpr unsigned kFewPackets = 24;   // shown one by one
+constexpr unsigned kFewBetween = 3;    // of a long run, between two other lines
 constexpr unsigned kTellingMost = 40;  // of a long run
 
 using Fields = std::vector<wire::Field>;
@@ -166,7 +167,7 @@ class Builder {
     void take(Step step, bool few) {
         if (step.what == What::packet) {
             const bool telling = step.bad || step.lost || step.repeated || !step.remark.empty();
-            if (!few && (!telling || ++told_ > kTellingMost)) return sum_up(step);
+            if (!few && (!telling || ++told_ > kTellingMost)) return pending_.push_back(std::move(step));
             step.details = details_of_packet(views_[step.packet].parsed);
         }
         flush();
@@ -188,24 +189,32 @@ class Builder {
         return true;
     }
 
-    void sum_up(const Step& step) {
-        Step& sum = sums_[step.side];
-        if (!sum.packets) sum.time = step.time;
-        sum.what = What::traffic;
-        sum.side = step.side;
-        sum.packets++;
-        sum.bytes += step.bytes;
-        kinds_[step.side][step.label]++;
-    }
-
+    // What stands between two lines that tell something: in full if it is little.
     void flush() {
+        std::vector<Step> pending = std::move(pending_);
+        pending_.clear();
+        if (pending.size() <= kFewBetween) {
+            for (Step& step : pending) {
+                step.details = details_of_packet(views_[step.packet].parsed);
+                conversation_.steps.push_back(std::move(step));
+            }
+            return;
+        }
         for (int side : {kLeft, kRight}) {
-            if (!sums_[side].packets) continue;
-            for (const auto& [kind, count] : kinds_[side])
-                sums_[side].details.push_back(std::to_string(count) + " " + kind);
-            conversation_.steps.push_back(std::move(sums_[side]));
-            sums_[side] = {};
-            kinds_[side].clear();
+            Step sum;
+            std::map<std::string, unsigned> kinds;
+            for (const Step& step : pending) {
+                if (step.side != side) continue;
+                if (!sum.packets) sum.time = step.time;
+                sum.packets++;
+                sum.bytes += step.bytes;
+                kinds[step.label]++;
+            }
+            if (!sum.packets) continue;
+            sum.what = What::traffic;
+            sum.side = side;
+            for (const auto& [kind, count] : kinds) sum.details.push_back(std::to_string(count) + " " + kind);
+            conversation_.steps.push_back(std::move(sum));
         }
     }
 
@@ -215,8 +224,7 @@ class Builder {
     Conversation& conversation_;
     CmStates states_;
     unsigned told_ = 0;
-    Step sums_[2];
-    std::map<std::string, unsigned> kinds_[2];
+    std::vector<Step> pending_;  // packets of a long run, in order of time
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ Json packet_event(std::span<const std::uint8_t> block, const link::CapturedPacke
     Json event{{"k", "packet"},
                {"t", packet.nanoseconds},
                {"frame", to_base64(block.data() + kBlockHeader + kPacketHeader, captured)}};
+    if (packet.direction == link::Direction::outbound) event["dir"] = "out";
+    if (packet.direction == link::Direction::inbound) event["dir"] = "in";
     if (!packet.comment.empty()) event["comment"] = packet.comment;
     return event;
 }
@@ -87,13 +89,20 @@ std::string to_base64(const std::uint8_t* bytes, std::size_t size) {
 }
 
 std::vector<std::uint8_t> from_base64(const std::string& text) {
+    static const auto kValues = [] {
+        std::array<std::int8_t, 256> table;
+        table.fill(-1);
+        for (std::int8_t i = 0; i < 64; i++) table[static_cast<unsigned char>(kDigits[i])] = i;
+        return table;
+    }();
     std::vector<std::uint8_t> bytes;
+    bytes.reserve(text.size() / 4 * 3);
     std::uint32_t group = 0;
     unsigned bits = 0;
     for (const char c : text) {
-        const char* digit = c ? std::char_traits<char>::find(kDigits, 64, c) : nullptr;
-        if (!digit) break;
-        group = group << 6 | static_cast<std::uint32_t>(digit - kDigits);
+        const std::int8_t value = kValues[static_cast<unsigned char>(c)];
+        if (value < 0) break;
+        group = group << 6 | static_cast<std::uint32_t>(value);
         if ((bits += 6) < 8) continue;
         bits -= 8;
         bytes.push_back(static_cast<std::uint8_t>(group >> bits & 0xff));

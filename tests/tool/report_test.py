@@ -8,11 +8,13 @@ import json
 import os
 import re
 import struct
+import subprocess
+import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-from recordings import MAD, NANOSECONDS, NASTY, Recordings, cm_attribute, line, packet_line
-from tool import VERBENA, run
+from recordings import MAD, NANOSECONDS, NASTY, SECONDS, Recordings, cm_attribute, line, packet_line
+from tool import BUILD, ENVIRONMENT, VERBENA, run
 
 HANDSHAKE = ["REQ", "REP", "RTU", "DREQ", "DREP"]
 
@@ -79,6 +81,63 @@ class Report(Recordings):
         self.assertEqual([], page.data["troubles"])
         self.assertEqual(page.data["counts"]["packets"], len(page.data["packets"]))
         self.assertEqual(len(page.data["packets"]) - 5, sum(page.data["series"]["packets"]))
+
+    def record(self, name, *command):
+        """A program under `verbena record`, and its file."""
+        file = os.path.join(self.folder, name + ".vrec")
+        return file, subprocess.Popen([VERBENA, "record", "-o", file, "--", *command], env=ENVIRONMENT,
+                                      stdout=subprocess.PIPE, text=True)
+
+    def test_two_recordings(self):
+        """Both programs of an example, recorded: calls, states and events stand beside the messages that they belong to."""
+        examples = os.path.join(BUILD, "examples")
+        server_file, server = self.record("server", os.path.join(examples, "hello_server"))
+        self.addCleanup(server.kill)
+        self.addCleanup(server.stdout.close)
+        port = server.stdout.readline().split()[-1]
+        client_file, client = self.record("client", os.path.join(examples, "hello_client"), "127.0.0.1", port)
+        client.communicate(timeout=SECONDS)
+        server.wait(SECONDS)
+        page = self.page(client_file, server_file)
+        self.assertEqual(HANDSHAKE, [step["label"] for step in self.ladder(page)])
+        steps = page.data["conversations"][0]["steps"]
+        self.assertIn("hello_client", page.data["programs"][0]["command"])
+
+        def place(what, side, label):
+            found = [i for i, step in enumerate(steps) if (step["what"], step["side"]) == (what, side) and label in step["label"]]
+            self.assertTrue(found, f"no {what} {label} at side {side}")
+            return found[0]
+
+        order = [place("call", 0, "rdma_resolve_addr"), place("call", 0, "rdma_connect"), place("message", 0, "REQ"),
+                 place("event", 1, "CONNECT_REQUEST"), place("call", 1, "rdma_accept"), place("transition", 1, "RTR"),
+                 place("message", 1, "REP"), place("transition", 0, "RTR"), place("message", 0, "RTU"),
+                 place("event", 0, "ESTABLISHED"), place("packet", 0, "rc_send_only"), place("completion", 1, "IBV_WC_RECV")]
+        self.assertEqual(sorted(order), order)
+        lanes = [[state for _, state in lane["states"]] for lane in page.data["qps"]]
+        for lane in lanes:
+            self.assertEqual(["RESET", "INIT"], lane[:2])
+            self.assertEqual(["ERR", ""], lane[-2:])
+        self.assertEqual(2, len(lanes))
+        self.assertEqual([], [trouble["title"] for trouble in page.data["troubles"] if not trouble.get("expected")])
+
+    def test_programs_that_connect_by_themselves(self):
+        """ibv_rc_pingpong tells its QPN over TCP: no message of the connection manager, yet one conversation."""
+        words = ["ibv_rc_pingpong", "-d", "verbena_lo", "-g", "0", "-n", "3", "-p", "18642"]
+        server_file, server = self.record("server", *words)
+        self.addCleanup(server.kill)
+        self.addCleanup(server.stdout.close)
+        for _ in range(100):
+            client_file, client = self.record("client", *words, "127.0.0.1")
+            client.communicate(timeout=SECONDS)
+            if client.returncode == 0:
+                break
+            time.sleep(0.1)  # it does not listen yet
+        server.communicate(timeout=SECONDS)
+        page = self.page(client_file, server_file)
+        conversation, = page.data["conversations"]
+        self.assertEqual("queue_pairs", conversation["kind"])
+        self.assertEqual({0, 1}, {step["side"] for step in conversation["steps"] if step["what"] == "transition"})
+        self.assertEqual([], self.ladder(page))
 
     def test_fields_of_a_packet(self):
         page = self.page(self.write_lines("a.vrec", *[packet_line(frame, i * 1000) for i, frame in enumerate(self.rping())]))

@@ -39,6 +39,7 @@ interop:
 	@scripts/install-deps build test interop
 	@$(MAKE) --no-print-directory all
 	@tests/interop/run
+	@tests/interop/system
 
 pages:
 	@scripts/install-deps build test pages

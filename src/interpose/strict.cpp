@@ -317,6 +317,7 @@ void post_send(const ibv_qp* qp, const std::vector<SendRequest>& requests) {
     if (!strict()) return;
     Locked locked(lock);
     std::vector<StrictSend> all;
+    all.reserve(requests.size());
     for (const SendRequest& request : requests) all.push_back(strict_form(qp, request));
     state().requests.post_send(qp, all);
 }

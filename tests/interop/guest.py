@@ -19,7 +19,8 @@ HOST = 1  # the namespace's own address; guest i has i + 1
 BOOT_SECONDS = 180
 ANSWER_SECONDS = 60
 MEMORY_MB = 2048
-BUILT = ("bin/verbena", "bin/verbenad", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libverbena-view.so")
+BUILT = ("bin/verbena", "bin/verbenad", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libverbena-view.so",
+         "lib/libverbena-interpose.so")
 
 
 def addresses(number):

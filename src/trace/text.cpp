@@ -162,7 +162,7 @@ std::string Text::line(const Json& event, Part part) {
     const bool at_its_end =
         part == Part::resumed || (event.value("k", "") == "call" && fetches(event.value("call", "")));
     const std::uint64_t time = at_its_end ? began + event.value("d", std::uint64_t{0}) : began;
-    const std::string text = body(event, part);
+    std::string text = body(event, part);
     if (text.empty()) return text;
     if (!first_) first_ = began;
     char front[64];

@@ -216,7 +216,10 @@ class Page {
 
     static std::string text_of(const Pairs& pairs) {
         std::string text;
-        for (const auto& [name, value] : pairs) text += (text.empty() ? "" : ", ") + name + "=" + value;
+        for (const auto& [name, value] : pairs) {
+            if (!text.empty()) text += ", ";
+            text.append(name).append("=").append(value);
+        }
         return text;
     }
 

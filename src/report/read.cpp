@@ -240,6 +240,8 @@ std::string sentence_of(const char* what) {
     return sentence;
 }
 
+std::string place(const std::string& name, unsigned line) { return name + ":" + std::to_string(line) + ": "; }
+
 bool read_lines(const std::string& name, std::istream& stream, unsigned file, Recording& recording,
                 std::string& error) {
     Reader reader(recording, file);
@@ -256,11 +258,12 @@ bool read_lines(const std::string& name, std::istream& stream, unsigned file, Re
             wrong = sentence_of(malformed.what());
         }
         if (wrong.empty()) continue;
+        wrong.insert(0, place(name, number));
         if (stream.eof() && number > 1) {  // no newline: whoever wrote it was interrupted
-            recording.remarks.push_back(name + ":" + std::to_string(number) + ": " + wrong);
+            recording.remarks.push_back(wrong);
             break;
         }
-        error = name + ":" + std::to_string(number) + ": " + wrong;
+        error = wrong;
         return false;
     }
     reader.end();

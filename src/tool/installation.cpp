@@ -29,7 +29,8 @@ Installation find_installation() {
         found.sockets = candidate.string();
     if (fs::path candidate = fs::path(found.libraries) / "libverbena-view.so"; fs::exists(candidate, error))
         found.view = candidate.string();
-    if (fs::path candidate = fs::path(found.libraries) / "libverbena-interpose.so"; fs::exists(candidate, error))
+    if (fs::path candidate = fs::path(found.libraries) / "libverbena-interpose.so";
+        fs::exists(candidate, error))
         found.interposer = candidate.string();
     if (fs::path candidate = (here / "../libexec/verbena/bin").lexically_normal();
         fs::exists(candidate / "rdma", error))

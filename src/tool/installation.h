@@ -7,13 +7,13 @@
 namespace verbena::tool {
 
 struct Installation {
-    std::string libraries;  // the folder with libibverbs.so.1 and librdmacm.so.1; empty if not found
-    std::string headers;    // the folder with verbena.h; empty if not found
-    std::string daemon;     // verbenad; empty if not found
-    std::string sockets;    // librspreload.so; empty if not found
-    std::string view;       // libverbena-view.so; empty if not found
+    std::string libraries;   // the folder with libibverbs.so.1 and librdmacm.so.1; empty if not found
+    std::string headers;     // the folder with verbena.h; empty if not found
+    std::string daemon;      // verbenad; empty if not found
+    std::string sockets;     // librspreload.so; empty if not found
+    std::string view;        // libverbena-view.so; empty if not found
     std::string interposer;  // libverbena-interpose.so; empty if not found
-    std::string commands;   // the folder with the `rdma` that shows our devices; empty if not found
+    std::string commands;    // the folder with the `rdma` that shows our devices; empty if not found
 };
 
 Installation find_installation();

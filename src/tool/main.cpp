@@ -163,7 +163,8 @@ int main(int argc, char** argv) {
 
     std::vector<std::string> files;
     auto* handshake_command = app.add_subcommand("handshake", "Draw the CM messages of captures");
-    handshake_command->add_option("FILE", files, "pcapng files or recordings; packets are merged by time")->required();
+    handshake_command->add_option("FILE", files, "pcapng files or recordings; packets are merged by time")
+        ->required();
 
     ReportOptions report_options;
     auto* report_command = app.add_subcommand(

@@ -90,9 +90,9 @@ std::string to_base64(const std::uint8_t* bytes, std::size_t size) {
 
 std::vector<std::uint8_t> from_base64(const std::string& text) {
     static const auto kValues = [] {
-        std::array<std::int8_t, 256> table;
+        std::array<std::int16_t, 256> table;
         table.fill(-1);
-        for (std::int8_t i = 0; i < 64; i++) table[static_cast<unsigned char>(kDigits[i])] = i;
+        for (std::int16_t i = 0; i < 64; i++) table[static_cast<unsigned char>(kDigits[i])] = i;
         return table;
     }();
     std::vector<std::uint8_t> bytes;
@@ -100,7 +100,7 @@ std::vector<std::uint8_t> from_base64(const std::string& text) {
     std::uint32_t group = 0;
     unsigned bits = 0;
     for (const char c : text) {
-        const std::int8_t value = kValues[static_cast<unsigned char>(c)];
+        const int value = kValues[static_cast<unsigned char>(c)];
         if (value < 0) break;
         group = group << 6 | static_cast<std::uint32_t>(value);
         if ((bits += 6) < 8) continue;

@@ -77,9 +77,10 @@ std::vector<Conversation> find_conversations(const Recording& recording, std::ve
 void find_steps(const Recording& recording, const std::vector<ViewedPacket>& views,
                 std::vector<Conversation>& conversations);
 
-// What a program did and was told at one end of a conversation (notes.cpp).
+// What a program did and was told at one end of a conversation (notes.cpp); adds to `left_out` what is too
+// much to draw.
 std::vector<Step> notes_of(const Recording& recording, const std::vector<Conversation>& all,
-                           const Conversation& conversation, int side);
+                           const Conversation& conversation, int side, unsigned& left_out);
 
 // The CM state of both ends, followed through a conversation's messages (IBA 12.9).
 class CmStates {

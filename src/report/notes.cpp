@@ -117,7 +117,7 @@ class Notes {
         if (!alone_) find_objects();
     }
 
-    std::vector<Step> take() {
+    std::vector<Step> take(unsigned& left_out) {
         unsigned data = 0;
         for (const Call& call : recording_.calls) data += mine(call) && is_data(call.name) && concerns(call);
         for (const Completion& wc : recording_.completions) data += mine(wc) && ours(wc.qp);
@@ -129,7 +129,10 @@ class Notes {
         for (const Completion& completion : recording_.completions) take(completion);
         std::stable_sort(steps_.begin(), steps_.end(),
                          [](const Step& a, const Step& b) { return a.time < b.time; });
-        if (steps_.size() > kMostNotes) steps_.resize(kMostNotes);
+        if (steps_.size() > kMostNotes) {
+            left_out += static_cast<unsigned>(steps_.size() - kMostNotes);
+            steps_.resize(kMostNotes);
+        }
         return std::move(steps_);
     }
 
@@ -280,9 +283,9 @@ class Notes {
 }  // namespace
 
 std::vector<Step> notes_of(const Recording& recording, const std::vector<Conversation>& all,
-                           const Conversation& conversation, int side) {
+                           const Conversation& conversation, int side, unsigned& left_out) {
     if (conversation.ends[side].process == kNone) return {};
-    return Notes(recording, all, conversation, side).take();
+    return Notes(recording, all, conversation, side).take(left_out);
 }
 
 }  // namespace verbena::report

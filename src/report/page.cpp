@@ -62,6 +62,8 @@ class Page {
         data["left_out"]["calls"] = calls_left_out_;
         data["packets"] = packets();
         data["left_out"]["packets"] = packets_left_out_;
+        data["left_out"]["troubles"] = troubles_left_out_;
+        data["left_out"]["qps"] = qps_left_out_;
         data["field_names"] = field_names_;
 
         return filled({{"LANGUAGE", language_ == Language::chinese ? "zh" : "en"},
@@ -189,14 +191,17 @@ class Page {
         return all;
     }
 
-    Json queue_pairs() const {
+    Json queue_pairs() {
         std::map<std::pair<std::size_t, std::uint32_t>, Json> lanes;
         for (const Transition& transition : recording_.transitions)
             lanes[{transition.process, transition.qp}].push_back(
                 {milliseconds(transition.time), transition.to});
         Json all = Json::array();
         for (const auto& [key, states] : lanes) {
-            if (all.size() == kMostLanes) break;
+            if (all.size() == kMostLanes) {
+                qps_left_out_ = lanes.size() - kMostLanes;
+                break;
+            }
             all.push_back({{"program", key.first}, {"qp", key.second}, {"states", states}});
         }
         return all;
@@ -331,7 +336,7 @@ class Page {
     std::vector<ViewedPacket> views_;
     std::vector<Conversation> conversations_;
     std::set<std::size_t> wanted_;  // packets that the pictures and errors point at
-    std::size_t calls_left_out_ = 0, packets_left_out_ = 0, troubles_left_out_ = 0;
+    std::size_t calls_left_out_ = 0, packets_left_out_ = 0, troubles_left_out_ = 0, qps_left_out_ = 0;
     Json field_names_ = Json::array();
     std::map<std::pair<std::string, std::string>, std::size_t> field_numbers_;
 };

@@ -125,7 +125,7 @@ class Builder {
         std::vector<Step> steps;
         for (const std::size_t index : conversation_.packets) steps.push_back(step_of(index));
         for (int side : {kLeft, kRight}) {
-            auto notes = notes_of(recording_, all_, conversation_, side);
+            auto notes = notes_of(recording_, all_, conversation_, side, conversation_.left_out);
             std::move(notes.begin(), notes.end(), std::back_inserter(steps));
         }
         std::stable_sort(steps.begin(), steps.end(),

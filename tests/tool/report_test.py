@@ -272,6 +272,12 @@ class Report(Recordings):
             self.assertEqual(9000 + (name == "calls"), len(page.data[name]) + page.data["left_out"][name])
             self.assertGreater(page.data["left_out"][name], 1000)
         self.assertEqual("ENOMEM", page.data["calls"][-1]["e"])
+        self.assertEqual(set(), {f"left_out_{what}" for what in page.data["left_out"]} - set(page.data["words"]))
+        many = self.write_lines("many.vrec", *[line("qp", i, qp=i, **{"from": ""}, to="RESET") for i in range(100)],
+                                *[line("call", i, call=f"call_{i}", ret=22, errno="EINVAL") for i in range(300)])
+        cut = self.page(many).data
+        self.assertEqual((100, 300), tuple(len(cut[what]) + cut["left_out"][what] for what in ("qps", "troubles")))
+        self.assertGreater(cut["left_out"]["qps"], 10)
         self.assertEqual(9000, sum(page.data["series"]["packets"]))
         self.assertLess(len(text), 4_000_000)
 

@@ -24,6 +24,10 @@
     return `${Number(value.toPrecision(3))} ${unit}`;
   }
 
+  function leftOut(here, what) {
+    if (data.left_out[what]) here.append(element("p", {class: "note"}, `${data.left_out[what]} ${word("left_out_" + what)}`));
+  }
+
   // ---- head
 
   function head() {
@@ -66,6 +70,7 @@
       if (trouble.packet !== undefined) card.append(packetButton(trouble.packet));
       here.append(card);
     }
+    leftOut(here, "troubles");
   }
 
   function packetButton(index) {
@@ -103,6 +108,7 @@
         element("div", {}, picture, element("div", {class: "note mono"}, path))));
     }
     here.append(element("p", {class: "note"}, `0 – ${fixed(end)} ms`));
+    leftOut(here, "qps");
   }
 
   // ---- plots
@@ -204,7 +210,7 @@
       (!failed.firstChild.checked || call.bad) && (!call.depth || inner.firstChild.checked || call.bad) &&
       (program.value === "" || call.p === Number(program.value)) &&
       text(call).toLowerCase().includes(search.value.toLowerCase()));
-    if (data.left_out.calls) here.append(element("p", {class: "note"}, `${data.left_out.calls} ${word("left_out_calls")}`));
+    leftOut(here, "calls");
   }
 
   const packetRows = new Map();
@@ -234,7 +240,7 @@
       (qp.value === "" || packet.q === Number(qp.value)) && (opcode.value === "" || packet.o === opcode.value) &&
       (!failed.firstChild.checked || telling(packet)) &&
       packet.text.toLowerCase().includes(search.value.toLowerCase()));
-    if (data.left_out.packets) here.append(element("p", {class: "note"}, `${data.left_out.packets} ${word("left_out_packets")}`));
+    leftOut(here, "packets");
   }
 
   // ---- one packet

@@ -6,12 +6,12 @@ namespace verbena::memory {
 namespace {
 
 constexpr unsigned kNone = Sections::kStripes;
-thread_local unsigned stripe = kNone;
+thread_local unsigned own_stripe = kNone;
 
 unsigned stripe_of_this_thread() {
     static std::atomic<unsigned> next{0};
-    if (stripe == kNone) stripe = next.fetch_add(1, std::memory_order_relaxed) % Sections::kStripes;
-    return stripe;
+    if (own_stripe == kNone) own_stripe = next.fetch_add(1, std::memory_order_relaxed) % Sections::kStripes;
+    return own_stripe;
 }
 
 }  // namespace

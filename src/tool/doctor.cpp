@@ -32,9 +32,11 @@ void check_installation(std::vector<Finding>& out) {
     out.push_back({"installation", whole ? Result::ok : Result::fail,
                    whole ? "libraries in " + found.libraries : "the libraries or verbenad are missing",
                    whole ? std::string() : "build the project or install it again"});
-    if (whole && (found.view.empty() || found.sockets.empty() || found.commands.empty()))
+    if (whole &&
+        (found.view.empty() || found.interposer.empty() || found.sockets.empty() || found.commands.empty()))
         out.push_back({"installation-parts", Result::warn,
                        std::string("missing:") + (found.view.empty() ? " libverbena-view.so" : "") +
+                           (found.interposer.empty() ? " libverbena-interpose.so" : "") +
                            (found.sockets.empty() ? " librspreload.so" : "") +
                            (found.commands.empty() ? " rdma" : ""),
                        "install the project again"});

@@ -25,7 +25,8 @@ if(VERBENA_SANITIZE STREQUAL thread)  # which clang says by no macro
   target_compile_definitions(verbena_options INTERFACE VERBENA_THREAD_SANITIZER)
 endif()
 if(VERBENA_COVERAGE)
-  target_compile_options(verbena_options INTERFACE --coverage -O0)
+  # Threads count at once: without atomic counters some become negative, which gcovr takes for nonsense.
+  target_compile_options(verbena_options INTERFACE --coverage -O0 -fprofile-update=atomic)
   target_link_options(verbena_options INTERFACE --coverage)
 endif()
 if(VERBENA_FUZZ)

@@ -11,6 +11,7 @@
 #include "tool/capture.h"
 #include "tool/doctor.h"
 #include "tool/explain.h"
+#include "tool/explore.h"
 #include "tool/fault.h"
 #include "tool/handshake.h"
 #include "tool/ps.h"
@@ -38,12 +39,12 @@ void add_run_options(CLI::App& command, RunOptions& options) {
     command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
 }
 
-// Options of run, trace and record that take no value.
-constexpr std::string_view kFlags[] = {"--sockets",    "--system",   "--no-data",
-                                       "--no-packets", "--perfetto", "--strict"};
+// Options of those commands that take no value.
+constexpr std::string_view kFlags[] = {"--sockets",  "--system", "--no-data", "--no-packets",
+                                       "--perfetto", "--strict", "-j",        "--json"};
 
 bool has_program(std::string_view command) {
-    return command == "run" || command == "trace" || command == "record";
+    return command == "run" || command == "trace" || command == "record" || command == "explore";
 }
 
 // Where the program's own words begin behind `verbena run [OPTION VALUE | OPTION=VALUE]... [--]`; every
@@ -116,17 +117,30 @@ int main(int argc, char** argv) {
         "Keep all of that in a file for verbena report: verbena record [OPTIONS] [--] PROGRAM [ARGUMENT...]");
     record_command->add_option("-o,--output", tracing.output, "The file; verbena.vrec if not given");
 
-    auto* env_command =
-        app.add_subcommand("env", "Print the environment of run for a shell: eval $(verbena env)");
-    add_run_options(*env_command, options);
-    env_command->remove_option(env_command->get_option("--fault"));  // somebody has to wait for the end
-
     bool json = false;
     auto add_look = [&](const char* name, const char* description) {
         auto* added = app.add_subcommand(name, description);
         added->add_flag("-j,--json", json, "As JSON");
         return added;
     };
+    ExploreOptions exploring;
+    auto* explore_command =
+        add_look("explore",
+                 "Run a program once for each fault that could happen to it, and tell what it does not "
+                 "survive: verbena explore [OPTIONS] [--] PROGRAM [ARGUMENT...]");
+    explore_command->add_option("--only", exploring.only, "calls, messages or packets")
+        ->delimiter(',')
+        ->check(CLI::IsMember({"calls", "messages", "packets"}));
+    explore_command->add_option("-t,--timeout", exploring.timeout, "Seconds after which a run hangs")
+        ->check(CLI::Range(0.1, 86400.0));
+    explore_command->add_option("-n,--limit", exploring.limit, "Faults to try, at most");
+    explore_command->add_option("--fabric", exploring.fabric, "The fabric; without, one of its own");
+
+    auto* env_command =
+        app.add_subcommand("env", "Print the environment of run for a shell: eval $(verbena env)");
+    add_run_options(*env_command, options);
+    env_command->remove_option(env_command->get_option("--fault"));  // somebody has to wait for the end
+
     auto* status_command = add_look("status", "Show the daemon and the devices");
     auto* ps_command = add_look("ps", "Show the programs and what they have");
 
@@ -214,6 +228,10 @@ int main(int argc, char** argv) {
     if (*run_command) return run(options, command);
     if (*trace_command) return trace(tracing, command);
     if (*record_command) return record(tracing, command);
+    if (*explore_command) {
+        exploring.json = json;
+        return explore(exploring, command);
+    }
     if (*env_command) return print_environment(options);
     if (*status_command) return show_status(json);
     if (*ps_command) return show_programs(json);

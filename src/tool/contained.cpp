@@ -1,0 +1,136 @@
+#include "tool/contained.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace verbena::tool {
+namespace {
+
+double seconds_now() {
+    timespec time{};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+}
+
+void wait_a_little() {
+    constexpr timespec kStep{0, 10'000'000};
+    nanosleep(&kStep, nullptr);
+}
+
+std::vector<pid_t> children() {
+    std::vector<pid_t> pids;
+    std::error_code error;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+        std::ifstream file(task.path() / "children");
+        for (pid_t pid; file >> pid;) pids.push_back(pid);
+    }
+    return pids;
+}
+
+std::string name_of(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+    std::string name;
+    std::getline(file, name);
+    return name;
+}
+
+// Whose parents have ended is our child now.
+void end_what_is_left() {
+    for (int round = 0; round < 100; round++) {
+        bool any = false;
+        for (const pid_t pid : children()) {
+            if (name_of(pid) == "verbenad") continue;
+            any = true;
+            kill(pid, SIGKILL);
+            waitpid(pid, nullptr, 0);
+        }
+        if (!any) return;
+    }
+}
+
+// A command that is killed cannot remove what it made (plan.cpp).
+void remove_plans_of(pid_t pid) {
+    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+    const std::string beginning = "verbena-faults." + std::to_string(pid) + ".";
+    for (const char* folder : {runtime ? runtime : "", "/dev/shm", "/tmp"}) {
+        std::error_code error;
+        for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+            if (entry.path().filename().string().rfind(beginning, 0) == 0)
+                std::filesystem::remove(entry.path(), error);
+    }
+}
+
+std::string last_line(int fd) {
+    constexpr std::size_t kEnough = 4096;
+    char text[kEnough];
+    const off_t size = lseek(fd, 0, SEEK_END);
+    const ssize_t got =
+        pread(fd, text, sizeof text, std::max<off_t>(0, size - static_cast<off_t>(sizeof text)));
+    std::istringstream lines(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
+    std::string last;
+    for (std::string line; std::getline(lines, line);)
+        if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+    constexpr std::size_t kMost = 200;
+    return last.substr(0, kMost);
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command, int output) {
+    setsid();
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    std::vector<char*> words;
+    words.reserve(command.size() + 1);
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execvp(words[0], words.data());
+    std::fprintf(stderr, "%s: %s\n", words[0], std::strerror(errno));
+    _exit(127);
+}
+
+}  // namespace
+
+Contained run_contained(const std::vector<std::string>& command, double timeout) {
+    Contained result;
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    std::FILE* const output = std::tmpfile();
+    const double start = seconds_now();
+    const pid_t child = fork();
+    if (child == 0) become(command, output ? fileno(output) : STDERR_FILENO);
+    int status = 0;
+    while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+        if (seconds_now() - start > timeout) {
+            result.timed_out = true;
+            kill(-child, SIGKILL);
+            waitpid(child, &status, 0);
+            break;
+        }
+        wait_a_little();
+    }
+    result.seconds = seconds_now() - start;
+    result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    kill(-child, SIGKILL);
+    end_what_is_left();
+    remove_plans_of(child);
+    if (output) {
+        result.last_words = last_line(fileno(output));
+        std::fclose(output);
+    }
+    return result;
+}
+
+}  // namespace verbena::tool

@@ -28,9 +28,10 @@ def perftest(program, options, seconds, name=""):
 
 def cases(pings, messages, size, exchanges, seconds, attempts=1):
     """attempts: for programs that agree with nobody on the end. Whoever is done first destroys its queue pair;
-    if its last acknowledgement was lost the other can never have it."""
+    if its last acknowledgement was lost the other can never have it. Likewise the identifiers of rdma_cm: with
+    them a lost DREQ (rping) or SIDR_REP (udaddy) is not sent again, by a kernel neither."""
     ping = f"-a {{addr}} -p {{port}} -C {pings} -V -S {size}"
-    yield Case("rping", f"rping -s {ping}", f"rping -c {ping}", seconds=seconds)
+    yield Case("rping", f"rping -s {ping}", f"rping -c {ping}", seconds=seconds, attempts=attempts)
     yield Case("ucmatose", f"ucmatose -b {{any}} -p {{port}} -C {messages}", f"ucmatose -s {{addr}} -p {{port}} -C {messages}",
                expect=DONE, seconds=seconds)
     yield exchanged("ibv_rc_pingpong", f"{{gid}} -p {{port}} -c -s {size} -n {exchanges}", min(seconds, 40), "iters in",
@@ -42,7 +43,7 @@ def cases(pings, messages, size, exchanges, seconds, attempts=1):
                     attempts)
     # SIDR makes up for what is lost, the datagrams themselves nobody: here none are sent.
     yield Case("udaddy-no-data", "udaddy -b {addr} -C 0", "udaddy -s {addr} -C 0", expect=DONE, expect_server=DONE,
-               seconds=seconds)
+               seconds=seconds, attempts=attempts)
     yield stream("rstream", f"-T v -I {exchanges} -C 2 -S {size}", seconds)
 
 

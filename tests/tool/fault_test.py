@@ -64,7 +64,7 @@ class Faults(Base):
         self.both("link down opcode=send nth=1 for=50ms", "send event event send",
                   *["send success", "received success 1", "event port error", "event port active",
                     "send success", "received success 1"])
-        self.both("device fatal", "event port", "event local catastrophic error", "port down")
+        self.both("device fatal", "alone event port", "event local catastrophic error", "port down")
 
     def test_the_end_of_a_program(self):
         for link in LINKS:

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "link/packet_order.h"
 
 namespace verbena::link {
 namespace {
@@ -136,6 +137,7 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
 
 // Sequentially consistent, as is enter_sleep(): either the sleeper sees the packet or we see the sleeper.
 bool LocalRing::publish() {
+    packets_leave();
     control_.head.store(written_, std::memory_order_seq_cst);
     return control_.sleepers.load(std::memory_order_seq_cst) != 0;
 }
@@ -155,6 +157,7 @@ bool LocalRing::unread() const {
 bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
     const std::uint64_t head = control_.head.load(std::memory_order_acquire);
     if (head == read_) return false;
+    packets_came();
     if (broken_.load(std::memory_order_relaxed)) {
         control_.tail.store(head, std::memory_order_relaxed);  // lost, but not unread
         return false;

@@ -1,6 +1,6 @@
 // What a program did before it sent a packet happened before what its receiver does, since the kernel carried
-// it. ThreadSanitizer does not see that order between two queue pairs of one process and is told of it;
-// elsewhere these are nothing.
+// it, or a ring that each of them has mapped at an address of its own. ThreadSanitizer does not see that
+// order between two queue pairs of one process and is told of it; elsewhere these are nothing.
 #pragma once
 
 #ifdef VERBENA_THREAD_SANITIZER

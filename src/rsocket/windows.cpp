@@ -1,6 +1,9 @@
 #include "rsocket/windows.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
 
 namespace verbena::rsocket {
 
@@ -11,9 +14,18 @@ void SendWindow::open(const Hello& peer) {
 
 // A slot is granted into again only after we filled the buffer that it described before, so a slot in use is
 // never overwritten; a zero length says that nothing new is there.
+// The peer may be writing the next one while we look: the word with the length comes last, and in one piece.
 void SendWindow::credited(std::uint16_t limit, std::span<Target, kTargets> list) {
+    static_assert(offsetof(Target, key) == 8 && offsetof(Target, length) == 12 && alignof(Target) == 8);
     limit_ = limit;
-    while (list[incoming_].length != 0 && targets_[incoming_].length == 0) {
+    const auto is_new = [](Target& target) {
+        auto& word = reinterpret_cast<std::uint64_t&>(target.key);
+        const std::uint64_t both = std::atomic_ref(word).load(std::memory_order_acquire);
+        std::uint32_t halves[2];
+        std::memcpy(halves, &both, sizeof both);
+        return halves[1] != 0;
+    };
+    while (is_new(list[incoming_]) && targets_[incoming_].length == 0) {
         targets_[incoming_] = list[incoming_];
         list[incoming_] = {};
         incoming_ = (incoming_ + 1) % kTargets;

@@ -16,13 +16,15 @@
 #include <sstream>
 #include <system_error>
 
+#include "adapter/clock.h"
+#include "tool/plan.h"
+#include "tool/words.h"
+
 namespace verbena::tool {
 namespace {
 
-double seconds_now() {
-    timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
+double seconds_since(Time start) {
+    return static_cast<double>(adapter::now() - start) / static_cast<double>(kSecond);
 }
 
 void wait_a_little() {
@@ -61,18 +63,6 @@ void end_what_is_left() {
     }
 }
 
-// A command that is killed cannot remove what it made (plan.cpp).
-void remove_plans_of(pid_t pid) {
-    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-    const std::string beginning = "verbena-faults." + std::to_string(pid) + ".";
-    for (const char* folder : {runtime ? runtime : "", "/dev/shm", "/tmp"}) {
-        std::error_code error;
-        for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-            if (entry.path().filename().string().rfind(beginning, 0) == 0)
-                std::filesystem::remove(entry.path(), error);
-    }
-}
-
 std::string last_line(int fd) {
     constexpr std::size_t kEnough = 4096;
     char text[kEnough];
@@ -87,19 +77,13 @@ std::string last_line(int fd) {
     return last.substr(0, kMost);
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command, int output) {
+[[noreturn]] void begin(const std::vector<std::string>& command, int output) {
     setsid();
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
     dup2(output, STDERR_FILENO);
-    std::vector<char*> words;
-    words.reserve(command.size() + 1);
-    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    execvp(words[0], words.data());
-    std::fprintf(stderr, "%s: %s\n", words[0], std::strerror(errno));
-    _exit(127);
+    _exit(become(command));
 }
 
 }  // namespace
@@ -108,12 +92,18 @@ Contained run_contained(const std::vector<std::string>& command, double timeout)
     Contained result;
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     std::FILE* const output = std::tmpfile();
-    const double start = seconds_now();
+    const Time start = adapter::now();
     const pid_t child = fork();
-    if (child == 0) become(command, output ? fileno(output) : STDERR_FILENO);
+    if (child < 0) {
+        result.exit_status = 126;
+        result.last_words = std::string("fork: ") + std::strerror(errno);
+        if (output) std::fclose(output);
+        return result;
+    }
+    if (child == 0) begin(command, output ? fileno(output) : STDERR_FILENO);
     int status = 0;
-    while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
-        if (seconds_now() - start > timeout) {
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (seconds_since(start) > timeout) {
             result.timed_out = true;
             kill(-child, SIGKILL);
             waitpid(child, &status, 0);
@@ -121,11 +111,11 @@ Contained run_contained(const std::vector<std::string>& command, double timeout)
         }
         wait_a_little();
     }
-    result.seconds = seconds_now() - start;
+    result.seconds = seconds_since(start);
     result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     kill(-child, SIGKILL);
     end_what_is_left();
-    remove_plans_of(child);
+    remove_boards_of(child);  // a command that is killed could not
     if (output) {
         result.last_words = last_line(fileno(output));
         std::fclose(output);

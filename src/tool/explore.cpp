@@ -1,6 +1,5 @@
 #include "tool/explore.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,9 @@
 #include "explore/trials.h"
 #include "explore/verdict.h"
 #include "tool/contained.h"
+#include "tool/scratch_file.h"
 #include "tool/supervise.h"
+#include "tool/words.h"
 
 namespace verbena::tool {
 namespace {
@@ -23,19 +24,9 @@ using Json = nlohmann::ordered_json;
 // A queue pair with rdma_cm's usual timeout gives up after 8 times 2.1 s; and a slow program's own time.
 constexpr double kPatience = 25, kSlower = 5;  // seconds; times the first run
 
-std::string quoted(const std::string& word) {
-    const bool plain = !word.empty() && word.find_first_not_of(
-                                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX"
-                                            "YZ0123456789_./:=,+-") == std::string::npos;
-    if (plain) return word;
-    std::string text = "'";
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return text + "'";
-}
-
 std::string replay(const Trial& trial, const std::vector<std::string>& command) {
-    std::string line = "verbena run --fault " + quoted(trial.plan) + " --";
-    for (const std::string& word : command) line += " " + quoted(word);
+    std::string line = "verbena run --fault " + shell_word(trial.plan) + " --";
+    for (const std::string& word : command) line += " " + shell_word(word);
     return line;
 }
 
@@ -45,18 +36,19 @@ struct Run {
 };
 
 Run run_once(const std::vector<std::string>& command, const std::string& plan, double timeout) {
-    char file[] = "/tmp/verbena-explore-XXXXXX";
-    const int fd = mkostemp(file, O_CLOEXEC);
-    std::vector<std::string> words{"/proc/self/exe", "record", "-o", file};
+    Run run;
+    ScratchFile file;
+    if (!file.open("explore")) {
+        run.outcome.exit_status = 1;
+        return run;
+    }
+    std::vector<std::string> words{"/proc/self/exe", "record", "-o", file.path()};
     if (!plan.empty()) words.insert(words.end(), {"--fault", plan});
     words.emplace_back("--");
     words.insert(words.end(), command.begin(), command.end());
-    Run run;
     run.outcome = run_contained(words, timeout);
-    trace::EventTail tail(fd);
+    trace::EventTail tail(file.fd());
     run.recorded = explore::read_run(tail.read());
-    close(fd);
-    unlink(file);
     return run;
 }
 
@@ -82,7 +74,7 @@ std::vector<Trial> chosen(const ExploreOptions& options, const explore::Recorded
     return trials;
 }
 
-// Every count by its word: {"hang": 2, ...}, the good ones first.
+// "3 none, 2 hang": each finding that there was, in the order of their values.
 std::string summary(const std::vector<unsigned>& counts) {
     std::string text;
     for (unsigned i = 0; i < counts.size(); i++)
@@ -126,13 +118,14 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
             trial, {run.outcome.timed_out, run.outcome.exit_status, run.outcome.exit_status == kNeverFired},
             run.recorded, without.recorded);
         counts[static_cast<std::size_t>(verdict.finding)]++;
-        list.push_back({{"finding", to_string(verdict.finding)},
-                        {"fault", trial.plan},
-                        {"seconds", run.outcome.seconds},
-                        {"exit_status", run.outcome.exit_status},
-                        {"what", verdict.what},
-                        {"last_words", run.outcome.last_words},
-                        {"replay", replay(trial, command)}});
+        if (options.json)
+            list.push_back({{"finding", to_string(verdict.finding)},
+                            {"fault", trial.plan},
+                            {"seconds", run.outcome.seconds},
+                            {"exit_status", run.outcome.exit_status},
+                            {"what", verdict.what},
+                            {"last_words", run.outcome.last_words},
+                            {"replay", replay(trial, command)}});
         if (options.json || verdict.finding == Finding::none) continue;
         std::printf("%-12s%s\n", to_string(verdict.finding), replay(trial, command).c_str());
         for (const std::string& more : {verdict.what, run.outcome.last_words})

@@ -19,6 +19,7 @@
 #include "tool/program_check.h"
 #include "tool/strict.h"
 #include "tool/supervise.h"
+#include "tool/words.h"
 
 namespace verbena::tool {
 namespace {
@@ -180,12 +181,6 @@ int environment(const RunOptions& options, Variables& variables) {
     return 0;
 }
 
-std::string shell_quoted(const std::string& text) {
-    std::string quoted = "'";
-    for (char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return quoted + "'";
-}
-
 }  // namespace
 
 int prepare(const RunOptions& options, const std::vector<std::string>& command) {
@@ -242,21 +237,14 @@ int run_supervised(RunOptions options, const std::vector<std::string>& command) 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
     if (!options.faults.empty() || options.strict) return run_supervised(options, command);
     if (int status = prepare(options, command)) return status;
-    std::vector<char*> arguments;
-    arguments.reserve(command.size() + 1);
-    for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-    arguments.push_back(nullptr);
-    execvp(arguments[0], arguments.data());
-    int error = errno;
-    std::fprintf(stderr, "verbena: %s: %s\n", command[0].c_str(), std::strerror(error));
-    return error == ENOENT ? 127 : 126;
+    return become(command);
 }
 
 int print_environment(const RunOptions& options) {
     Variables variables;
     if (int status = environment(options, variables)) return status;
     for (const auto& [name, value] : variables)
-        std::printf("export %s=%s;\n", name.c_str(), shell_quoted(value).c_str());
+        std::printf("export %s=%s;\n", name.c_str(), shell_word(value).c_str());
     return 0;
 }
 

@@ -78,29 +78,12 @@ std::string places(const Json& left, std::map<std::string, std::string>& known) 
 
 }  // namespace
 
-StrictReport::~StrictReport() {
-    if (fd_ < 0) return;
-    unlink(path_.c_str());
-    close(fd_);
-}
-
-bool StrictReport::open() {
-    const char* runtime = getenv("XDG_RUNTIME_DIR");
-    for (const char* folder : {runtime ? runtime : "/dev/shm", "/dev/shm", "/tmp"}) {
-        path_ = std::string(folder) + "/verbena-strict-XXXXXX";
-        fd_ = mkostemp(path_.data(), O_APPEND | O_CLOEXEC);
-        if (fd_ >= 0) return true;
-    }
-    std::fprintf(stderr, "verbena: a file for what is found: %s\n", std::strerror(errno));
-    return false;
-}
-
 int StrictReport::end() {
     std::map<std::string, std::string> known;
     bool found = false, heading = false;
     std::string rest;
     char buffer[4096];
-    for (ssize_t size, at = 0; (size = pread(fd_, buffer, sizeof buffer, at)) > 0; at += size)
+    for (ssize_t size, at = 0; (size = pread(file_.fd(), buffer, sizeof buffer, at)) > 0; at += size)
         rest.append(buffer, static_cast<std::size_t>(size));
     for (std::size_t begin = 0, end; (end = rest.find('\n', begin)) != std::string::npos; begin = end + 1) {
         const Json line = Json::parse(rest.substr(begin, end - begin), nullptr, false);

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "tool/scratch_file.h"
+
 namespace verbena::tool {
 
 // The exit status if the program succeeded and something was found.
@@ -11,15 +13,13 @@ inline constexpr int kFound = 124;
 // The file to which the programs append what they find.
 class StrictReport {
    public:
-    ~StrictReport();
-    bool open();  // false when the reason was told
-    const std::string& path() const { return path_; }
+    bool open() { return file_.open("strict"); }  // false when the reason was told
+    const std::string& path() const { return file_.path(); }
     // Writes the table of what is left to stderr; kFound if there was anything in the report, otherwise 0.
     int end();
 
    private:
-    std::string path_;
-    int fd_ = -1;
+    ScratchFile file_;
 };
 
 }  // namespace verbena::tool

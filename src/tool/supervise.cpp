@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tool/words.h"
+
 namespace verbena::tool {
 namespace {
 
@@ -49,11 +51,6 @@ int wait_for(pid_t program, const sigset_t& signals, const Meanwhile& meanwhile)
 }  // namespace
 
 int run_and_wait(const std::vector<std::string>& command, const Meanwhile& meanwhile) {
-    std::vector<char*> arguments;
-    arguments.reserve(command.size() + 1);
-    for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-    arguments.push_back(nullptr);
-
     sigset_t signals, before;
     sigfillset(&signals);
     for (const int ours : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTTIN, SIGTTOU, SIGTSTP})
@@ -66,10 +63,7 @@ int run_and_wait(const std::vector<std::string>& command, const Meanwhile& meanw
     }
     if (program == 0) {
         sigprocmask(SIG_SETMASK, &before, nullptr);
-        execvp(arguments[0], arguments.data());
-        const int error = errno;
-        std::fprintf(stderr, "verbena: %s: %s\n", arguments[0], std::strerror(error));
-        _exit(error == ENOENT ? 127 : 126);
+        _exit(become(command));
     }
     return wait_for(program, signals, meanwhile);
 }

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +12,9 @@
 #include <sstream>
 #include <system_error>
 
+#include "adapter/clock.h"
 #include "link/capture_reader.h"
+#include "tool/scratch_file.h"
 #include "tool/shared_capture.h"
 #include "tool/supervise.h"
 #include "trace/concerned.h"
@@ -29,38 +29,22 @@ namespace {
 using trace::Json;
 using trace::Part;
 
-std::uint64_t wall_clock() {
-    timespec time{};
-    clock_gettime(CLOCK_REALTIME, &time);
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
-}
-
 bool complain(const std::string& what) {
     std::fprintf(stderr, "verbena: %s: %s\n", what.c_str(), std::strerror(errno));
     return false;
 }
 
-// The file to which the programs append their events; without a name, one of our own that goes with us.
-class EventsFile {
+// The file of a recording, to which the programs append their events.
+class RecordingFile {
    public:
-    ~EventsFile() {
-        if (own_) unlink(path_.c_str());
+    ~RecordingFile() {
         if (fd_ >= 0) close(fd_);
     }
-    bool open_as(const std::string& name) {
+    bool open(const std::string& name) {
         std::error_code error;
         path_ = std::filesystem::absolute(name, error).string();  // programs change their folder
-        fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+        fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
         return fd_ >= 0 || complain(name);
-    }
-    bool open_own() {
-        const char* runtime = getenv("XDG_RUNTIME_DIR");
-        for (const char* folder : {runtime ? runtime : "/dev/shm", "/dev/shm", "/tmp"}) {
-            path_ = std::string(folder) + "/verbena-trace-XXXXXX";
-            fd_ = mkostemp(path_.data(), O_APPEND | O_CLOEXEC);
-            if (fd_ >= 0) return own_ = true;
-        }
-        return complain("a file for events");
     }
     int fd() const { return fd_; }
     const std::string& path() const { return path_; }
@@ -68,7 +52,6 @@ class EventsFile {
    private:
     std::string path_;
     int fd_ = -1;
-    bool own_ = false;
 };
 
 // Whether a call is among those to show.
@@ -175,11 +158,11 @@ void leniently(Body body) {
 int trace(const TraceOptions& options, const std::vector<std::string>& command) {
     int status = 0, instead_of_0 = 0;
     {
-        EventsFile events;
+        ScratchFile events;
         ActivePlan plan;
         Packets packets;
         Output output(options);
-        if (!output.open(options) || !events.open_own()) return 1;
+        if (!output.open(options) || !events.open("trace")) return 1;
         if (int wrong = prepare_watched(options, events.path(), command, plan, packets)) return wrong;
         trace::EventTail tail(events.fd());
         trace::Timeline timeline([&](const Json& event, Part part) { output.show(event, part); });
@@ -189,7 +172,7 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
         };
         status = run_and_wait(command, [&] {
             collect();
-            leniently([&] { timeline.advance(wall_clock()); });
+            leniently([&] { timeline.advance(static_cast<std::uint64_t>(adapter::wall_clock())); });
         });
         packets.end();
         collect();
@@ -203,10 +186,10 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
 int record(const TraceOptions& options, const std::vector<std::string>& command) {
     int status = 0, instead_of_0 = 0;
     {
-        EventsFile events;
+        RecordingFile events;
         ActivePlan plan;
         Packets packets;
-        if (!events.open_as(options.output.empty() ? "verbena.vrec" : options.output)) return 1;
+        if (!events.open(options.output.empty() ? "verbena.vrec" : options.output)) return 1;
         if (int wrong = prepare_watched(options, events.path(), command, plan, packets)) return wrong;
         const auto collect = [&] {
             std::string lines;

@@ -1,0 +1,39 @@
+#include "tool/scratch_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace verbena::tool {
+
+std::vector<std::string> scratch_folders() {
+    const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+    std::vector<std::string> folders{runtime ? runtime : "", "/dev/shm", "/tmp"};
+    std::erase_if(folders, [](const std::string& folder) {
+        return folder.empty() || folder[0] != '/' || access(folder.c_str(), W_OK | X_OK) != 0;
+    });
+    return folders;
+}
+
+bool ScratchFile::open(const std::string& what) {
+    for (const std::string& folder : scratch_folders()) {
+        path_ = folder + "/verbena-" + what + "-XXXXXX";
+        fd_ = mkostemp(path_.data(), O_APPEND | O_CLOEXEC);
+        if (fd_ >= 0) return true;
+    }
+    std::fprintf(stderr, "verbena: no folder for a file (XDG_RUNTIME_DIR, /dev/shm, /tmp): %s\n",
+                 std::strerror(errno));
+    return false;
+}
+
+ScratchFile::~ScratchFile() {
+    if (fd_ < 0) return;
+    unlink(path_.c_str());
+    close(fd_);
+}
+
+}  // namespace verbena::tool

@@ -1,0 +1,30 @@
+// Files of the command's own, by which it and the programs that it runs share something.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace verbena::tool {
+
+// Where such files can be: $XDG_RUNTIME_DIR, /dev/shm, /tmp, those of them that can be written.
+std::vector<std::string> scratch_folders();
+
+// One that goes with its owner, open for reading and appending.
+class ScratchFile {
+   public:
+    ScratchFile() = default;
+    ~ScratchFile();
+    ScratchFile(const ScratchFile&) = delete;
+    ScratchFile& operator=(const ScratchFile&) = delete;
+
+    // `what` becomes a part of its name. False when the reason was told.
+    bool open(const std::string& what);
+    int fd() const { return fd_; }
+    const std::string& path() const { return path_; }
+
+   private:
+    std::string path_;
+    int fd_ = -1;
+};
+
+}  // namespace verbena::tool

@@ -7,6 +7,7 @@
 
 #include "faults/words.h"
 #include "link/capture_reader.h"
+#include "trace/text.h"
 #include "wire/describe.h"
 #include "wire/packet.h"
 
@@ -14,6 +15,7 @@ namespace verbena::explore {
 namespace {
 
 using trace::Json;
+using trace::object_kind;
 
 constexpr std::uint32_t kGsi = 1;
 
@@ -30,16 +32,6 @@ bool makes(const std::string& call) {
 bool destroys(const std::string& call) {
     return begins_with_one_of(call, {"ibv_dealloc_", "ibv_destroy_", "ibv_close_", "ibv_dereg_",
                                      "ibv_free_dm", "rdma_destroy_", "rdma_dereg_"});
-}
-
-// "mr 3", "qp 0x11": an object of that kind; empty if it is none.
-std::string kind_of(const Json& value) {
-    if (!value.is_string()) return {};
-    const auto& text = value.get_ref<const std::string&>();
-    const std::size_t end = text.find(' ');
-    if (end == std::string::npos || end == 0 || end + 1 == text.size() || !std::isdigit(text[end + 1]))
-        return {};
-    return text.substr(0, end);
 }
 
 class Reader {
@@ -107,15 +99,15 @@ class Reader {
         std::set<std::string>& alive = alive_[pid];
         const Json none = Json::object();
         const Json& arguments = event.contains("args") ? event["args"] : none;
-        const std::string first = arguments.empty() || kind_of(*arguments.begin()).empty()
+        const std::string first = arguments.empty() || object_kind(*arguments.begin()).empty()
                                       ? ""
                                       : arguments.begin()->get<std::string>();
         if (makes(name)) {
             std::string made;
-            if (event.contains("ret") && !kind_of(event["ret"]).empty()) made = event["ret"];
+            if (event.contains("ret") && !object_kind(event["ret"]).empty()) made = event["ret"];
             if (event.contains("out"))
                 for (const Json& value : event["out"])
-                    if (made.empty() && !kind_of(value).empty()) made = value;
+                    if (made.empty() && !object_kind(value).empty()) made = value;
             if (made.empty()) return;
             alive.insert(made);
             if (name.rfind("rdma_create_qp", 0) == 0) queue_pair_of_[{pid, first}] = made;

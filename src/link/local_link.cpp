@@ -13,6 +13,7 @@
 #include "link/hooks.h"
 #include "link/local_reference.h"
 #include "link/unsent.h"
+#include "wire/bth.h"
 #include "wire/byte_order.h"
 #include "wire/opcode.h"
 
@@ -26,7 +27,7 @@ bool watch(int wait_fd, int fd) {
     return epoll_ctl(wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-constexpr unsigned kPadBits = 0x30;  // of the BTH's second byte
+constexpr unsigned kPadBits = 3u << wire::kBthPadShift;  // of the BTH's second byte
 
 // IBA 9.2: the service is in the opcode's upper bits.
 bool is_connected_service(std::uint8_t opcode) {

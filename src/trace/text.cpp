@@ -12,15 +12,6 @@
 namespace verbena::trace {
 namespace {
 
-// "qp 0x11", "id 1", "comp_channel 2": the name of an object, which needs no parameter's name beside it.
-bool is_object(const Json& value) {
-    if (!value.is_string()) return false;
-    const auto& text = value.get_ref<const std::string&>();
-    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
-    return end != 0 && end != std::string::npos && text[end] == ' ' && end + 1 < text.size() &&
-           text.find_first_not_of("0123456789abcdefx", end + 1) == std::string::npos && text[end + 1] <= '9';
-}
-
 // Texts of the program's own, which may have any form.
 bool is_text(const std::string& name) { return name == "node" || name == "service"; }
 
@@ -39,8 +30,8 @@ std::string join(const Json& values, bool names) {
     for (const auto& [name, value] : values.items()) {
         if (!text.empty()) text += ", ";
         // Two queues of a kind are told apart by their names.
-        const bool itself =
-            is_object(value) && (name == "cq" || value.get_ref<const std::string&>().rfind("cq ", 0) != 0);
+        const bool itself = !object_kind(value).empty() &&
+                            (name == "cq" || value.get_ref<const std::string&>().rfind("cq ", 0) != 0);
         if (names && !itself) text += name + "=";
         text += show_value(value, name);
     }
@@ -129,6 +120,16 @@ std::string body(const Json& event, Part part) {
 }
 
 }  // namespace
+
+std::string object_kind(const Json& value) {
+    if (!value.is_string()) return {};
+    const auto& text = value.get_ref<const std::string&>();
+    const std::size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+    const bool named = end != 0 && end != std::string::npos && text[end] == ' ' && end + 1 < text.size() &&
+                       text.find_first_not_of("0123456789abcdefx", end + 1) == std::string::npos &&
+                       text[end + 1] <= '9';
+    return named ? text.substr(0, end) : std::string();
+}
 
 std::string show_value(const Json& value, const std::string& name) {
     if (value.is_object()) return "{" + join(value, true) + "}";

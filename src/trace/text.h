@@ -22,6 +22,10 @@ class Text {
 // quotes, other strings with them.
 std::string show_value(const Json& value, const std::string& name = {});
 
+// "qp" of "qp 0x11", "comp_channel" of "comp_channel 2": the kind of an object whose name the value is; empty
+// if it is none.
+std::string object_kind(const Json& value);
+
 // "127.0.0.1 > 127.0.0.2 rc_send_only qp=0x000011 psn=..": a packet of an event's frame.
 std::string show_packet(const std::string& frame);
 

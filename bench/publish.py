@@ -18,7 +18,7 @@ def ratio(result):
 
 def table(results):
     rounds = max((len(result["ours"]) for result in results), default=0)
-    text = (f"{datetime.date.today()}, {os.cpu_count()} processors, Linux {platform.release()}, {rounds} rounds, "
+    text = (f"{datetime.date.today()}, {os.cpu_count()} processors, Linux {platform.release().partition('-')[0]}, {rounds} rounds, "
             "median (lowest to highest).\n\n"
             "| measure | Verbena | against | ratio | wanted | CPU s/GB |\n|---|---|---|---|---|---|\n")
     for result in results:

@@ -19,8 +19,8 @@ std::string what_is_left(const Recorded& run, const Recorded& without) {
         const unsigned usual = before == without.left.end() ? 0 : before->second;
         if (count <= usual) continue;
         const auto& [program, kind] = whose;
-        text += (text.empty() ? "" : ", ") + program + " leaves " + std::to_string(count - usual) + " more " +
-                kind;
+        text.append(text.empty() ? "" : ", ").append(program).append(" leaves ");
+        text.append(std::to_string(count - usual)).append(" more ").append(kind);
     }
     return text;
 }

@@ -21,7 +21,8 @@ std::vector<std::string> scratch_folders() {
 
 bool ScratchFile::open(const std::string& what) {
     for (const std::string& folder : scratch_folders()) {
-        path_ = folder + "/verbena-" + what + "-XXXXXX";
+        path_ = folder;
+        path_.append("/verbena-").append(what).append("-XXXXXX");
         fd_ = mkostemp(path_.data(), O_APPEND | O_CLOEXEC);
         if (fd_ >= 0) return true;
     }

@@ -13,9 +13,15 @@
 namespace verbena::adapter {
 namespace {
 
-void count(std::atomic<std::uint64_t>& counter) {
+void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
     // Only the thread in run() writes.
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id) {
+    if (datagram.icrc && datagram.icrc->length() == datagram.bytes.size())
+        return wire::icrc_verify(*datagram.icrc, datagram.bytes, datagram.likely_ip_id, &ip_id);
+    return wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes, &ip_id);
 }
 
 }  // namespace
@@ -51,6 +57,39 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     if (is_good(datagram, packet)) deliver(slot, number, datagram, packet);
 }
 
+void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
+    for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
+        const link::Datagram one = one_of_burst(all, at, size);
+        const unsigned run = receive_run(one, all.bytes.subspan(at));
+        if (run == 0) datagram(one);
+        at += std::max(run, 1u) * size;
+    }
+}
+
+// The run that begins with `first`, if its queue pair takes it as one: how many packets that were. Whoever
+// looks at single packets gets them.
+unsigned Adapter::State::receive_run(const link::Datagram& first, std::span<const std::uint8_t> rest) {
+    const std::size_t size = first.bytes.size();
+    const wire::ReceivedRun run = wire::leading_run(rest, size);
+    if (run.packets < 2 || link::packet_observer() || link::packet_faults()) return 0;
+    const std::uint32_t number = run.bth.destination_qp;
+    Slot* slot = table.find(number);
+    if (!slot) return 0;
+    link::Datagram each = first;
+    for (std::uint32_t i = 0; i < run.packets; i++, each.likely_ip_id++) {
+        each.bytes = rest.subspan(i * size, size);
+        std::uint32_t ip_id = 0;
+        if (check_icrc(each, ip_id) != wire::IcrcCheck::good) return 0;
+    }
+    hold(slot, number);
+    if (!*held_ || !held_->qp().receive_run(run, *first.path, now_)) return 0;
+    count(segment.counters().received, run.packets);
+    if (first.forwarded) count(segment.counters().strays_received, run.packets);
+    slot->record->counters.wire_bytes_received += run.packets * size;
+    touch(*slot);
+    return run.packets;
+}
+
 // What came through memory was seen by observers when it left.
 bool Adapter::State::go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram) {
     wire::WholeSend send;
@@ -83,8 +122,7 @@ void Adapter::State::to_group(const link::Datagram& datagram) {
 bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packet) {
     AdapterCounters& counters = segment.counters();
     std::uint32_t ip_id = 0;
-    if (!datagram.by_memory && wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes,
-                                                 &ip_id) != wire::IcrcCheck::good) {
+    if (!datagram.by_memory && check_icrc(datagram, ip_id) != wire::IcrcCheck::good) {
         count(counters.bad_icrc);
         count_error(datagram);
         return false;

@@ -88,6 +88,7 @@ class Adapter::State final : public link::Receiver {
     }
     unsigned run(Time now, bool idle);  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
+    void burst(const link::Datagram& all, std::size_t size) override;
 
     link::Link& link;
     Segment& segment;
@@ -118,6 +119,7 @@ class Adapter::State final : public link::Receiver {
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
+    unsigned receive_run(const link::Datagram& first, std::span<const std::uint8_t> rest);
     bool go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram);
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);

@@ -45,10 +45,10 @@ class ControlWriter {
     std::size_t size_ = 0;
 };
 
+// Of one packet, if it is a run.
 std::size_t length_of(const wire::OutPacket& packet) {
-    std::size_t length = packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength};
-    for (const iovec& piece : packet.payload) length += piece.iov_len;
-    return length;
+    return packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength} +
+           wire::payload_length(packet) / packet.aside.psns;
 }
 
 bool is_acknowledgement(const wire::OutPacket& packet) {
@@ -96,6 +96,7 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.segments = 0;
     message.segment_size = length;
     message.bytes = 0;
+    message.icrc = wire::IcrcStart(message.path, destination_port_, length);
     message.may_grow = !packet.snapshot && policy_.allowed(message.path.destination);
     message.note = packet.note;
 }
@@ -160,9 +161,8 @@ void BurstBuilder::release_parked() {
     add(parked_);
 }
 
-void BurstBuilder::add(const wire::OutPacket& packet) {
-    const std::size_t length = length_of(packet);
-
+// The message that the packet continues or begins.
+BurstBuilder::Message& BurstBuilder::message_for(const wire::OutPacket& packet, std::size_t length) {
     if (!has_room(packet, length)) flush();
     if (!joins(packet, length)) {
         if (parked_has_company_) release_parked();
@@ -170,39 +170,54 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         start(packet, length);
         parked_has_company_ = is_parked_;
     }
-    Message& message = messages_[message_count_ - 1];
+    return messages_[message_count_ - 1];
+}
 
-    // Header, pad and ICRC lie side by side, so that the end of one packet and the header of the next are one
-    // piece.
-    std::uint8_t* frame = frames_.data() + frames_used_;
-    std::uint8_t* tail = frame + packet.header_length;
+void BurstBuilder::add(const wire::OutPacket& packet) {
+    const std::uint32_t packets = packet.aside.psns;
+    const std::size_t length = length_of(packet);
+    wire::Pieces payload(packet.payload);
+    for (std::uint32_t index = 0; index < packets; index++)
+        frame(message_for(packet, length), packet, index, length, payload);
+}
+
+// Header, pad and ICRC lie side by side, so that the end of one packet and the header of the next are one
+// piece.
+void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::uint32_t index,
+                         std::size_t length, wire::Pieces& payload) {
+    std::uint8_t* const frame = frames_.data() + frames_used_;
+    std::uint8_t* const tail = frame + packet.header_length;
     std::memcpy(frame, packet.header.data(), packet.header_length);
+    if (packet.aside.psns > 1) wire::place_in_run(frame, packet, index);
     std::memset(tail, 0, packet.pad_count);
-    frames_used_ += packet.header_length + packet.pad_count + wire::kIcrcLength;
+    const std::size_t ends = packet.pad_count + std::size_t{wire::kIcrcLength};
+    frames_used_ += packet.header_length + ends;
 
-    auto ip_id = static_cast<std::uint16_t>(message.segments);
-    std::uint32_t state = wire::icrc_begin(message.path, destination_port_, length, ip_id, true);
+    const bool full = length == message.segment_size;
+    const wire::IcrcStart start =
+        full ? message.icrc : wire::IcrcStart(message.path, destination_port_, length);
+    std::uint32_t state = start.with(static_cast<std::uint16_t>(message.segments));
     state = wire::icrc_bth(state, frame, packet.header_length);
     append(message, frame, packet.header_length);
-    for (const iovec& piece : packet.payload) {
-        const void* data = piece.iov_base;
+    payload.next(length - packet.header_length - ends, [&](const std::uint8_t* data, std::size_t size) {
         if (packet.snapshot) {
-            std::memcpy(snapshots_.data() + snapshots_used_, piece.iov_base, piece.iov_len);
-            data = snapshots_.data() + snapshots_used_;
-            snapshots_used_ += piece.iov_len;
+            std::uint8_t* const copy = snapshots_.data() + snapshots_used_;
+            std::memcpy(copy, data, size);
+            snapshots_used_ += size;
+            data = copy;
         }
-        state = wire::crc32_update(state, data, piece.iov_len);
-        append(message, data, piece.iov_len);
-    }
-    state = wire::crc32_update(state, tail, packet.pad_count);
+        state = wire::crc32_update(state, data, size);
+        append(message, data, size);
+    });
+    state = wire::crc32_update_table(state, tail, packet.pad_count);
     if (packet.damaged) [[unlikely]]
         state = ~state;
     wire::store_icrc(tail + packet.pad_count, wire::icrc_end(state));
-    append(message, tail, packet.pad_count + std::size_t{wire::kIcrcLength});
+    append(message, tail, ends);
 
     message.segments++;
     message.bytes += length;
-    if (length < message.segment_size) message.may_grow = false;
+    if (!full) message.may_grow = false;
     packet_count_++;
     bytes_ += length;
 }

@@ -24,7 +24,9 @@
 #include "link/burst_policy.h"
 #include "link/source_ports.h"
 #include "link/whole_bursts.h"
+#include "wire/icrc.h"
 #include "wire/packet_sink.h"
+#include "wire/run.h"
 
 namespace verbena::link {
 
@@ -43,6 +45,7 @@ class BurstBuilder final : public wire::PacketSink {
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
+    unsigned longest_run(const wire::Path&, std::uint32_t) override { return kMaxSegments; }
 
     const SendCounters& counters() const { return counters_; }
 
@@ -65,6 +68,7 @@ class BurstBuilder final : public wire::PacketSink {
         unsigned first_piece, pieces;
         unsigned segments;
         std::size_t segment_size, bytes;
+        wire::IcrcStart icrc;  // of packets of that size
         bool may_grow;
         const char* note;
     };
@@ -76,7 +80,10 @@ class BurstBuilder final : public wire::PacketSink {
     void release_parked();
     bool has_room(const wire::OutPacket& packet, std::size_t length) const;
     bool joins(const wire::OutPacket& packet, std::size_t length) const;
+    Message& message_for(const wire::OutPacket& packet, std::size_t length);
     void start(const wire::OutPacket& packet, std::size_t length);
+    void frame(Message& message, const wire::OutPacket& packet, std::uint32_t index, std::size_t length,
+               wire::Pieces& payload);
     void append(Message& message, const void* data, std::size_t size);
 
     // Fills the kernel's structures for one message.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <utility>
 #include <vector>
 
 #include "link/steering.h"
@@ -66,6 +67,75 @@ TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
     EXPECT_EQ(verifier.good, 5u);
     EXPECT_EQ(verifier.bad, 0u);
     close(queue);
+}
+
+class Collector : public Receiver {
+   public:
+    void datagram(const Datagram& datagram) override {
+        if (wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes) ==
+            wire::IcrcCheck::good)
+            packets.emplace_back(datagram.bytes.begin(), datagram.bytes.end());
+    }
+    std::vector<std::vector<std::uint8_t>> packets;
+};
+
+// 100 packets of 600 bytes and 40 of 3000, as runs and each by itself; a burst ends within a run.
+TEST(BurstTest, ARunLeavesAsItsPackets) {
+    for (const auto& [packets, size] : {std::pair{100u, std::size_t{600}}, {40u, std::size_t{3000}}}) {
+        std::vector<std::uint8_t> payload(packets * size);
+        for (std::size_t i = 0; i < payload.size(); i++) payload[i] = static_cast<std::uint8_t>(i * 31 >> 3);
+        const iovec pieces[2] = {{payload.data(), 1000}, {payload.data() + 1000, payload.size() - 1000}};
+        std::vector<std::vector<std::uint8_t>> arrived[2];
+        for (const bool as_run : {false, true}) {
+            const int queue = open_group_socket(0, true);
+            ASSERT_GE(queue, 0);
+            const std::uint16_t port = bound_port(queue);
+            SourcePorts sources;
+            BurstPolicy policy(true);
+            WholeBursts whole;
+            BurstBuilder builder(sources, policy, whole, port);
+            wire::Path path;
+            path.source = path.destination = Gid::from_ipv4(0x7f000001);
+            wire::OutPacket packet;
+            packet.path = &path;
+            packet.header.fill(0);
+            packet.header_length = wire::kBthLength;
+            wire::Bth bth;
+            bth.opcode = wire::Opcode::rc_write_middle;
+            bth.psn = 0xfffff0;
+            bth.ack_request = true;
+            wire::emit_bth(bth, packet.header.data());
+            if (as_run) {
+                packet.payload = pieces;
+                packet.aside.psns = packets;
+                builder.send(packet);
+            }
+            for (std::uint32_t i = 0; i < packets && !as_run; i++) {
+                bth.psn = (0xfffff0 + i) & 0xffffff;
+                bth.ack_request = i + 1 == packets;
+                wire::emit_bth(bth, packet.header.data());
+                const iovec piece{payload.data() + i * size, size};
+                packet.payload = {&piece, 1};
+                builder.send(packet);
+                if (i % 8 == 7) builder.flush();  // also where a burst ends
+            }
+            builder.flush();
+            EXPECT_EQ(builder.counters().packets, packets);
+            UdpReader reader(port, whole);
+            Collector collector;
+            while (reader.read(queue, collector, 1000) > 0) {
+            }
+            arrived[as_run] = std::move(collector.packets);
+            close(queue);
+        }
+        ASSERT_EQ(arrived[0].size(), packets);
+        ASSERT_EQ(arrived[1].size(), packets);
+        for (std::uint32_t i = 0; i < packets; i++) {  // the ICRC counts the place in the burst
+            for (auto* list : {&arrived[0], &arrived[1]})
+                (*list)[i].resize((*list)[i].size() - wire::kIcrcLength);
+            EXPECT_EQ(arrived[0][i], arrived[1][i]) << i;
+        }
+    }
 }
 
 TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {

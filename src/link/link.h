@@ -2,10 +2,12 @@
 // network, and wrappers around them (faults, capture).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
 
+#include "wire/icrc.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 
@@ -16,6 +18,10 @@ struct Datagram {
     std::span<const std::uint8_t> bytes;  // valid during the call only
     const wire::Path* path = nullptr;     // as the sender saw it: source is the sender
     std::uint16_t destination_port = wire::kUdpPort;
+    // Of its path and length, if somebody knows it already; and the identification that its sender probably
+    // gave it (burst.h).
+    const wire::IcrcStart* icrc = nullptr;
+    std::uint16_t likely_ip_id = 0;
     bool forwarded = false;  // another process got it first; it is not passed on again
     // From this host, not over a wire: its ICRC is neither filled in nor to be checked, and there may be
     // something beside it. A payload that lies elsewhere is not among the bytes, whatever follows the
@@ -29,6 +35,19 @@ class Receiver {
    public:
     virtual ~Receiver() = default;
     virtual void datagram(const Datagram& datagram) = 0;
+    // Some that came together: `all` has their bytes, `segment` of each but the last, which may have fewer.
+    virtual void burst(const Datagram& all, std::size_t segment) {
+        for (std::size_t at = 0; at == 0 || at < all.bytes.size(); at += segment)
+            datagram(one_of_burst(all, at, segment));
+    }
+
+   protected:
+    static Datagram one_of_burst(const Datagram& all, std::size_t at, std::size_t segment) {
+        Datagram one = all;
+        one.bytes = all.bytes.subspan(at, std::min(segment, all.bytes.size() - at));
+        if (at > 0) one.likely_ip_id = static_cast<std::uint16_t>(at / segment);
+        return one;
+    }
 };
 
 class Link : public wire::PacketSink {

@@ -50,7 +50,8 @@ class LocalLink::Sink final : public wire::PacketSink {
         // The acknowledgement and the request behind it, a message's packets: the same peer again.
         if (!is_chosen(packet.path->destination, qp_number) || !connected) {
             publish();
-            if (!connected || !choose(packet.path->destination, qp_number)) return by_wire(packet);
+            const bool run = packet.aside.psns > 1;  // longest_run() said that it goes by the wire
+            if (!connected || run || !choose(packet.path->destination, qp_number)) return by_wire(packet);
         }
         append(packet);
         if (unpublished_ > kPublishEvery) publish();
@@ -69,6 +70,12 @@ class LocalLink::Sink final : public wire::PacketSink {
             if (!choose(path.destination, qp_number)) return 0;
         }
         return peer_->out && peer_->out->fetches() ? kLargestFetched : kLargestCopied;
+    }
+
+    unsigned longest_run(const wire::Path& path, std::uint32_t qp_number) override {
+        if (is_chosen(path.destination, qp_number)) return 1;
+        publish();
+        return choose(path.destination, qp_number) ? 1 : wire().longest_run(path, qp_number);
     }
 
     void flush() override {
@@ -99,10 +106,13 @@ class LocalLink::Sink final : public wire::PacketSink {
         return true;
     }
 
-    void by_wire(const wire::OutPacket& packet) {
+    wire::PacketSink& wire() {
         if (!wire_) wire_ = &link_.wire_.borrow_sink();
+        return *wire_;
+    }
+    void by_wire(const wire::OutPacket& packet) {
         link_.wire_busy_.store(kBusyFor, std::memory_order_relaxed);
-        wire_->send(packet);
+        wire().send(packet);
     }
 
     // A packet to a peer that has just died is lost; the next one leaves by the wire, which nobody answers.

@@ -114,6 +114,7 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     std::size_t segment = read_control(header, path);
     if (segment == 0 || segment > size) segment = size;
 
+    const wire::IcrcStart icrc(path, destination_port_, segment);
     Datagram datagram;
     datagram.path = &path;
     datagram.destination_port = destination_port_;
@@ -127,14 +128,10 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
         size = last;
         count++;
     }
-    std::size_t offset = 0;
-    do {  // an empty datagram is one, too
-        datagram.bytes = {bytes + offset, size - offset < segment ? size - offset : segment};
-        receiver.datagram(datagram);
-        offset += segment;
-        count++;
-    } while (offset < size);
-    return count;
+    datagram.icrc = &icrc;
+    datagram.bytes = {bytes, size};
+    receiver.burst(datagram, segment);
+    return count + static_cast<unsigned>(size <= segment ? 1 : (size - 1) / segment + 1);
 }
 
 }  // namespace verbena::link

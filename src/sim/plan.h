@@ -94,6 +94,7 @@ struct ProcessPlan {
     unsigned host = 0;
     bool bursts = true;
     std::size_t largest_payload = 0;  // 0: a wire; else as the local link's (sim_link.h)
+    unsigned longest_run = 1;         // packets that a sender gives to a wire at once
     std::size_t buffer = 212'992;
     Duration latency = 10 * kMicrosecond;  // at most, from an arrival to a turn
     std::uint32_t idle_chance =

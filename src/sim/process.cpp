@@ -16,7 +16,7 @@ Process::Process(World& world, const ProcessPlan& plan, std::uint32_t first_qp, 
       random_(seed),
       segment_(adapter::Segment::create_on_heap(
           {.regions = 512, .queue_pairs = plan.most_queue_pairs, .objects = 16})),
-      link_(world.network, *this, plan.bursts, plan.largest_payload) {
+      link_(world.network, *this, plan.bursts, plan.largest_payload, plan.longest_run) {
     capacity = plan.buffer;
     adapter::Adapter::Setup setup;
     setup.link = &link_;

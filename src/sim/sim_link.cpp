@@ -1,9 +1,11 @@
 #include "sim/sim_link.h"
 
 #include <cstring>
+#include <utility>
 
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
+#include "wire/run.h"
 
 namespace verbena::sim {
 namespace {
@@ -22,28 +24,37 @@ bool SimLink::joins(const Frame& frame) const {
 }
 
 void SimLink::send(const wire::OutPacket& packet) {
-    Frame frame;
-    frame.path = *packet.path;
-    frame.aside = packet.aside;
-    std::size_t length = packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength};
-    for (const iovec& piece : packet.payload) length += piece.iov_len;
-    frame.bytes.resize(length);
-
-    std::uint8_t* out = frame.bytes.data();
-    std::memcpy(out, packet.header.data(), packet.header_length);
-    out += packet.header_length;
-    for (const iovec& piece : packet.payload) {
-        std::memcpy(out, piece.iov_base, piece.iov_len);
-        out += piece.iov_len;
+    const bool run = largest_payload_ == 0 && packet.aside.psns > 1;  // else it is a large one
+    const std::uint32_t packets = run ? packet.aside.psns : 1;
+    const std::size_t payload = wire::payload_length(packet) / packets;
+    wire::Pieces pieces(packet.payload);
+    for (std::uint32_t index = 0; index < packets; index++) {
+        Frame frame;
+        frame.path = *packet.path;
+        if (!run) frame.aside = packet.aside;
+        frame.bytes.resize(packet.header_length + payload + packet.pad_count +
+                           std::size_t{wire::kIcrcLength});
+        std::uint8_t* out = frame.bytes.data();
+        std::memcpy(out, packet.header.data(), packet.header_length);
+        if (run) wire::place_in_run(out, packet, index);
+        out += packet.header_length;
+        pieces.next(payload, [&](const std::uint8_t* data, std::size_t size) {
+            std::memcpy(out, data, size);
+            out += size;
+        });
+        send_frame(std::move(frame));
     }
-    out += packet.pad_count;
+}
+
+void SimLink::send_frame(Frame frame) {
     if (joins(frame)) {
         frame.ip_id = segments_++;
     } else {
-        segment_size_ = length;
+        segment_size_ = frame.bytes.size();
         segments_ = 1;
     }
-    wire::store_icrc(out, wire::icrc_compute(frame.path, wire::kUdpPort, frame.bytes, frame.ip_id, true));
+    wire::store_icrc(frame.bytes.data() + frame.bytes.size() - wire::kIcrcLength,
+                     wire::icrc_compute(frame.path, wire::kUdpPort, frame.bytes, frame.ip_id, true));
     packets_sent_++;
     pending_.push_back(std::move(frame));
 }

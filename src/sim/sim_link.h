@@ -17,13 +17,21 @@ namespace verbena::sim {
 
 class SimLink final : public link::Link {
    public:
-    SimLink(Network& network, Inbox& inbox, bool bursts, std::size_t largest_payload = 0)
-        : network_(network), inbox_(inbox), bursts_(bursts), largest_payload_(largest_payload) {}
+    SimLink(Network& network, Inbox& inbox, bool bursts, std::size_t largest_payload = 0,
+            unsigned longest_run = 1)
+        : network_(network),
+          inbox_(inbox),
+          bursts_(bursts),
+          largest_payload_(largest_payload),
+          longest_run_(longest_run) {}
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
     std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest_payload_; }
+    unsigned longest_run(const wire::Path&, std::uint32_t) override {
+        return largest_payload_ > 0 ? 1 : longest_run_;
+    }
     int wait_fd() const override { return -1; }
     int join_multicast(const Gid& group, std::uint32_t) override {
         network_.join(inbox_, group);
@@ -42,6 +50,7 @@ class SimLink final : public link::Link {
     static constexpr unsigned kMaxSegments = 64;
 
     class Fetched;
+    void send_frame(Frame frame);
     void deliver(link::Receiver& receiver, const Frame& frame);
     bool joins(const Frame& frame) const;
 
@@ -49,6 +58,7 @@ class SimLink final : public link::Link {
     Inbox& inbox_;
     const bool bursts_;
     const std::size_t largest_payload_;  // bytes; 0: a wire
+    const unsigned longest_run_;         // packets
     unsigned fetched_ = 0;
     std::vector<Frame> pending_;
     std::size_t segment_size_ = 0;

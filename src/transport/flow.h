@@ -104,6 +104,10 @@ class FlowShare {
         return flow_->in_flight() + cost + next > flow_->window();
     }
     std::uint32_t window() const { return flow_->window(); }
+    std::uint32_t room() const {
+        const std::uint32_t flight = flow_->in_flight(), window = flow_->window();
+        return flight < window ? window - flight : 0;
+    }
     void lost() { flow_->lost(); }
     void collapsed() { flow_->collapsed(); }
     bool idle() const { return mine_ == 0; }

@@ -86,11 +86,17 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
             !packet.elsewhere->fetch(shared_.attributes.destination_qp, {places_.data(), count}))
             return std::nullopt;
     } else {
-        error = scatter(shared_.regions(), pd, sges, message_offset_, packet.payload);
+        error = scatter_to_receive(message_offset_, packet.payload);
     }
     if (error != memory::LookupError::none) return offset_by(VendorError::receive_lkey_unknown, error);
     message_offset_ += length;
     return VendorError::none;
+}
+
+memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,
+                                                        std::span<const std::uint8_t> bytes) {
+    return scatter(shared_.regions(), receive_source_->pd_of_requests(shared_.setup.pd),
+                   {receive_sges_.data(), receive_sge_count_}, offset, bytes);
 }
 
 // The checks that come before a receive request is taken.

@@ -25,6 +25,8 @@ class Pacer {
         since_ = 0;
     }
 
+    bool limited() const { return rate_ != 0; }
+
     void sent(std::uint32_t bytes, Time now) {
         if (rate_ == 0) return;
         grow(now);

@@ -20,6 +20,7 @@
 #include "transport/requests.h"
 #include "wire/packet.h"
 #include "wire/packet_sink.h"
+#include "wire/run.h"
 #include "wire/whole_send.h"
 
 namespace verbena::transport {
@@ -103,6 +104,10 @@ class QueuePair {
     virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
         return false;
     }
+
+    // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that
+    // receive() would mind.
+    virtual bool receive_run(const wire::ReceivedRun&, const wire::Path&, Time) { return false; }
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }

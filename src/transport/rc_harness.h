@@ -69,11 +69,13 @@ class Harness : private QpListener {
         bool asleep = false;      // nothing is delivered, no timer runs
         bool full = false;        // packets pile up in the link
         std::size_t largest = 0;  // bytes: its link is one to peers of the same host
+        unsigned run = 1;         // packets that its link takes as one
 
         void send(const wire::OutPacket& out) override { harness->carry(*this, out); }
         void flush() override {}
         bool is_full(const wire::Path&, std::uint32_t) override { return full; }
         std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest; }
+        unsigned longest_run(const wire::Path&, std::uint32_t) override { return run; }
         std::uint64_t address(std::size_t offset = 0) const {
             return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
         }
@@ -115,6 +117,8 @@ class Harness : private QpListener {
     bool keep_log = true;
     bool straight = false;       // SENDs and their packets take the straight path where they can
     unsigned went_straight = 0;  // calls
+    bool runs = false;           // packets that come together are given to the queue pair as runs
+    unsigned came_in_runs = 0;   // packets
     bool polls = true;           // both sides poll: held acknowledgements leave after each step
 
     Harness() = default;
@@ -302,33 +306,59 @@ class Harness : private QpListener {
     void qp_event(QueuePair& qp, QpEvent event) override { side[qp.number() & 1].events.push_back(event); }
 
     void carry(Side& from, const wire::OutPacket& out) {
-        std::vector<std::uint8_t> bytes(out.header.begin(), out.header.begin() + out.header_length);
-        std::size_t payload = 0;
-        for (const iovec& piece : out.payload) {
-            const auto* p = static_cast<const std::uint8_t*>(piece.iov_base);
-            bytes.insert(bytes.end(), p, p + piece.iov_len);
-            payload += piece.iov_len;
+        const std::uint32_t packets = from.largest == 0 ? out.aside.psns : 1;
+        const std::size_t payload = wire::payload_length(out) / packets;
+        wire::Pieces pieces(out.payload);
+        for (std::uint32_t index = 0; index < packets; index++) {
+            std::vector<std::uint8_t> bytes(out.header.begin(), out.header.begin() + out.header_length);
+            if (packets > 1) wire::place_in_run(bytes.data(), out, index);
+            pieces.next(payload, [&](const std::uint8_t* data, std::size_t size) {
+                bytes.insert(bytes.end(), data, data + size);
+            });
+            bytes.insert(bytes.end(), out.pad_count + wire::kIcrcLength, 0);
+            carry(from, std::move(bytes), payload, packets > 1 ? wire::Aside{} : out.aside);
         }
-        bytes.insert(bytes.end(), out.pad_count + wire::kIcrcLength, 0);
+    }
+
+    void carry(Side& from, std::vector<std::uint8_t> bytes, std::size_t payload, const wire::Aside& aside) {
         wire::Packet packet;
         if (wire::parse(bytes, packet) != wire::ParseError::none || packet.payload.size() != payload)
             std::abort();
         if (!keep_log) log.clear();
-        log.push_back({from.index, now, packet.headers, payload, out.aside});
+        log.push_back({from.index, now, packet.headers, payload, aside});
         const Fate fate = filter ? filter(log.back()) : kDeliver;
         log.back().dropped = fate.empty();
         for (const Duration later : fate) {
             const Time at = now + kOneWay + later;
             auto place = flying_.end();
             while (place != flying_.begin() && std::prev(place)->at > at) --place;
-            flying_.insert(place, {at, 1 - from.index, bytes, out.aside});
+            flying_.insert(place, {at, 1 - from.index, bytes, aside});
         }
+    }
+
+    // The run that has arrived first, if it is one and is taken as one.
+    bool receive_run() {
+        std::vector<std::uint8_t> bytes;
+        const Flying& first = flying_.front();
+        for (const Flying& each : flying_)
+            if (each.at <= now && each.to == first.to && each.bytes.size() == first.bytes.size())
+                bytes.insert(bytes.end(), each.bytes.begin(), each.bytes.end());
+            else
+                break;
+        Side& s = side[first.to];
+        const wire::ReceivedRun run = wire::leading_run(bytes, first.bytes.size());
+        memory::Section section(s.sections);
+        if (run.packets < 2 || !s.qp->receive_run(run, side[1 - first.to].path, now)) return false;
+        came_in_runs += run.packets;
+        flying_.erase(flying_.begin(), flying_.begin() + run.packets);
+        return true;
     }
 
     void step() {
         for (Side& s : side)
             if (!s.asleep && s.qp->next_deadline() <= now) s.qp->advance(now);
         while (!flying_.empty() && flying_.front().at <= now) {
+            if (runs && !side[flying_.front().to].asleep && receive_run()) continue;
             const Flying flying = std::move(flying_.front());
             flying_.pop_front();
             Side& s = side[flying.to];

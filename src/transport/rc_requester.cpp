@@ -198,8 +198,10 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
             }
             if (!prepare(entry, now)) break;
         }
-        if (!has_room() || !send_one(sink, now, riding)) break;
-        sent++;
+        if (!has_room()) break;
+        const unsigned packets = send_next(sink, now, budget - sent, riding);
+        if (packets == 0) break;
+        sent += packets;
     }
     if (sent == 0) return 0;
     if (shared_.reliable()) {
@@ -295,35 +297,54 @@ void RcRequester::count_direct(bool read, std::uint32_t length, bool first, bool
     (read ? counters.direct_bytes_in : counters.direct_bytes_out) += length;
 }
 
-bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t end, std::uint32_t packet_cost) {
+bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost) {
     if (!shared_.reliable()) {
         burst_++;
         return false;
     }
     // The last packet of each message; every few packets between; and before the window closes.
-    const bool ask = end == entry.packets || ++since_ack_request_ >= kAckRequestInterval ||
-                     flow_.closes(packet_cost, shared_.mtu() + Flow::kPacketOverhead);
+    since_ack_request_ += packets;
+    const bool ask = current_packet_ + packets == entry.packets ||
+                     since_ack_request_ >= kAckRequestInterval ||
+                     flow_.closes(cost, shared_.mtu() + Flow::kPacketOverhead);
     if (ask) since_ack_request_ = 0;
     return ask;
 }
 
-// How many PSNs the packet at `packet` takes if it leaves now.
-std::uint32_t RcRequester::at_once(wire::PacketSink& sink, const SendEntry& entry,
-                                   std::uint32_t packet) const {
+// How many PSNs the packet at `packet` takes if it leaves now: a large one's, or those of a run of at most
+// `most` packets.
+std::uint32_t RcRequester::at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet,
+                                   unsigned most, bool& is_run) const {
+    is_run = false;
     const std::uint32_t rest = entry.packets - packet;
-    if (shared_.setup.service != Service::rc || rest == 1 || !entry.is_send()) return step(entry, packet);
+    if (rest == 1 || !(entry.is_send() || entry.is_write()) || !shared_.reliable())
+        return step(entry, packet);
     const Attributes& a = shared_.attributes;
-    const std::size_t largest = sink.largest_payload(a.path, a.destination_qp);
-    return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(largest / shared_.mtu()), 1, rest);
+    if (shared_.setup.service == Service::rc && entry.is_send()) {
+        const std::size_t largest = sink.largest_payload(a.path, a.destination_qp);
+        if (largest > 0)
+            return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(largest / shared_.mtu()), 1, rest);
+    }
+    // Packets that leave for the first time and have room; the middle ones alone are alike, and the last of
+    // a run is the one that asks for an acknowledgement.
+    const bool again = wire::psn_add(entry.first_psn, packet) != max_psn_;
+    if (packet == 0 || rest == 2 || again || pacer_.limited()) return 1;
+    is_run = true;
+    return std::clamp<std::uint32_t>(
+        std::min({sink.longest_run(a.path, a.destination_qp), kAckRequestInterval - since_ack_request_,
+                  flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most}),
+        1, rest - 1);
 }
 
-bool RcRequester::send_one(wire::PacketSink& sink, Time now, wire::Aside& riding) {
+// What comes next: a packet or a run. How many packets that were; 0 if the request fails.
+unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding) {
     SendEntry& entry = queue_.at(current_);
     const std::uint32_t packet = current_packet_;
-    std::uint32_t count = at_once(sink, entry, packet);
+    bool is_run = false;
+    std::uint32_t count = at_once(sink, entry, packet, most, is_run);
     std::uint32_t packet_cost = cost(entry, packet, packet + count);
-    const bool ask = asks_acknowledgement(entry, packet + count, packet_cost);
-    if (!emit(sink, entry, packet, count, ask, now, riding)) return false;
+    const bool ask = asks_acknowledgement(entry, count, packet_cost);
+    if (!emit(sink, entry, packet, count, ask, now, riding)) return 0;
     packet_cost = cost(entry, packet, packet + count);
 
     flow_.sent(packet_cost);
@@ -342,7 +363,7 @@ bool RcRequester::send_one(wire::PacketSink& sink, Time now, wire::Aside& riding
         current_++;
         current_packet_ = 0;
     }
-    return true;
+    return is_run ? count : 1;
 }
 
 // The oldest unacknowledged packet once more, wherever the cursor is.
@@ -351,7 +372,8 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     if (!outstanding() || next_psn_ == una_) return;  // the cursor is there itself
     SendEntry& entry = queue_.at(0);
     const std::uint32_t packet = una_offset();
-    std::uint32_t count = at_once(sink, entry, packet);
+    bool is_run = false;
+    std::uint32_t count = at_once(sink, entry, packet, 1, is_run);
     wire::Aside nothing;
     if (!emit(sink, entry, packet, count, true, now, nothing)) return;
     probing_ = true;

@@ -60,6 +60,7 @@ class RcRequester {
 
     // A response packet: ACK, NAK, READ response, atomic response.
     void receive(const wire::Packet& packet, Time now);
+    bool receive_run(const wire::ReceivedRun& run, Time now);  // READ responses (rc_runs.cpp)
     // An acknowledgement that came with a packet of the peer's requester.
     void receive_aside(const wire::Aside& aside, Time now);
 
@@ -111,8 +112,9 @@ class RcRequester {
     bool execute_directly(Time now);
     void count_against_rate(std::uint32_t bytes, Time now);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
-    bool send_one(wire::PacketSink& sink, Time now, wire::Aside& riding);
-    std::uint32_t at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet) const;
+    unsigned send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding);
+    std::uint32_t at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, unsigned most,
+                          bool& is_run) const;
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
     // A round trip is measured from the packet that is about to be sent, unless one is.
@@ -131,7 +133,7 @@ class RcRequester {
     bool run_local(SendEntry& entry, Time now);
     std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
-    bool asks_acknowledgement(const SendEntry& entry, std::uint32_t end, std::uint32_t packet_cost);
+    bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost);
     void local_error(SendEntry& entry, VendorError error, Time now);
     void cursor_to_una();
     void go_back();

@@ -52,6 +52,8 @@ class RcResponder : private MessageReceiver {
     // A request packet.
     void receive(const wire::Packet& packet, Time now);
 
+    bool receive_run(const wire::ReceivedRun& run, Time now);  // of SEND and WRITE (rc_runs.cpp)
+
     // The straight path (rc_straight.cpp): a SEND in one packet, the expected one.
     std::uint8_t* place_straight(const wire::WholeSend& send);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
@@ -131,6 +133,9 @@ class RcResponder : private MessageReceiver {
     void write_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void skip_message();
     void fail_unreliable(VendorError cause, Time now);
+
+    // rc_runs.cpp
+    unsigned send_run(wire::PacketSink& sink, Resource& resource, unsigned most);
 
     // rc_responses.cpp
     Resource* oldest_active();

@@ -39,7 +39,11 @@ unsigned RcResponder::transmit(wire::PacketSink& sink, Time now, unsigned budget
     unsigned sent = 0;
     while (active_ > 0) {
         if (sent == budget) return sent;
-        if (send_response(sink, *oldest_active(), now)) sent++;
+        Resource& oldest = *oldest_active();
+        if (const unsigned run = send_run(sink, oldest, budget - sent))
+            sent += run;
+        else if (send_response(sink, oldest, now))
+            sent++;
     }
     if (sent == budget) return sent;
     switch (pending_) {

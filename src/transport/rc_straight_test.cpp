@@ -5,54 +5,32 @@
 #include <random>
 #include <tuple>
 
-#include "transport/rc_harness.h"
+#include "transport/rc_outcome.h"
 
 namespace verbena::transport {
 namespace {
 
-using testing::Fate;
 using testing::Harness;
-using testing::Sent;
+using testing::Outcome;
+using testing::Trouble;
 
-struct Outcome {
-    std::vector<Sent> packets;
-    std::vector<completion::Completion> completions[2];
-    std::vector<std::uint8_t> memory[2];
-    QpCounters counters[2];
+struct StraightOutcome : Outcome {
     unsigned straight = 0;
 };
 
-struct Trouble {
-    const char* name;
-    unsigned lost, doubled, late;  // of a hundred packets
-    bool short_of_receives;
-};
-void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
-
 // Two programs that answer each other, posting SENDs of all sizes that one packet and a bit more can have.
-Outcome converse(bool straight, std::size_t largest, unsigned seed, const Trouble& trouble) {
+StraightOutcome converse(bool straight, std::size_t largest, unsigned seed, const Trouble& trouble) {
     Harness h;
     h.straight = straight;
     h.memory_size = 1 << 16;
     h.capabilities = {256, 256, 2, 2, 64};
     for (auto& side : h.side) side.largest = largest;
     std::mt19937 network(seed), program(seed + 1);
-    h.filter = [&](const Sent&) -> Fate {
-        const unsigned chance = network() % 100;
-        if (chance < trouble.lost) return testing::kDrop;
-        if (chance < trouble.lost + trouble.doubled) return {0, 50 * kMicrosecond};
-        if (chance < trouble.lost + trouble.doubled + trouble.late) return {100 * kMicrosecond};
-        return testing::kDeliver;
-    };
+    h.filter = [&](const testing::Sent&) { return trouble.fate(static_cast<unsigned>(network())); };
     h.start();
     for (int i = 0; i < 2; i++) h.fill(i, 0, 1 << 15, seed + static_cast<unsigned>(i));
 
-    Outcome outcome;
-    const auto take = [&] {
-        for (int i = 0; i < 2; i++)
-            for (const auto& list : {h.sends(i), h.receives(i)})
-                outcome.completions[i].insert(outcome.completions[i].end(), list.begin(), list.end());
-    };
+    StraightOutcome outcome;
     for (std::uint64_t round = 0; round < 60; round++) {
         const int from = static_cast<int>(program() % 2);
         const unsigned messages = 1 + program() % 3;
@@ -82,16 +60,10 @@ Outcome converse(bool straight, std::size_t largest, unsigned seed, const Troubl
         h.run(program() % 3 ? 2 * kMillisecond : 30 * kMicrosecond);
         if (trouble.short_of_receives) receive();
         h.run(program() % 3 ? 2 * kMillisecond : 30 * kMicrosecond);
-        take();
+        outcome.take_completions(h);
     }
     h.run(10 * kSecond);
-    take();
-    outcome.packets = h.log;
-    for (int i = 0; i < 2; i++) {
-        outcome.memory[i] = h.side[i].memory;
-        outcome.counters[i] = h.side[i].qp->counters();
-        EXPECT_EQ(h.side[i].qp->state(), QpState::rts);
-    }
+    outcome.end(h);
     outcome.straight = h.went_straight;
     return outcome;
 }
@@ -102,29 +74,10 @@ TEST_P(Straight, IsTheSameAsTheLongWay) {
     const auto& [trouble, largest] = GetParam();
     for (unsigned seed = 1; seed <= 20; seed++) {
         SCOPED_TRACE(seed);
-        const Outcome a = converse(false, largest, seed, trouble), b = converse(true, largest, seed, trouble);
+        const StraightOutcome a = converse(false, largest, seed, trouble),
+                              b = converse(true, largest, seed, trouble);
         EXPECT_GT(b.straight, 20u);
-        ASSERT_EQ(a.packets.size(), b.packets.size());
-        for (std::size_t i = 0; i < a.packets.size(); i++) {
-            const Sent &x = a.packets[i], &y = b.packets[i];
-            ASSERT_TRUE(x.from == y.from && x.at == y.at && x.headers == y.headers &&
-                        x.payload == y.payload && x.aside.acknowledges == y.aside.acknowledges &&
-                        (!x.aside.acknowledges || x.aside.acknowledged == y.aside.acknowledged))
-                << "packet " << i;
-        }
-        for (int i = 0; i < 2; i++) {
-            ASSERT_EQ(a.memory[i], b.memory[i]);
-            EXPECT_EQ(std::memcmp(&a.counters[i], &b.counters[i], sizeof(QpCounters)), 0);
-            ASSERT_EQ(a.completions[i].size(), b.completions[i].size());
-            for (std::size_t n = 0; n < a.completions[i].size(); n++) {
-                const completion::Completion &x = a.completions[i][n], &y = b.completions[i][n];
-                EXPECT_TRUE(x.wr_id == y.wr_id && x.status == y.status && x.opcode == y.opcode &&
-                            x.flags == y.flags && x.byte_length == y.byte_length &&
-                            x.immediate == y.immediate && x.qp_number == y.qp_number &&
-                            x.source_qp == y.source_qp && x.timestamp == y.timestamp)
-                    << "completion " << n << " of side " << i;
-            }
-        }
+        testing::expect_same(a, b);
     }
 }
 

@@ -6,6 +6,9 @@
 
 namespace verbena::wire {
 
+inline constexpr std::size_t kBthAckRequestByte = 8;
+inline constexpr std::size_t kBthPsn = 9;  // three bytes
+
 // Of bytes 1, 4 and 8.
 inline constexpr std::uint8_t kBthSolicited = 0x80;
 inline constexpr std::uint8_t kBthMigrationRequest = 0x40;

@@ -1,6 +1,7 @@
 #include "wire/icrc.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "wire/crc32_math.h"
@@ -30,6 +31,20 @@ constexpr std::uint32_t after_ones() {
     return state;
 }
 constexpr std::uint32_t kAfterOnes = after_ones();
+
+// What each of the two bytes of the IPv4 identification adds to the state behind the UDP header, the upper
+// one first.
+constexpr auto kIpIdByte = [] {
+    std::array<std::array<std::uint32_t, 256>, 2> table{};
+    for (std::size_t place = 0; place < 2; place++)
+        for (std::uint32_t byte = 0; byte < 256; byte++) {
+            std::uint32_t state = byte;
+            for (std::size_t bit = 0; bit < 8 * (2 - place + kBehindIpId); bit++)
+                state = crc32_math::times_x(state);
+            table[place][byte] = state;
+        }
+    return table;
+}();
 
 }  // namespace
 
@@ -67,13 +82,16 @@ std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::
     return crc32_update_table(kAfterOnes, bytes, ip_length + kUdpLength);
 }
 
+std::uint32_t IcrcStart::of_ip_id(std::uint16_t ip_id) {
+    return kIpIdByte[0][ip_id >> 8] ^ kIpIdByte[1][ip_id & 0xff];
+}
+
 std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size) {
-    std::uint8_t masked[kMaxHeaderLength];
-    std::size_t copied = std::min<std::size_t>(size, sizeof masked);
-    std::memcpy(masked, headers, copied);
+    std::uint8_t masked[kBthLength];
+    std::memcpy(masked, headers, kBthLength);
     masked[kBthMaskedByte] = 0xff;
-    state = crc32_update(state, masked, copied);
-    return crc32_update(state, headers + copied, size - copied);
+    state = crc32_update_table(state, masked, kBthLength);
+    return size == kBthLength ? state : crc32_update(state, headers + kBthLength, size - kBthLength);
 }
 
 std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,
@@ -88,16 +106,23 @@ std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,
 IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
                       std::span<const std::uint8_t> udp_payload, std::uint32_t* ip_id_out) {
     if (udp_payload.size() < kSmallest) return IcrcCheck::bad;
-    std::size_t covered = udp_payload.size() - kIcrcLength;
-    std::uint32_t difference = icrc_compute(from_sender_view, destination_port, udp_payload, 0, true) ^
-                               load_le32(udp_payload.data() + covered);
-    std::uint32_t ip_id = 0;
+    return icrc_verify({from_sender_view, destination_port, udp_payload.size()}, udp_payload, 0, ip_id_out);
+}
+
+IcrcCheck icrc_verify(const IcrcStart& start, std::span<const std::uint8_t> udp_payload,
+                      std::uint16_t likely_ip_id, std::uint32_t* ip_id_out) {
+    if (udp_payload.size() < kSmallest) return IcrcCheck::bad;
+    const std::size_t covered = udp_payload.size() - kIcrcLength;
+    std::uint32_t state = icrc_bth(start.with(likely_ip_id), udp_payload.data(), kBthLength);
+    state = crc32_update(state, udp_payload.data() + kBthLength, covered - kBthLength);
+    const std::uint32_t difference = icrc_end(state) ^ load_le32(udp_payload.data() + covered);
+    std::uint32_t ip_id = start.ipv4() ? likely_ip_id : 0;
     if (difference != 0) {
-        if (!from_sender_view.is_ipv4()) return IcrcCheck::bad;
+        if (!start.ipv4()) return IcrcCheck::bad;
         // What two bytes b0 b1 add to a CRC is (b0 | b1 << 8) pushed on by these two and all following bytes.
-        std::uint32_t at_field = crc32_rewind_zeros(difference, 2 + kBehindIpId + covered);
+        const std::uint32_t at_field = crc32_rewind_zeros(difference, 2 + kBehindIpId + covered);
         if (at_field >> 16 != 0) return IcrcCheck::bad;
-        ip_id = (at_field & 0xff) << 8 | at_field >> 8;
+        ip_id ^= (at_field & 0xff) << 8 | at_field >> 8;
     }
     if (ip_id_out) *ip_id_out = ip_id;
     return IcrcCheck::good;

@@ -31,6 +31,27 @@ namespace verbena::wire {
 std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length,
                          std::uint16_t ip_id, bool dont_fragment);
 
+// The same for many packets of one path and length, with DF set, that differ in their identification.
+class IcrcStart {
+   public:
+    IcrcStart() = default;
+    IcrcStart(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length)
+        : state_(icrc_begin(path, destination_port, udp_payload_length, 0, true)),
+          length_(udp_payload_length),
+          ipv4_(path.is_ipv4()) {}
+
+    std::uint32_t with(std::uint16_t ip_id) const { return ipv4_ ? state_ ^ of_ip_id(ip_id) : state_; }
+    std::size_t length() const { return length_; }
+    bool ipv4() const { return ipv4_; }
+
+   private:
+    static std::uint32_t of_ip_id(std::uint16_t ip_id);
+
+    std::uint32_t state_ = 0;
+    std::size_t length_ = 0;
+    bool ipv4_ = false;
+};
+
 // Feeds BTH and extended headers: `size` bytes, at least a BTH, whose fifth byte counts as ones.
 std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size);
 
@@ -49,5 +70,9 @@ enum class IcrcCheck { good, bad };
 // identification it was sent with; 0 over IPv6. Less than 16 bytes are bad.
 IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
                       std::span<const std::uint8_t> udp_payload, std::uint32_t* ip_id_out = nullptr);
+
+// The same, cheaper if the identification is `likely_ip_id`; `start` is of that path and length.
+IcrcCheck icrc_verify(const IcrcStart& start, std::span<const std::uint8_t> udp_payload,
+                      std::uint16_t likely_ip_id, std::uint32_t* ip_id_out = nullptr);
 
 }  // namespace verbena::wire

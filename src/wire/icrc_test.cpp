@@ -231,5 +231,33 @@ TEST(Icrc, TooShortIsBad) {
         EXPECT_EQ(icrc_verify(ipv4_path(), kUdpPort, Bytes(size)), IcrcCheck::bad);
 }
 
+TEST(IcrcStart, IsTheBeginningForAnyIdentification) {
+    for (const Path& path : {ipv4_path(), ipv6_path()}) {
+        const IcrcStart start(path, kUdpPort, 1040);
+        for (const std::uint32_t id : {0u, 1u, 2u, 63u, 255u, 256u, 0x1234u, 0xffffu})
+            EXPECT_EQ(start.with(static_cast<std::uint16_t>(id)),
+                      icrc_begin(path, kUdpPort, 1040, static_cast<std::uint16_t>(id), true));
+        EXPECT_EQ(start.length(), 1040u);
+    }
+}
+
+TEST(IcrcStart, FindsTheIdentificationWhateverWasLikely) {
+    const Path path = ipv4_path();
+    Bytes bytes(200, 3);
+    const IcrcStart start(path, kUdpPort, bytes.size());
+    for (const std::uint32_t id : {0u, 5u, 0xabcdu}) {
+        store_icrc(bytes.data() + 196,
+                   icrc_compute(path, kUdpPort, bytes, static_cast<std::uint16_t>(id), true));
+        for (const std::uint32_t likely : {0u, 5u, 0x7001u}) {
+            std::uint32_t found = 99;
+            EXPECT_EQ(icrc_verify(start, bytes, static_cast<std::uint16_t>(likely), &found), IcrcCheck::good);
+            EXPECT_EQ(found, id);
+        }
+        bytes[50] ^= 1;
+        EXPECT_EQ(icrc_verify(start, bytes, static_cast<std::uint16_t>(id)), IcrcCheck::bad);
+        bytes[50] ^= 1;
+    }
+}
+
 }  // namespace
 }  // namespace verbena::wire

@@ -28,7 +28,7 @@ struct OutPacket {
     // packet is a snapshot.
     bool damaged = false;
     const char* note = nullptr;
-    Aside aside;  // as PacketSink::largest_payload() allows
+    Aside aside;  // as PacketSink::largest_payload() and longest_run() allow
 };
 
 class PacketSink {
@@ -47,6 +47,11 @@ class PacketSink {
     // must stay as it is until the peer has acknowledged it. May change from one packet to the next, not
     // between the question and the packet that it was about.
     virtual std::size_t largest_payload(const Path&, std::uint32_t /*destination_qp*/) { return 0; }
+
+    // How many middle packets of a message, all of the path MTU, may come as one with an aside that says how
+    // many it stands for; the sink cuts them apart, and what leaves are packets as on any wire (run.h). May
+    // change as above.
+    virtual unsigned longest_run(const Path&, std::uint32_t /*destination_qp*/) { return 1; }
 
     // Packets to that queue pair wait for room already: who needs no acknowledgement to go on should pause.
     virtual bool is_full(const Path&, std::uint32_t /*destination_qp*/) { return false; }

@@ -1,0 +1,89 @@
+// What came of a conversation, to be held against what comes of it otherwise. For tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "transport/rc_harness.h"
+
+namespace verbena::transport::testing {
+
+struct Outcome {
+    std::vector<Sent> packets;
+    std::vector<completion::Completion> completions[2];
+    std::vector<std::uint8_t> memory[2];
+    QpCounters counters[2];
+
+    // The completions that have come since the last time.
+    void take_completions(Harness& h) {
+        for (int i = 0; i < 2; i++)
+            for (const auto& list : {h.sends(i), h.receives(i)})
+                completions[i].insert(completions[i].end(), list.begin(), list.end());
+    }
+    void end(Harness& h) {
+        take_completions(h);
+        packets = h.log;
+        for (Sent& each : packets)  // each has memory of its own
+            if (wire::info(each.headers.bth.opcode).has_reth)
+                each.headers.reth.virtual_address -= h.side[1 - each.from].address();
+        for (int i = 0; i < 2; i++) {
+            memory[i] = h.side[i].memory;
+            counters[i] = h.side[i].qp->counters();
+            EXPECT_EQ(h.side[i].qp->state(), QpState::rts);
+        }
+    }
+};
+
+// What happens to packets on their way.
+struct Trouble {
+    const char* name;
+    unsigned lost, doubled, late;  // of a hundred packets
+    bool short_of_receives;
+
+    // `random`: any number.
+    Fate fate(unsigned random) const {
+        const unsigned chance = random % 100;
+        if (chance < lost) return kDrop;
+        if (chance < lost + doubled) return {0, 50 * kMicrosecond};
+        if (chance < lost + doubled + late) return {100 * kMicrosecond};
+        return kDeliver;
+    }
+};
+inline void PrintTo(const Trouble& trouble, std::ostream* out) { *out << trouble.name; }
+
+inline std::string describe(const Sent& sent) {
+    const wire::Bth& bth = sent.headers.bth;
+    return "side " + std::to_string(sent.from) + " at " + std::to_string(sent.at) + " ns " +
+           wire::info(bth.opcode).name + " psn " + std::to_string(bth.psn) +
+           (bth.ack_request ? " ask, " : ", ") + std::to_string(sent.payload) + " bytes";
+}
+
+inline void expect_same(const Outcome& a, const Outcome& b) {
+    ASSERT_EQ(a.packets.size(), b.packets.size());
+    for (std::size_t i = 0; i < a.packets.size(); i++) {
+        const Sent &x = a.packets[i], &y = b.packets[i];
+        ASSERT_TRUE(x.from == y.from && x.at == y.at && x.headers == y.headers && x.payload == y.payload &&
+                    x.aside.acknowledges == y.aside.acknowledges &&
+                    (!x.aside.acknowledges || x.aside.acknowledged == y.aside.acknowledged))
+            << "packet " << i << ": " << describe(x) << ", otherwise " << describe(y);
+    }
+    for (int i = 0; i < 2; i++) {
+        ASSERT_EQ(a.memory[i], b.memory[i]);
+        EXPECT_EQ(std::memcmp(&a.counters[i], &b.counters[i], sizeof(QpCounters)), 0);
+        ASSERT_EQ(a.completions[i].size(), b.completions[i].size());
+        for (std::size_t n = 0; n < a.completions[i].size(); n++) {
+            const completion::Completion &x = a.completions[i][n], &y = b.completions[i][n];
+            EXPECT_TRUE(x.wr_id == y.wr_id && x.status == y.status && x.opcode == y.opcode &&
+                        x.flags == y.flags && x.byte_length == y.byte_length && x.immediate == y.immediate &&
+                        x.qp_number == y.qp_number && x.source_qp == y.source_qp &&
+                        x.timestamp == y.timestamp)
+                << "completion " << n << " of side " << i;
+        }
+    }
+}
+
+}  // namespace verbena::transport::testing

@@ -59,35 +59,33 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
 
 void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
-        const link::Datagram one = one_of_burst(all, at, size);
-        const unsigned run = receive_run(one, all.bytes.subspan(at));
-        if (run == 0) datagram(one);
-        at += std::max(run, 1u) * size;
+        const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
+        const std::size_t packets = std::max<std::size_t>(run.packets, 1);
+        if (packets == 1 || !receive_run(run, all, at / size))
+            for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
+        at += packets * size;
     }
 }
 
-// The run that begins with `first`, if its queue pair takes it as one: how many packets that were. Whoever
-// looks at single packets gets them.
-unsigned Adapter::State::receive_run(const link::Datagram& first, std::span<const std::uint8_t> rest) {
-    const std::size_t size = first.bytes.size();
-    const wire::ReceivedRun run = wire::leading_run(rest, size);
-    if (run.packets < 2 || link::packet_observer() || link::packet_faults()) return 0;
+// False: its packets go singly, as for everybody who looks at single packets. `place`: of the first one.
+bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place) {
+    if (link::packet_observer() || link::packet_faults()) return false;
     const std::uint32_t number = run.bth.destination_qp;
     Slot* slot = table.find(number);
-    if (!slot) return 0;
-    link::Datagram each = first;
-    for (std::uint32_t i = 0; i < run.packets; i++, each.likely_ip_id++) {
-        each.bytes = rest.subspan(i * size, size);
+    if (!slot) return false;
+    for (std::uint32_t i = 0; i < run.packets; i++) {
         std::uint32_t ip_id = 0;
-        if (check_icrc(each, ip_id) != wire::IcrcCheck::good) return 0;
+        if (check_icrc(one_of_burst(all, (place + i) * run.stride, run.stride), ip_id) !=
+            wire::IcrcCheck::good)
+            return false;
     }
     hold(slot, number);
-    if (!*held_ || !held_->qp().receive_run(run, *first.path, now_)) return 0;
+    if (!*held_ || !held_->qp().receive_run(run, *all.path, now_)) return false;
     count(segment.counters().received, run.packets);
-    if (first.forwarded) count(segment.counters().strays_received, run.packets);
-    slot->record->counters.wire_bytes_received += run.packets * size;
+    if (all.forwarded) count(segment.counters().strays_received, run.packets);
+    slot->record->counters.wire_bytes_received += run.packets * run.stride;
     touch(*slot);
-    return run.packets;
+    return true;
 }
 
 // What came through memory was seen by observers when it left.

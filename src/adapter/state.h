@@ -119,7 +119,7 @@ class Adapter::State final : public link::Receiver {
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
-    unsigned receive_run(const link::Datagram& first, std::span<const std::uint8_t> rest);
+    bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     bool go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram);
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/features.h"
 #include "base/reason.h"
@@ -187,7 +188,7 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
                          std::size_t length, wire::Pieces& payload) {
     std::uint8_t* const frame = frames_.data() + frames_used_;
     std::uint8_t* const tail = frame + packet.header_length;
-    std::memcpy(frame, packet.header.data(), packet.header_length);
+    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);  // of a fixed length: faster
     if (packet.aside.psns > 1) wire::place_in_run(frame, packet, index);
     std::memset(tail, 0, packet.pad_count);
     const std::size_t ends = packet.pad_count + std::size_t{wire::kIcrcLength};
@@ -197,7 +198,8 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
     const wire::IcrcStart start =
         full ? message.icrc : wire::IcrcStart(message.path, destination_port_, length);
     std::uint32_t state = start.with(static_cast<std::uint16_t>(message.segments));
-    state = wire::icrc_bth(state, frame, packet.header_length);
+    bool bth_waits = packet.header_length == wire::kBthLength;  // for the payload, to be taken with it
+    if (!bth_waits) state = wire::icrc_bth(state, frame, packet.header_length);
     append(message, frame, packet.header_length);
     payload.next(length - packet.header_length - ends, [&](const std::uint8_t* data, std::size_t size) {
         if (packet.snapshot) {
@@ -206,9 +208,11 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
             snapshots_used_ += size;
             data = copy;
         }
-        state = wire::crc32_update(state, data, size);
+        state = std::exchange(bth_waits, false) ? wire::icrc_bth_and(state, frame, data, size)
+                                                : wire::crc32_update(state, data, size);
         append(message, data, size);
     });
+    if (bth_waits) state = wire::icrc_bth(state, frame, wire::kBthLength);
     state = wire::crc32_update_table(state, tail, packet.pad_count);
     if (packet.damaged) [[unlikely]]
         state = ~state;

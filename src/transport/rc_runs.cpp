@@ -9,10 +9,10 @@
 namespace verbena::transport {
 
 bool RcQueuePair::receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) {
-    if (state_ != QpState::rts || setup_.service != Service::rc || run.size != attributes_.path_mtu ||
-        run.bth.pkey != kDefaultPkey || !is_peer(sender_view))
-        return false;
     const bool response = run.bth.opcode == wire::Opcode::rc_read_response_middle;
+    if (!(requester_runs() || (state_ == QpState::rtr && !response)) || setup_.service != Service::rc ||
+        run.size != attributes_.path_mtu || run.bth.pkey != kDefaultPkey || !is_peer(sender_view))
+        return false;
     if (response ? !requester_->receive_run(run, now) : !responder_->receive_run(run, now)) return false;
     last_now_ = now;
     counters_.packets_received += run.packets;

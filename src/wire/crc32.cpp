@@ -56,24 +56,42 @@ std::uint32_t rewind(std::uint32_t state, std::size_t count) {
     return product;
 }
 
-std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size_t size);
+// The best one, found when first asked for; every thread would find the same.
+std::atomic<const Crc32Version*> chosen{nullptr};
 
-// Starts at the chooser and is replaced by what it chose; every thread would choose the same.
-std::atomic<Crc32Update> chosen{choose_and_update};
-
-std::uint32_t choose_and_update(std::uint32_t state, const void* data, std::size_t size) {
-    Crc32Update best = crc32_vpclmul_version();
+[[gnu::noinline]] const Crc32Version* choose() {
+    const Crc32Version* best = crc32_vpclmul_version();
     if (!best) best = crc32_pclmul_version();
     if (!best) best = crc32_armv8_version();
-    if (!best) best = crc32_update_table;
+    if (!best) best = crc32_table_version();
     chosen.store(best, std::memory_order_relaxed);
-    return best(state, data, size);
+    return best;
+}
+
+const Crc32Version& best_version() {
+    const Crc32Version* version = chosen.load(std::memory_order_relaxed);
+    return version ? *version : *choose();
+}
+
+std::uint32_t update_headed_table(std::uint32_t state, const std::uint8_t* head, const void* data,
+                                  std::size_t size) {
+    return crc32_update_table(crc32_update_table(state, head, kCrc32Head), data, size);
 }
 
 }  // namespace
 
 std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t size) {
-    return chosen.load(std::memory_order_relaxed)(state, data, size);
+    return best_version().update(state, data, size);
+}
+
+std::uint32_t crc32_update_headed(std::uint32_t state, const std::uint8_t* head, const void* data,
+                                  std::size_t size) {
+    return best_version().update_headed(state, head, data, size);
+}
+
+const Crc32Version* crc32_table_version() {
+    static constexpr Crc32Version kVersion{crc32_update_table, update_headed_table};
+    return &kVersion;
 }
 
 std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size) {

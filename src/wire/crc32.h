@@ -16,13 +16,24 @@ inline constexpr std::uint32_t kCrc32Polynomial = 0xedb88320;  // reflected: bit
 
 std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t size);
 
-// The versions, for tests and benchmarks.
+// The same over twelve bytes and then `data`: a packet is a header and a payload that lies elsewhere.
+inline constexpr std::size_t kCrc32Head = 12;
+std::uint32_t crc32_update_headed(std::uint32_t state, const std::uint8_t* head, const void* data,
+                                  std::size_t size);
+
+// For a few bytes, and where nothing faster is.
 std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size);
-using Crc32Update = std::uint32_t (*)(std::uint32_t state, const void* data, std::size_t size);
-// nullptr if this processor (or this build) does not have it.
-Crc32Update crc32_pclmul_version();   // x86, 128 bits at a time
-Crc32Update crc32_vpclmul_version();  // x86, 256 bits at a time
-Crc32Update crc32_armv8_version();
+
+// The versions; nullptr if this processor (or this build) does not have it.
+struct Crc32Version {
+    std::uint32_t (*update)(std::uint32_t state, const void* data, std::size_t size);
+    std::uint32_t (*update_headed)(std::uint32_t state, const std::uint8_t* head, const void* data,
+                                   std::size_t size);
+};
+const Crc32Version* crc32_table_version();
+const Crc32Version* crc32_pclmul_version();   // x86, 128 bits at a time
+const Crc32Version* crc32_vpclmul_version();  // x86, 256 bits at a time
+const Crc32Version* crc32_armv8_version();
 
 // The state after `count` zero bytes, undone: the inverse of feeding zeros, in constant time.
 std::uint32_t crc32_rewind_zeros(std::uint32_t state, std::size_t count);

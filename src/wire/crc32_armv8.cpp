@@ -27,14 +27,22 @@ std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
     return state;
 }
 
+std::uint32_t update_headed(std::uint32_t state, const std::uint8_t* head, const void* data,
+                            std::size_t size) {
+    return update(update(state, head, kCrc32Head), data, size);
+}
+
 }  // namespace
 
-Crc32Update crc32_armv8_version() { return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0 ? update : nullptr; }
+const Crc32Version* crc32_armv8_version() {
+    static constexpr Crc32Version kVersion{update, update_headed};
+    return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0 ? &kVersion : nullptr;
+}
 
 }  // namespace verbena::wire
 
 #else
 
-verbena::wire::Crc32Update verbena::wire::crc32_armv8_version() { return nullptr; }
+const verbena::wire::Crc32Version* verbena::wire::crc32_armv8_version() { return nullptr; }
 
 #endif

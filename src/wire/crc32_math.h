@@ -35,6 +35,22 @@ constexpr std::uint32_t power_of_x(unsigned exponent) {
     return a;
 }
 
+// The polynomial itself and floor(x^64 / it), each of 33 bits, reflected (bit 32 is x^0): for Barrett's
+// method.
+inline constexpr std::uint64_t kPolynomial33 = std::uint64_t{kCrc32Polynomial} << 1 | 1;
+inline constexpr std::uint64_t kReciprocal33 = [] {
+    // Long division, highest power first. The remainder's 64 bits begin, reflected, with x^63.
+    std::uint64_t quotient = 1, remainder = kPolynomial33 >> 1;  // after x^32 of the quotient
+    for (unsigned place = 1; place <= 32; place++) {
+        const bool fits = remainder & 1;
+        remainder >>= 1;
+        if (!fits) continue;
+        quotient |= std::uint64_t{1} << place;
+        remainder ^= kPolynomial33 >> 1;
+    }
+    return quotient;
+}();
+
 static_assert(divided_by_x(times_x(0x12345678)) == 0x12345678 &&
               times_x(divided_by_x(0x9abcdef1)) == 0x9abcdef1);
 static_assert(multiply(power_of_x(40), power_of_x(50)) == power_of_x(90));

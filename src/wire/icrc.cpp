@@ -87,20 +87,22 @@ std::uint32_t IcrcStart::of_ip_id(std::uint16_t ip_id) {
 }
 
 std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size) {
+    return icrc_bth_and(state, headers, headers + kBthLength, size - kBthLength);
+}
+
+std::uint32_t icrc_bth_and(std::uint32_t state, const std::uint8_t* bth, const void* data, std::size_t size) {
+    static_assert(kBthLength == kCrc32Head);
     std::uint8_t masked[kBthLength];
-    std::memcpy(masked, headers, kBthLength);
+    std::memcpy(masked, bth, kBthLength);
     masked[kBthMaskedByte] = 0xff;
-    state = crc32_update_table(state, masked, kBthLength);
-    return size == kBthLength ? state : crc32_update(state, headers + kBthLength, size - kBthLength);
+    return crc32_update_headed(state, masked, data, size);
 }
 
 std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,
                            std::span<const std::uint8_t> udp_payload, std::uint16_t ip_id,
                            bool dont_fragment) {
     std::uint32_t state = icrc_begin(path, destination_port, udp_payload.size(), ip_id, dont_fragment);
-    std::size_t covered = udp_payload.size() - kIcrcLength;
-    state = icrc_bth(state, udp_payload.data(), kBthLength);
-    return icrc_end(crc32_update(state, udp_payload.data() + kBthLength, covered - kBthLength));
+    return icrc_end(icrc_bth(state, udp_payload.data(), udp_payload.size() - kIcrcLength));
 }
 
 IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
@@ -113,8 +115,7 @@ IcrcCheck icrc_verify(const IcrcStart& start, std::span<const std::uint8_t> udp_
                       std::uint16_t likely_ip_id, std::uint32_t* ip_id_out) {
     if (udp_payload.size() < kSmallest) return IcrcCheck::bad;
     const std::size_t covered = udp_payload.size() - kIcrcLength;
-    std::uint32_t state = icrc_bth(start.with(likely_ip_id), udp_payload.data(), kBthLength);
-    state = crc32_update(state, udp_payload.data() + kBthLength, covered - kBthLength);
+    const std::uint32_t state = icrc_bth(start.with(likely_ip_id), udp_payload.data(), covered);
     const std::uint32_t difference = icrc_end(state) ^ load_le32(udp_payload.data() + covered);
     std::uint32_t ip_id = start.ipv4() ? likely_ip_id : 0;
     if (difference != 0) {

@@ -96,11 +96,12 @@ class QueuePair {
     // the wire.
     virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
 
-    // The straight path: a SEND that fits into one packet on a connection where nothing else is going on.
-    // These do the whole work, or answer false and have changed nothing that the calls above would mind. The
-    // sink is flushed by the caller. receive_straight() completes the message and the request that the aside
-    // acknowledges.
+    // The straight path: a SEND that fits into one packet, or a WRITE or READ that the link executes, on a
+    // connection where nothing else is going on. These do the whole work, or answer false and have changed
+    // nothing that the calls above would mind. The sink is flushed by the caller. receive_straight()
+    // completes the message and the request that the aside acknowledges.
     virtual bool post_straight(const SendRequest&, wire::PacketSink&, Time) { return false; }
+    virtual bool execute_straight(const SendRequest&, Time) { return false; }
     virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
         return false;
     }

@@ -107,7 +107,8 @@ class Harness : private QpListener {
     bool shared_receive_queue = false;
     Service service = Service::rc;  // xrc_send: see kXrcQueue
     FakeXrcQueues xrc_queues;
-    FlowTable* flows = nullptr;  // where side 0's window is; nullptr: each has one of its own
+    FlowTable* flows = nullptr;      // where side 0's window is; nullptr: each has one of its own
+    DirectAccess* direct = nullptr;  // side 0's link
 
     Side side[2];
     Time now = 1 * kSecond;
@@ -174,6 +175,7 @@ class Harness : private QpListener {
         setup.shared_receive_queue = shared_receive_queue;
         setup.regions = &s.regions;
         if (i == 0) setup.flows = flows;
+        if (i == 0) setup.direct = direct;
         setup.listener = this;
         s.qp = QueuePair::create(setup);
         s.path.source = Gid::from_ipv4(0x0a000001u + static_cast<unsigned>(i));

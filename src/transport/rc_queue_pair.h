@@ -29,6 +29,7 @@ class RcQueuePair final : public QueuePair {
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool post_straight(const SendRequest& request, wire::PacketSink& sink, Time now) override;
+    bool execute_straight(const SendRequest& request, Time now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                           const wire::Path& sender_view, Time now) override;

@@ -271,19 +271,25 @@ bool RcRequester::execute_directly(Time now) {
                               offset,
                               std::min<std::uint32_t>(queue_.size(), a.max_rd_atomic),
                               now};
-    const std::span<const iovec> list{iovecs_.data(), pieces};
-    const Direct answer =
-        read ? shared_.setup.direct->read(target, list) : shared_.setup.direct->write(target, list);
-    direct_hopeful_ = answer != Direct::declined;
-    if (answer != Direct::done) return false;
-    count_direct(read, length, offset == 0, offset + length == entry.length);
-    if (!read) count_against_rate(length, now);
+    if (!transfer_directly(target, {iovecs_.data(), pieces}, read, length)) return false;
     if (offset + length < entry.length) {
         direct_done_ = offset + length;
         return true;
     }
     push(entry, completion::Status::success, VendorError::none, now);
     queue_.pop();
+    return true;
+}
+
+// `length` bytes of it, beginning at target.offset.
+bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
+                                    std::uint32_t length) {
+    const Direct answer =
+        read ? shared_.setup.direct->read(target, list) : shared_.setup.direct->write(target, list);
+    direct_hopeful_ = answer != Direct::declined;
+    if (answer != Direct::done) return false;
+    count_direct(read, length, target.offset == 0, target.offset + length == target.length);
+    if (!read) count_against_rate(length, target.now);
     return true;
 }
 

@@ -69,6 +69,7 @@ class RcRequester {
     void send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
                        const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
+    bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
 
     // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
@@ -110,6 +111,8 @@ class RcRequester {
     bool prepare(SendEntry& entry, Time now);
     bool may_go_directly(const SendEntry& entry) const;
     bool execute_directly(Time now);
+    bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
+                           std::uint32_t length);
     void count_against_rate(std::uint32_t bytes, Time now);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
     unsigned send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding);

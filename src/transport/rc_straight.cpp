@@ -1,6 +1,7 @@
-// The straight path: what most messages are, a SEND in one packet on a connection where nothing else is going
-// on, without the questions that only other cases have to ask. Requester and responder are the same objects
-// in the same states as if the packet had gone the long way; whatever is unusual goes there.
+// The straight path: what most messages are, a SEND in one packet, or a WRITE or READ of a peer's memory on
+// this host, on a connection where nothing else is going on, without the questions that only other cases have
+// to ask. Requester and responder are the same objects in the same states as if it had gone the long way;
+// whatever is unusual goes there.
 #include "transport/copy.h"
 #include "transport/rc_queue_pair.h"
 #include "wire/whole_send.h"
@@ -18,6 +19,15 @@ bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketSink& si
     }
     last_now_ = now;
     requester_->send_straight(request, *payload, sink, aside, now);
+    return true;
+}
+
+bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
+    if (state_ != QpState::rts || setup_.service != Service::rc) return false;
+    if (!requester_->execute_straight(request, now)) return false;
+    last_now_ = now;
+    if (completion_lost()) [[unlikely]]
+        after(now);
     return true;
 }
 
@@ -99,6 +109,50 @@ void RcRequester::send_straight(const SendRequest& request, const iovec& payload
     begin_sample(next_psn_, now);
     next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     retransmission_.sent(now);
+}
+
+bool RcRequester::execute_straight(const SendRequest& request, Time now) {
+    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
+    constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
+    const bool read = request.operation == Operation::rdma_read;
+    if (!read && request.operation != Operation::rdma_write) return false;
+    if (!direct_hopeful_ || !queue_.empty() || queue_.room() == 0 || outstanding() || failed_ ||
+        resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1)
+        return false;
+    const Capabilities& limits = shared_.setup.capabilities;
+    const Attributes& a = shared_.attributes;
+    const Sge& sge = request.sges[0];
+    const bool inline_data = request.flags & kInline;
+    if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
+        limits.max_send_sge == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
+        (inline_data && sge.length > limits.max_inline_data))
+        return false;
+    iovec& piece = iovecs_[0];
+    piece = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
+    if (!inline_data) {
+        const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length,
+                                                   read ? memory::kLocalWrite : memory::Access{0});
+        if (!found || shared_.regions().is_room(found.address)) return false;
+        piece.iov_base = found.address;
+    }
+    const DirectTarget target{a.path,
+                              shared_.setup.number,
+                              a.destination_qp,
+                              request.rkey,
+                              request.remote_address,
+                              sge.length,
+                              0,
+                              1,
+                              now};
+    if (!transfer_directly(target, {&piece, 1}, read, sge.length)) return false;
+    if (!shared_.setup.signal_all && !(request.flags & kSignaled)) return true;
+    SendEntry entry;
+    entry.wr_id = request.wr_id;
+    entry.operation = request.operation;
+    entry.length = sge.length;
+    entry.signaled = true;
+    push(entry, completion::Status::success, VendorError::none, now);
+    return true;
 }
 
 // A positive acknowledgement of the oldest request, and of nothing else.

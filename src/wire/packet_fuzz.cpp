@@ -5,6 +5,7 @@
 #include "wire/describe.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
+#include "wire/run.h"
 
 using namespace verbena::wire;
 
@@ -25,11 +26,23 @@ void check_icrc(std::span<const std::uint8_t> payload) {
     require(icrc_compute(path, kUdpPort, payload, static_cast<std::uint16_t>(id), true) == sent);
 }
 
+// As if it were several packets.
+void check_run(std::span<const std::uint8_t> bytes) {
+    for (const std::size_t segment : {bytes.size() / 4, bytes.size() / 2, bytes.size()}) {
+        const ReceivedRun run = leading_run(bytes, segment);
+        require(run.packets * segment <= bytes.size());
+        for (std::uint32_t i = 0; i < run.packets; i++)
+            require(run.at(i).data() >= bytes.data() &&
+                    run.at(i).data() + run.size <= bytes.data() + bytes.size());
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     std::span<const std::uint8_t> payload(data, size);
     check_icrc(payload);
+    check_run(payload);
     Packet packet;
     ParseError error = parse(payload, packet);
     require(!describe(packet).empty());

@@ -6,8 +6,10 @@ import os
 import shutil
 from typing import Callable
 
+import loss
 import measuring
 import places
+import ucx
 
 ONE_WAY = r"median ([\d.]+) us"
 
@@ -35,6 +37,9 @@ def make_lines(build, yardsticks):
             try:
                 ends = made.enter_context(places.namespaces(f"bench-{mtu}", [], mtu))
                 found += namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read)
+                if mtu == 1500:
+                    lossy = made.enter_context(places.namespaces("bench-loss", [], mtu))
+                    found += with_losses(build, lossy)
             except places.Unavailable as reason:
                 found.append(Line(f"namespaces, MTU {mtu}", "wire", "", "", None, True, None, None, str(reason)))
         yield found
@@ -71,6 +76,43 @@ def same_host(build, fabric, yardsticks):
             lambda w=words: local.rate("ib_write_bw", 400000, *w), r"([\d.]+) M writes/s", "vm", "rate", posts)
         add(f"ib_send_bw 8 B{label}", "rate", "M/s", "ring_rate 0", None,
             lambda w=words: local.rate("ib_send_bw", 400000, *w), r"([\d.]+) M msg/s", "ring_rate", "0")
+    return lines + against_ucx(local)
+
+
+def against_ucx(local):
+    """The same programs beside what MPI uses on one host."""
+    lines = []
+
+    def add(name, group, unit, ours, theirs):
+        lines.append(Line(name, group, unit, "UCX shm", 1.0, unit != "us", ours, theirs, ucx.missing()))
+
+    add("ib_send_lat 8 B, UCX", "latency", "us", lambda: local.latency("ib_send_lat", "-s", "8", "-n", "50000"),
+        lambda: ucx.latency(8))
+    for size, iterations in ((65536, 20000), (1048576, 2000)):
+        label = "64 KiB" if size == 65536 else "1 MiB"
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+            add(f"{program} {label}, UCX", "bandwidth", "GB/s", lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
+                lambda s=size, n=iterations: ucx.bandwidth(s, n))
+    for words, label in (((), ""), (("-l", "16"), " -l 16")):
+        add(f"ib_send_bw 8 B{label}, UCX", "rate", "M/s", lambda w=words: local.rate("ib_send_bw", 400000, *w),
+            lambda: ucx.rate(8))
+    return lines
+
+
+def with_losses(build, ends):
+    """Both against what they have without losses, in the same round."""
+    addresses = [end.addresses[4] for end in ends]
+    wraps = [["ip", "netns", "exec", end.name] for end in ends]
+    wire = measuring.Perftest(build, {"VERBENA_FABRIC": "", "VERBENA_DISABLE": "gso"}, addresses[0], "verbena_eth0", wraps)
+    lines = []
+    for percent in loss.PERCENT:
+        wanted = 0.25 if percent == 1 else None
+        lines.append(Line(f"ib_write_bw 1 MiB, {percent} % lost", "loss", "GB/s", "without loss", wanted, True,
+                          lambda p=percent: loss.of_verbena(ends, wire, p), lambda: loss.of_verbena(ends, wire, 0).value,
+                          loss.missing()))
+        lines.append(Line(f"one TCP stream, {percent} % lost", "loss", "GB/s", "without loss", None, True,
+                          lambda p=percent: measuring.Figure(loss.of_tcp(ends, wraps, addresses[0], p)),
+                          lambda: loss.of_tcp(ends, wraps, addresses[0], 0), loss.missing()))
     return lines
 
 

@@ -13,6 +13,10 @@ GIGABYTE = 1e9
 PORT = 18600
 
 
+def environment(more):
+    return {**os.environ, **dict(more)}
+
+
 class Failed(Exception):
     """A program did not end well; the text has its last line."""
 
@@ -26,8 +30,8 @@ class Figure:
 class Perftest:
     """A place for pairs: what stands in front of the programs' words on either side, and where the server is."""
 
-    def __init__(self, build, environment=(), server_at="127.0.0.1", device="verbena_lo", wrap=((), ())):
-        self.environment = {**os.environ, "LD_LIBRARY_PATH": str(build / "lib"), **dict(environment)}
+    def __init__(self, build, settings=(), server_at="127.0.0.1", device="verbena_lo", wrap=((), ())):
+        self.environment = environment({"LD_LIBRARY_PATH": str(build / "lib"), **dict(settings)})
         self.server_at, self.device, self.wrap = server_at, device, wrap
 
     def latency(self, program, *words):

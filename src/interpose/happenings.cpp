@@ -122,11 +122,14 @@ void queue_pair_gone(std::uint32_t number, int from) {
     });
 }
 
-void show_async_event(Line& line, const ibv_async_event& event) {
-    show_named(line.key("event"), async_event_name(event.event_type), event.event_type);
+namespace {
+
+// Calls `of_object(pointer)`, or `of_port()` for what is about a port or the whole device.
+template <class OfObject, class OfPort>
+void visit_element(const ibv_async_event& event, OfObject of_object, OfPort of_port) {
     switch (event.event_type) {
         case IBV_EVENT_CQ_ERR:
-            return show_object(line.key("element"), event.element.cq);
+            return of_object(event.element.cq);
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
         case IBV_EVENT_QP_ACCESS_ERR:
@@ -135,17 +138,35 @@ void show_async_event(Line& line, const ibv_async_event& event) {
         case IBV_EVENT_PATH_MIG:
         case IBV_EVENT_PATH_MIG_ERR:
         case IBV_EVENT_QP_LAST_WQE_REACHED:
-            return show_object(line.key("element"), event.element.qp);
+            return of_object(event.element.qp);
         case IBV_EVENT_SRQ_ERR:
         case IBV_EVENT_SRQ_LIMIT_REACHED:
-            return show_object(line.key("element"), event.element.srq);
+            return of_object(event.element.srq);
         case IBV_EVENT_WQ_FATAL:
-            return show_object(line.key("element"), event.element.wq);
+            return of_object(event.element.wq);
         default:
+            return of_port();
+    }
+}
+
+}  // namespace
+
+void show_async_event(Line& line, const ibv_async_event& event) {
+    show_named(line.key("event"), async_event_name(event.event_type), event.event_type);
+    visit_element(
+        event, [&](const auto* object) { show_object(line.key("element"), object); },
+        [&] {
             line.key("element").begin_text();
             line.format("port %d", event.element.port_num);
             line.end_text();
-    }
+        });
+}
+
+const void* object_of(const ibv_async_event& event) {
+    const void* found = nullptr;
+    visit_element(
+        event, [&](const auto* object) { found = object; }, [] {});
+    return found;
 }
 
 void async_event_happened(const ibv_async_event& event) {

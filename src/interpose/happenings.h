@@ -22,6 +22,8 @@ void queue_pair_gone(std::uint32_t number, int from);
 
 // Fields of an object under construction.
 void show_async_event(Line& line, const ibv_async_event& event);
+// The queue pair, queue or the like that it is about; nullptr: a port or the device.
+const void* object_of(const ibv_async_event& event);
 void show_cm_event(Line& line, const rdma_cm_event& event);
 void async_event_happened(const ibv_async_event& event);
 void cm_event_happened(const rdma_cm_event& event);

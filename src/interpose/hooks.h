@@ -72,12 +72,15 @@ struct Hook<calls::ibv_get_async_event> : PlainHook {
         blocks_on(call, context->async_fd);
     }
     static void after(Call& call, int, ibv_context*, ibv_async_event* event) {
-        if (!call.error) async_event_happened(*event);
+        if (call.error) return;
+        async_event_happened(*event);
+        strict_mode::async_event_fetched(*event);
     }
 };
 template <>
 struct Hook<calls::ibv_ack_async_event> : PlainHook {
     static void show(Line& line, ibv_async_event* event) { show_async_event(line, *event); }
+    static void before(Call&, ibv_async_event* event) { strict_mode::async_event_acknowledged(*event); }
 };
 
 // --- memory
@@ -162,7 +165,14 @@ struct Hook<calls::ibv_resize_cq> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_destroy_cq> : PlainHook {
-    static void before(Call&, ibv_cq* cq) { strict_mode::destroys(cq); }
+    static void before(Call&, ibv_cq* cq) {
+        strict_mode::destroys(cq);
+        strict_mode::destroys(Kind::cq, cq);
+    }
+};
+template <>
+struct Hook<calls::ibv_destroy_srq> : PlainHook {
+    static void before(Call&, ibv_srq* srq) { strict_mode::destroys(Kind::srq, srq); }
 };
 template <>
 struct Hook<calls::ibv_ack_cq_events> : PlainHook {
@@ -262,6 +272,7 @@ struct Hook<calls::ibv_query_qp> : PlainHook {
 template <>
 struct Hook<calls::ibv_destroy_qp> : PlainHook {
     static void before(Call& call, ibv_qp* qp) {
+        strict_mode::destroys(Kind::qp, qp);
         if (qp) call.note = static_cast<std::uint64_t>(qp->state) << 32 | qp->qp_num;
     }
     static void after(Call& call, int, ibv_qp*) {

@@ -5,16 +5,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "interpose/fork_lock.h"
+#include "interpose/happenings.h"
 #include "interpose/next.h"
 #include "interpose/strict_ledger.h"
 #include "interpose/strict_place.h"
@@ -36,6 +40,7 @@ constinit ForkLock lock{ForkLock::Order::outer};
 struct State {
     Requests requests;
     Unacknowledged events;
+    std::map<const void*, std::vector<ibv_async_event>> async_events;  // likewise, by what they are about
     Inventory inventory;
     std::set<std::pair<std::string, const void*>> told;
     State();
@@ -161,9 +166,14 @@ bool pending(const void* object) {
     return !state().events.of(object).empty();
 }
 
+bool async_pending(const void* object) {
+    Locked locked(lock);
+    return state().async_events.count(object) != 0;
+}
+
 // Another thread may be about to acknowledge: many programs tell one that destroys, and then acknowledge.
-bool stays_pending(const void* object) {
-    for (int waited = 0; pending(object); waited++) {
+bool stays_pending(const void* object, bool (*is_pending)(const void*) = pending) {
+    for (int waited = 0; is_pending(object); waited++) {
         if (waited >= kAcknowledgeMs) return true;
         const timespec step{0, 1'000'000};
         nanosleep(&step, nullptr);
@@ -385,6 +395,47 @@ void destroys(rdma_cm_id* id) {
         for (const auto& event : events)
             reinterpret_cast<int (*)(rdma_cm_event*)>(found)(
                 const_cast<rdma_cm_event*>(static_cast<const rdma_cm_event*>(event.event)));
+}
+
+void async_event_fetched(const ibv_async_event& event) {
+    const void* object = object_of(event);
+    if (!strict() || !object) return;
+    Locked locked(lock);
+    state().async_events[object].push_back(event);
+}
+
+void async_event_acknowledged(const ibv_async_event& event) {
+    const void* object = object_of(event);
+    if (!strict() || !object) return;
+    Locked locked(lock);
+    auto& all = state().async_events;
+    const auto found = all.find(object);
+    if (found == all.end()) return;
+    std::vector<ibv_async_event>& events = found->second;
+    const auto same = std::find_if(events.begin(), events.end(), [&](const ibv_async_event& each) {
+        return each.event_type == event.event_type;
+    });
+    if (same != events.end()) events.erase(same);
+    if (events.empty()) all.erase(found);
+}
+
+void destroys(Kind kind, const void* object) {
+    if (!strict() || !object || !stays_pending(object, async_pending)) return;
+    std::vector<ibv_async_event> events;
+    {
+        Locked locked(lock);
+        events = std::move(state().async_events[object]);
+        state().async_events.erase(object);
+        std::string names;
+        for (const auto& event : events)
+            names.append(names.empty() ? "" : ", ").append(async_event_name(event.event_type));
+        const std::string name = name_of(kind, object);
+        tell("unacknowledged", object,
+             "destroying " + name + " would wait for ever: not acknowledged by ibv_ack_async_event(): " +
+                 names + "; they are now");
+    }
+    if (void* found = definition(Library::verbs, "ibv_ack_async_event"))
+        for (ibv_async_event& event : events) reinterpret_cast<void (*)(ibv_async_event*)>(found)(&event);
 }
 
 }  // namespace strict_mode

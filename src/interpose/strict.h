@@ -46,9 +46,13 @@ void completion_event_fetched(const ibv_cq* cq);
 void completion_events_acknowledged(const ibv_cq* cq, unsigned count);
 void cm_event_fetched(const rdma_cm_event* event);
 bool cm_event_acknowledged(const rdma_cm_event* event);  // false: the program must not do that any more
-// Before such an object is destroyed, which would wait for ever.
+void async_event_fetched(const ibv_async_event& event);
+void async_event_acknowledged(const ibv_async_event& event);
+// Before such an object is destroyed, which would wait for ever: for completion and CM events, and for
+// asynchronous ones.
 void destroys(ibv_cq* cq);
 void destroys(rdma_cm_id* id);
+void destroys(Kind kind, const void* object);
 
 }  // namespace strict_mode
 }  // namespace verbena::interpose

@@ -190,6 +190,16 @@ static void unacknowledged(void) {
     tear_down();
 }
 
+static void async_event(void) {
+    struct ibv_async_event event;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+    set_up(16);
+    if (ibv_modify_qp(left, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) || ibv_get_async_event(context, &event))
+        die("IBV_EVENT_SQ_DRAINED");
+    if (right) ibv_ack_async_event(&event);
+    tear_down();
+}
+
 static void cm_event(void) {
     struct rdma_event_channel* events = rdma_create_event_channel();
     struct rdma_cm_id* id;
@@ -221,13 +231,38 @@ static void poison(void) {
     tear_down();
 }
 
+static void poison_extended(void) {
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_poll_cq_attr poll_attr = {0};
+    set_up(16);
+    struct ibv_cq_init_attr_ex init = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_SRC_QP};
+    struct ibv_cq_ex* cq = ibv_create_cq_ex(context, &init);
+    if (!cq) die("ibv_create_cq_ex");
+    receive_cq = ibv_cq_ex_to_cq(cq);
+    struct ibv_qp* qp = make();
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) die("INIT");
+    struct ibv_sge sge = {(uintptr_t)memory, 64, mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = 7, .sg_list = &sge, .num_sge = 1}, *bad;
+    if (ibv_post_recv(qp, &wr, &bad)) die("ibv_post_recv");
+    attr.qp_state = IBV_QPS_ERR;
+    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE)) die("ERR");
+    while (ibv_start_poll(cq, &poll_attr)) {
+    }
+    printf("status %d wr_id %d opcode 0x%x byte_len 0x%x imm_data 0x%x src_qp 0x%x\n", cq->status, (int)cq->wr_id,
+           ibv_wc_read_opcode(cq), ibv_wc_read_byte_len(cq), ibv_wc_read_imm_data(cq), ibv_wc_read_src_qp(cq));
+    ibv_end_poll(cq);
+    exit(0);
+}
+
 int main(int argc, char** argv) {
     static const struct {
         const char* word;
         void (*run)(void);
     } all[] = {{"changed", changed}, {"overlap", overlap}, {"twice", twice}, {"region", region}, {"key", key},
                {"unmapped", unmapped}, {"overrun", overrun}, {"unsignaled", unsignaled}, {"unacknowledged", unacknowledged},
-               {"cm_event", cm_event}, {"leak", leak}, {"poison", poison}};
+               {"cm_event", cm_event}, {"async_event", async_event}, {"leak", leak}, {"poison", poison}, {"poison_extended", poison_extended}};
     right = argc > 2;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (argc > 1 && !strcmp(argv[1], all[i].word)) return all[i].run(), 0;

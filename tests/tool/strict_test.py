@@ -21,6 +21,7 @@ SENTENCES = {
     "overrun": "cq 2 can overrun: 9 requests that complete there are outstanding, and it has 8 entries",
     "unsignaled": "is full of 8 requests without IBV_SEND_SIGNALED",
     "unacknowledged": "ibv_destroy_cq(cq 2) would wait for ever: 1 of its events",
+    "async_event": "destroying qp 0x",
     "cm_event": "rdma_destroy_id(id 1) would wait for ever: not acknowledged by rdma_ack_cm_event(): RDMA_CM_EVENT_ADDR_RESOLVED",
 }
 
@@ -66,6 +67,9 @@ class Strict(Case):
     def test_undefined_fields(self):
         result = self.strict("poison")
         self.assertEqual((0, "status 5 wr_id 1 opcode 0xdeadbeef byte_len 0xdeadbeef\n"), (result.returncode, result.stdout))
+        result = self.strict("poison_extended")
+        self.assertEqual("status 5 wr_id 7 opcode 0xdeadbeef byte_len 0xdeadbeef imm_data 0xdeadbeef src_qp 0xdeadbeef\n",
+                         result.stdout, result.stderr)
 
     def test_exit_status(self):
         self.assertEqual(7, run(VERBENA, "run", "--strict", "--", "sh", "-c", "exit 7").returncode)

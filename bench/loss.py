@@ -1,5 +1,5 @@
-"""A wire that loses packets: how much of the lossless bandwidth is left, and how much of TCP's. Nobody segments behind the
-dropper (netem on both ends' interfaces), so that all lose single packets."""
+"""A wire that loses packets: how much of the lossless bandwidth is left, and how much of TCP's. The dropper is nftables at
+both ends, where packets arrive; nothing is segmented or merged on the way, so that everybody loses single packets."""
 
 import contextlib
 import shutil
@@ -12,7 +12,7 @@ PERCENT = (0.1, 1, 5)
 
 def missing():
     """Why it cannot be measured here, or None."""
-    for tool in ("tc", "ethtool", "iperf3"):
+    for tool in ("nft", "ethtool", "iperf3"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
     return None
@@ -22,14 +22,13 @@ def missing():
 def dropping(ends, percent):
     for end in ends:
         inside(end, "ethtool", "-K", "eth0", "gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
-        if percent:
-            inside(end, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "loss", f"{percent}%", "limit", "100000")
+        inside(end, "nft", "add table inet loss; add chain inet loss arrival { type filter hook prerouting priority -300; }; "
+               f"add rule inet loss arrival iifname eth0 numgen random mod 1000 < {round(10 * percent)} drop")
     try:
         yield
     finally:
         for end in ends:
-            subprocess.run(["ip", "netns", "exec", end.name, "tc", "qdisc", "delete", "dev", "eth0", "root"], check=False,
-                           capture_output=True)
+            inside(end, "nft", "delete table inet loss")
 
 
 def inside(end, *words):

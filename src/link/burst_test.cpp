@@ -2,6 +2,8 @@
 #include "link/burst.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <utility>
@@ -156,6 +158,32 @@ TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {
     builder.send(packet);
     builder.flush();
     EXPECT_EQ(builder.counters().lost, 4u);
+}
+
+TEST(UdpReaderTest, TakesWhatIsNoPacket) {
+    const int queue = open_group_socket(0, true);
+    ASSERT_GE(queue, 0);
+    const std::uint16_t port = bound_port(queue);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int sender = socket(AF_INET, SOCK_DGRAM, 0);
+    for (const std::size_t size : {0u, 1u, 16u, 0u})
+        ASSERT_EQ(sendto(sender, "0123456789abcdef", size, 0, reinterpret_cast<sockaddr*>(&to), sizeof to),
+                  static_cast<ssize_t>(size));
+    struct Sizes : Receiver {
+        void datagram(const Datagram& datagram) override { seen.push_back(datagram.bytes.size()); }
+        std::vector<std::size_t> seen;
+    } receiver;
+    WholeBursts whole;
+    UdpReader reader(port, whole);
+    unsigned delivered = 0;
+    while (const unsigned more = reader.read(queue, receiver, 100)) delivered += more;
+    EXPECT_EQ(receiver.seen, (std::vector<std::size_t>{0, 1, 16, 0}));
+    EXPECT_EQ(delivered, 4u);
+    close(sender);
+    close(queue);
 }
 
 // How often a peer is refused bursts until it gets another chance.

@@ -35,7 +35,8 @@ class Receiver {
    public:
     virtual ~Receiver() = default;
     virtual void datagram(const Datagram& datagram) = 0;
-    // Some that came together: `all` has their bytes, `segment` of each but the last, which may have fewer.
+    // Some that came together: `all` has their bytes, `segment` (not 0) of each but the last, which may have
+    // fewer.
     virtual void burst(const Datagram& all, std::size_t segment) {
         for (std::size_t at = 0; at == 0 || at < all.bytes.size(); at += segment)
             datagram(one_of_burst(all, at, segment));

@@ -112,7 +112,7 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     std::memcpy(path.source.bytes.data(), &sources_[index].sin6_addr, 16);
     path.udp_source_port = ntohs(sources_[index].sin6_port);
     std::size_t segment = read_control(header, path);
-    if (segment == 0 || segment > size) segment = size;
+    if (segment == 0 || segment > size) segment = std::max<std::size_t>(size, 1);  // nothing is a packet, too
 
     const wire::IcrcStart icrc(path, destination_port_, segment);
     Datagram datagram;
@@ -131,7 +131,7 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     datagram.icrc = &icrc;
     datagram.bytes = {bytes, size};
     receiver.burst(datagram, segment);
-    return count + static_cast<unsigned>(size <= segment ? 1 : (size - 1) / segment + 1);
+    return count + static_cast<unsigned>(std::max<std::size_t>((size + segment - 1) / segment, 1));
 }
 
 }  // namespace verbena::link

@@ -125,7 +125,8 @@ class Connections(Case):
 
     def test_what_comes_late_or_twice(self):
         result = self.rpings("delay=100ms cm=RTU; duplicate cm=REQ,REP", "7394")
-        self.assertEqual((0, ""), (result.returncode, result.stderr))
+        # The client's event thread may or may not come to say so before the program ends.
+        self.assertEqual((0, ""), (result.returncode, result.stderr.replace("client DISCONNECT EVENT...\n", "")))
 
 
 class Running(Base):

@@ -23,13 +23,13 @@ int next_poll(ibv_cq_ex* cq) {
 template <auto Function, auto Field>
 auto read_field(ibv_cq_ex* cq) {
     const ibv_cq_ex& f = pointers_of(cq).functions;
+    const auto read = (f.*Function)(cq);
     ibv_wc wc{};
     wc.status = cq->status;
     if (wc.status == IBV_WC_SUCCESS) {
         wc.opcode = f.read_opcode(cq);
         wc.wc_flags = f.read_wc_flags ? f.read_wc_flags(cq) : unsigned{IBV_WC_WITH_IMM};
     }
-    const auto read = (f.*Function)(cq);
     wc.*Field = static_cast<std::remove_reference_t<decltype(wc.*Field)>>(read);
     strict_mode::poison(wc);
     return static_cast<std::remove_const_t<decltype(read)>>(wc.*Field);

@@ -25,25 +25,13 @@ bool SimLink::joins(const Frame& frame) const {
 
 void SimLink::send(const wire::OutPacket& packet) {
     const bool run = largest_payload_ == 0 && packet.aside.psns > 1;  // else it is a large one
-    const std::uint32_t packets = run ? packet.aside.psns : 1;
-    const std::size_t payload = wire::payload_length(packet) / packets;
-    wire::Pieces pieces(packet.payload);
-    for (std::uint32_t index = 0; index < packets; index++) {
+    wire::cut_apart(packet, run ? packet.aside.psns : 1, [&](std::vector<std::uint8_t> bytes) {
         Frame frame;
         frame.path = *packet.path;
         if (!run) frame.aside = packet.aside;
-        frame.bytes.resize(packet.header_length + payload + packet.pad_count +
-                           std::size_t{wire::kIcrcLength});
-        std::uint8_t* out = frame.bytes.data();
-        std::memcpy(out, packet.header.data(), packet.header_length);
-        if (run) wire::place_in_run(out, packet, index);
-        out += packet.header_length;
-        pieces.next(payload, [&](const std::uint8_t* data, std::size_t size) {
-            std::memcpy(out, data, size);
-            out += size;
-        });
+        frame.bytes = std::move(bytes);
         send_frame(std::move(frame));
-    }
+    });
 }
 
 void SimLink::send_frame(Frame frame) {

@@ -310,16 +310,9 @@ class Harness : private QpListener {
     void carry(Side& from, const wire::OutPacket& out) {
         const std::uint32_t packets = from.largest == 0 ? out.aside.psns : 1;
         const std::size_t payload = wire::payload_length(out) / packets;
-        wire::Pieces pieces(out.payload);
-        for (std::uint32_t index = 0; index < packets; index++) {
-            std::vector<std::uint8_t> bytes(out.header.begin(), out.header.begin() + out.header_length);
-            if (packets > 1) wire::place_in_run(bytes.data(), out, index);
-            pieces.next(payload, [&](const std::uint8_t* data, std::size_t size) {
-                bytes.insert(bytes.end(), data, data + size);
-            });
-            bytes.insert(bytes.end(), out.pad_count + wire::kIcrcLength, 0);
+        wire::cut_apart(out, packets, [&](std::vector<std::uint8_t> bytes) {
             carry(from, std::move(bytes), payload, packets > 1 ? wire::Aside{} : out.aside);
-        }
+        });
     }
 
     void carry(Side& from, std::vector<std::uint8_t> bytes, std::size_t payload, const wire::Aside& aside) {

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "wire/bth.h"
 #include "wire/packet_sink.h"
@@ -48,6 +50,23 @@ inline std::size_t payload_length(const OutPacket& packet) {
 inline void place_in_run(std::uint8_t* header, const OutPacket& run, std::uint32_t index) {
     store_be24(header + kBthPsn, (load_be24(run.header.data() + kBthPsn) + index) & 0xffffff);
     if (index + 1 < run.aside.psns) header[kBthAckRequestByte] &= static_cast<std::uint8_t>(~kBthAckRequest);
+}
+
+// Gives `take` the UDP payload of each packet that stands for one of `packets`, with zeros where the ICRC
+// goes: for links that keep packets by themselves.
+template <class Take>
+void cut_apart(const OutPacket& packet, std::uint32_t packets, Take&& take) {
+    const std::size_t payload = payload_length(packet) / packets;
+    Pieces pieces(packet.payload);
+    for (std::uint32_t index = 0; index < packets; index++) {
+        std::vector<std::uint8_t> bytes(packet.header.begin(), packet.header.begin() + packet.header_length);
+        if (packets > 1) place_in_run(bytes.data(), packet, index);
+        pieces.next(payload, [&](const std::uint8_t* data, std::size_t size) {
+            bytes.insert(bytes.end(), data, data + size);
+        });
+        bytes.insert(bytes.end(), packet.pad_count + kIcrcLength, 0);
+        take(std::move(bytes));
+    }
 }
 
 struct ReceivedRun {

@@ -317,37 +317,34 @@ bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t pac
     return ask;
 }
 
-// How many PSNs the packet at `packet` takes if it leaves now: a large one's, or those of a run of at most
-// `most` packets.
-std::uint32_t RcRequester::at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet,
-                                   unsigned most, bool& is_run) const {
-    is_run = false;
+// What leaves at once from `packet` on: one packet, perhaps a large one, or a run of at most `most`.
+RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntry& entry,
+                                          std::uint32_t packet, unsigned most) const {
     const std::uint32_t rest = entry.packets - packet;
     if (rest == 1 || !(entry.is_send() || entry.is_write()) || !shared_.reliable())
-        return step(entry, packet);
+        return {step(entry, packet), false};
     const Attributes& a = shared_.attributes;
     if (shared_.setup.service == Service::rc && entry.is_send()) {
         const std::size_t largest = sink.largest_payload(a.path, a.destination_qp);
         if (largest > 0)
-            return std::clamp<std::uint32_t>(static_cast<std::uint32_t>(largest / shared_.mtu()), 1, rest);
+            return {std::clamp<std::uint32_t>(static_cast<std::uint32_t>(largest / shared_.mtu()), 1, rest),
+                    false};
     }
     // Packets that leave for the first time and have room; the middle ones alone are alike, and the last of
     // a run is the one that asks for an acknowledgement.
     const bool again = wire::psn_add(entry.first_psn, packet) != max_psn_;
-    if (packet == 0 || rest == 2 || again || pacer_.limited()) return 1;
-    is_run = true;
-    return std::clamp<std::uint32_t>(
+    if (packet == 0 || rest == 2 || again || pacer_.limited()) return {};
+    const std::uint32_t longest =
         std::min({sink.longest_run(a.path, a.destination_qp), kAckRequestInterval - since_ack_request_,
-                  flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most}),
-        1, rest - 1);
+                  flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most});
+    return {std::clamp<std::uint32_t>(longest, 1, rest - 1), true};
 }
 
 // What comes next: a packet or a run. How many packets that were; 0 if the request fails.
 unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding) {
     SendEntry& entry = queue_.at(current_);
     const std::uint32_t packet = current_packet_;
-    bool is_run = false;
-    std::uint32_t count = at_once(sink, entry, packet, most, is_run);
+    auto [count, is_run] = at_once(sink, entry, packet, most);
     std::uint32_t packet_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, packet_cost);
     if (!emit(sink, entry, packet, count, ask, now, riding)) return 0;
@@ -378,8 +375,7 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     if (!outstanding() || next_psn_ == una_) return;  // the cursor is there itself
     SendEntry& entry = queue_.at(0);
     const std::uint32_t packet = una_offset();
-    bool is_run = false;
-    std::uint32_t count = at_once(sink, entry, packet, 1, is_run);
+    std::uint32_t count = at_once(sink, entry, packet, 1).psns;
     wire::Aside nothing;
     if (!emit(sink, entry, packet, count, true, now, nothing)) return;
     probing_ = true;

@@ -116,8 +116,12 @@ class RcRequester {
     void count_against_rate(std::uint32_t bytes, Time now);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
     unsigned send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding);
-    std::uint32_t at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet, unsigned most,
-                          bool& is_run) const;
+    struct Portion {
+        std::uint32_t psns = 1;
+        bool is_run = false;  // else one packet, perhaps a large one
+    };
+    Portion at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet,
+                    unsigned most) const;
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
     // A round trip is measured from the packet that is about to be sent, unless one is.

@@ -30,24 +30,38 @@ class Verifier : public Receiver {
     unsigned good = 0, bad = 0;
 };
 
-TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
+// A builder and the queue of this host that its packets come to.
+struct Loop {
+    Loop() {
+        EXPECT_GE(queue, 0);
+        path.source = path.destination = Gid::from_ipv4(0x7f000001);
+    }
+    ~Loop() { close(queue); }
+    void receive(Receiver& receiver) {
+        UdpReader reader(port, whole);
+        while (reader.read(queue, receiver, 1000) > 0) {
+        }
+    }
+
     const int queue = open_group_socket(0, true);
-    ASSERT_GE(queue, 0);
     const std::uint16_t port = bound_port(queue);
     SourcePorts sources;
-    BurstPolicy policy(true);
+    BurstPolicy policy{true};
     WholeBursts whole;
-    BurstBuilder builder(sources, policy, whole, port);
+    BurstBuilder builder{sources, policy, whole, port};
     wire::Path path;
-    path.source = path.destination = Gid::from_ipv4(0x7f000001);
+};
+
+TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
+    Loop loop;
     // Without UDP checksums the kernel does not segment.
     const int on = 1;
-    const int fd = sources.find(true, path.udp_source_port).fd;
+    const int fd = loop.sources.find(true, loop.path.udp_source_port).fd;
     ASSERT_EQ(setsockopt(fd, SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
 
     std::vector<std::uint8_t> payload(700, 5);
     wire::OutPacket packet;
-    packet.path = &path;
+    packet.path = &loop.path;
     packet.header.fill(0);
     packet.header_length = 12;
     const iovec pieces[2] = {{payload.data(), 300}, {payload.data() + 300, 400}};
@@ -55,20 +69,17 @@ TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
         packet.header[11] = static_cast<std::uint8_t>(i);
         packet.payload = pieces;
         if (i == 4) packet.payload = {};  // the burst's short last packet
-        builder.send(packet);
+        loop.builder.send(packet);
     }
-    builder.flush();
-    EXPECT_EQ(builder.counters().refused, 1u);
-    EXPECT_EQ(builder.counters().lost, 0u);
-    EXPECT_FALSE(policy.allowed(path.destination));
+    loop.builder.flush();
+    EXPECT_EQ(loop.builder.counters().refused, 1u);
+    EXPECT_EQ(loop.builder.counters().lost, 0u);
+    EXPECT_FALSE(loop.policy.allowed(loop.path.destination));
 
-    UdpReader reader(port, whole);
     Verifier verifier;
-    while (reader.read(queue, verifier, 100) > 0) {
-    }
+    loop.receive(verifier);
     EXPECT_EQ(verifier.good, 5u);
     EXPECT_EQ(verifier.bad, 0u);
-    close(queue);
 }
 
 class Collector : public Receiver {
@@ -89,17 +100,9 @@ TEST(BurstTest, ARunLeavesAsItsPackets) {
         const iovec pieces[2] = {{payload.data(), 1000}, {payload.data() + 1000, payload.size() - 1000}};
         std::vector<std::vector<std::uint8_t>> arrived[2];
         for (const bool as_run : {false, true}) {
-            const int queue = open_group_socket(0, true);
-            ASSERT_GE(queue, 0);
-            const std::uint16_t port = bound_port(queue);
-            SourcePorts sources;
-            BurstPolicy policy(true);
-            WholeBursts whole;
-            BurstBuilder builder(sources, policy, whole, port);
-            wire::Path path;
-            path.source = path.destination = Gid::from_ipv4(0x7f000001);
+            Loop loop;
             wire::OutPacket packet;
-            packet.path = &path;
+            packet.path = &loop.path;
             packet.header.fill(0);
             packet.header_length = wire::kBthLength;
             wire::Bth bth;
@@ -110,7 +113,7 @@ TEST(BurstTest, ARunLeavesAsItsPackets) {
             if (as_run) {
                 packet.payload = pieces;
                 packet.aside.psns = packets;
-                builder.send(packet);
+                loop.builder.send(packet);
             }
             for (std::uint32_t i = 0; i < packets && !as_run; i++) {
                 bth.psn = (0xfffff0 + i) & 0xffffff;
@@ -118,17 +121,14 @@ TEST(BurstTest, ARunLeavesAsItsPackets) {
                 wire::emit_bth(bth, packet.header.data());
                 const iovec piece{payload.data() + i * size, size};
                 packet.payload = {&piece, 1};
-                builder.send(packet);
-                if (i % 8 == 7) builder.flush();  // also where a burst ends
+                loop.builder.send(packet);
+                if (i % 8 == 7) loop.builder.flush();  // also where a burst ends
             }
-            builder.flush();
-            EXPECT_EQ(builder.counters().packets, packets);
-            UdpReader reader(port, whole);
+            loop.builder.flush();
+            EXPECT_EQ(loop.builder.counters().packets, packets);
             Collector collector;
-            while (reader.read(queue, collector, 1000) > 0) {
-            }
+            loop.receive(collector);
             arrived[as_run] = std::move(collector.packets);
-            close(queue);
         }
         ASSERT_EQ(arrived[0].size(), packets);
         ASSERT_EQ(arrived[1].size(), packets);

@@ -11,6 +11,8 @@ import measuring
 import places
 import ucx
 
+BANDWIDTHS = tuple((program, *size) for size in ((65536, "64 KiB", 20000), (1048576, "1 MiB", 2000))
+                   for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"))
 ONE_WAY = r"median ([\d.]+) us"
 
 
@@ -64,13 +66,11 @@ def same_host(build, fabric, yardsticks):
         ONE_WAY, *polling, times=2)
     add("ib_send_lat -e 8 B", "sleeping", "us", "pingpong eventfd", 1.5,
         lambda: local.latency("ib_send_lat", "-s", "8", "-n", "10000", "-e"), ONE_WAY, "pingpong", "eventfd", "0", "30000", "8")
-    for size, iterations in ((65536, 20000), (1048576, 2000)):
-        label = "64 KiB" if size == 65536 else "1 MiB"
-        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
-            call = "readv" if program == "ib_read_bw" else "writev"
-            add(f"{program} {label}", "bandwidth", "GB/s", "vm bw", 0.9,
-                lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
-                rf"{call} \d+ B: ([\d.]+) GB/s", "vm", "bw", str(size))
+    for program, size, label, iterations in BANDWIDTHS:
+        call = "readv" if program == "ib_read_bw" else "writev"
+        add(f"{program} {label}", "bandwidth", "GB/s", "vm bw", 0.9,
+            lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
+            rf"{call} \d+ B: ([\d.]+) GB/s", "vm", "bw", str(size))
     for words, label, posts in (((), "", "1"), (("-l", "16"), " -l 16", "16")):
         add(f"ib_write_bw 8 B{label}", "rate", "M/s", f"vm rate {posts}", 0.9,
             lambda w=words: local.rate("ib_write_bw", 400000, *w), r"([\d.]+) M writes/s", "vm", "rate", posts)
@@ -88,11 +88,9 @@ def against_ucx(local):
 
     add("ib_send_lat 8 B, UCX", "latency", "us", lambda: local.latency("ib_send_lat", "-s", "8", "-n", "50000"),
         lambda: ucx.latency(8))
-    for size, iterations in ((65536, 20000), (1048576, 2000)):
-        label = "64 KiB" if size == 65536 else "1 MiB"
-        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
-            add(f"{program} {label}, UCX", "bandwidth", "GB/s", lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
-                lambda s=size, n=iterations: ucx.bandwidth(s, n))
+    for program, size, label, iterations in BANDWIDTHS:
+        add(f"{program} {label}, UCX", "bandwidth", "GB/s", lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
+            lambda s=size, n=iterations: ucx.bandwidth(s, n))
     for words, label in (((), ""), (("-l", "16"), " -l 16")):
         add(f"ib_send_bw 8 B{label}, UCX", "rate", "M/s", lambda w=words: local.rate("ib_send_bw", 400000, *w),
             lambda: ucx.rate(8))

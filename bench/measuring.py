@@ -27,6 +27,18 @@ class Figure:
     cpu: float | None = None  # both processes' seconds of processor time for each GB
 
 
+def wait_for(server, port):
+    """Until the server listens."""
+    for _ in range(500):
+        if server.poll() is not None:
+            break
+        if programs.listens(server.pid, port):
+            return
+        time.sleep(0.01)
+    server.kill()
+    raise Failed("the server does not listen: " + last_line(server.communicate()[0]))
+
+
 class Perftest:
     """A place for pairs: what stands in front of the programs' words on either side, and where the server is."""
 
@@ -50,7 +62,7 @@ class Perftest:
         before = os.times()
         server = self.start(self.wrap[0], 0, command)
         try:
-            self.wait_for(server)
+            wait_for(server, PORT)
             client = self.start(self.wrap[1], 1, [*command, self.server_at])
             output = self.end(client, program)
             self.end(server, program)
@@ -67,17 +79,6 @@ class Perftest:
     def start(self, wrap, processor, command):
         return subprocess.Popen([*wrap, "taskset", "-c", str(processor), *command], env=self.environment, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-    def wait_for(self, server):
-        """Until the server listens."""
-        for _ in range(500):
-            if server.poll() is not None:
-                break
-            if programs.listens(server.pid, PORT):
-                return
-            time.sleep(0.01)
-        server.kill()
-        raise Failed("the server does not listen: " + last_line(server.communicate()[0]))
 
     def end(self, process, program):
         try:

@@ -2,10 +2,8 @@
 
 import shutil
 import subprocess
-import time
 
 import measuring
-import programs
 
 PORT = 18650
 
@@ -22,10 +20,7 @@ def tag(test, size, iterations, column):
     server = subprocess.Popen(["taskset", "-c", "0", *command], env=environment, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
     try:
-        for _ in range(500):
-            if programs.listens(server.pid, PORT):
-                break
-            time.sleep(0.01)
+        measuring.wait_for(server, PORT)
         client = subprocess.run(["taskset", "-c", "1", *command, "localhost", "-t", test, "-s", str(size), "-n", str(iterations),
                                  "-f", "-v"], env=environment, capture_output=True, text=True, timeout=measuring.SECONDS,
                                 check=False)

@@ -153,7 +153,8 @@ void Adapter::State::describe(Slot& slot) {
     record.peer = attributes.path.destination;
     record.peer_qp = attributes.destination_qp;
     record.path_mtu = attributes.path_mtu;
-    record.access = attributes.access;
+    const transport::CompletionCounters* counted = qp.setup().counted;
+    record.access = attributes.access & ~(counted ? counted->by_packets_only() : memory::Access{0});
     record.max_destination_rd_atomic = attributes.max_destination_rd_atomic;
     record.rq_psn = attributes.rq_psn;
     record.sq_psn = attributes.sq_psn;
@@ -221,6 +222,15 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     if (ends) state_->wait_for_outsiders();
     if (error) errno = error;
     return error;
+}
+
+int Adapter::attach(transport::QueuePair& qp, const std::shared_ptr<transport::CompletionCounter>& counter,
+                    std::uint32_t operations) {
+    LockedQp locked = state_->lock(qp);
+    if (!locked) return no_queue_pair();
+    if (int error = qp.attach(counter, operations)) return error;
+    state_->describe(locked.slot());
+    return 0;
 }
 
 bool Adapter::awaits_acknowledgement(const transport::QueuePair& qp) {

@@ -63,6 +63,11 @@ class Adapter {
     // No completion or event of it appears after the return. Acknowledgements that it owed leave first.
     void destroy_qp(transport::QueuePair* qp, Time now);
 
+    // QueuePair::attach() under the queue pair's lock; peers of this host learn what they must send as
+    // packets.
+    int attach(transport::QueuePair& qp, const std::shared_ptr<transport::CompletionCounter>& counter,
+               std::uint32_t operations);
+
     // The transport's calls under the queue pair's lock; what became ready to leave is sent before the
     // return. Before a change to the error or reset state everything that has arrived is processed, and every
     // acknowledgement owed leaves: what both sides have done already does not end as flushed or unanswered.

@@ -283,6 +283,35 @@ TEST_F(AdapterTest, TheExportedRecordFollowsTheQueuePair) {
     EXPECT_EQ(record->number, 0u);
 }
 
+// What is counted at a queue pair has to come there, so that peers of this host may not do it by themselves.
+TEST_F(AdapterTest, TheExportedRecordLeavesOutWhatIsCounted) {
+    const auto record = [&] {
+        for (const QpRecord& each : right_.segment->queue_pairs())
+            if (each.number == right_.qp->number()) return each.access;
+        return memory::Access{0};
+    };
+    transport::Attributes attributes;
+    attributes.state = QpState::reset;
+    ASSERT_EQ(right_.adapter->modify(*right_.qp, attributes, transport::kAttrState, now_), 0);
+    const auto counter = std::make_shared<transport::CompletionCounter>(false);
+    ASSERT_EQ(right_.adapter->attach(*right_.qp, counter,
+                                     1u << static_cast<unsigned>(transport::Counted::remote_write)),
+              0);
+    attributes = {};
+    attributes.state = QpState::init;
+    attributes.port = 1;
+    attributes.access = memory::kRemoteWrite | memory::kRemoteRead;
+    ASSERT_EQ(right_.adapter->modify(*right_.qp, attributes,
+                                     transport::kAttrState | transport::kAttrPkeyIndex |
+                                         transport::kAttrPort | transport::kAttrAccessFlags,
+                                     now_),
+              0);
+    EXPECT_EQ(record(), memory::kRemoteRead);
+    transport::Attributes answer;
+    right_.adapter->query(*right_.qp, answer);
+    EXPECT_EQ(answer.access, memory::kRemoteWrite | memory::kRemoteRead);
+}
+
 // Threads post, poll, create and destroy at once; every request completes exactly once.
 TEST_F(AdapterTest, ThreadsShareAnAdapter) {
     constexpr unsigned kWrites = 500;

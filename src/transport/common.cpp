@@ -42,6 +42,7 @@ void complete_receive_in_error(const QpSetup& setup, std::uint64_t wr_id, comple
     c.vendor_error = static_cast<std::uint32_t>(error);
     c.qp_number = setup.number;
     c.timestamp = static_cast<std::uint64_t>(now);
+    count_completed(setup, Counted::receive, false, 0);
     setup.receive_cq->push(c, false);
 }
 

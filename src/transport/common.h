@@ -24,6 +24,12 @@ void forget_completions(const QpSetup& setup);
 // one is left alone (IBA 10.2.9).
 void flush_receives(const QpSetup& setup, Time now);
 
+// `operation`: one of ours that ended, or Counted.
+inline void count_completed(const QpSetup& setup, auto operation, bool success, std::uint64_t bytes) {
+    if (setup.counted) [[unlikely]]
+        setup.counted->count(operation, success, bytes);
+}
+
 inline void count_and_send(wire::PacketSink& sink, const wire::OutPacket& out, std::uint32_t payload_length,
                            QpCounters& counters) {
     counters.packets_sent += out.aside.psns;

@@ -210,6 +210,7 @@ void MessageReceiver::abort_receive(Status status, VendorError error, Time now) 
 
 void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Time now) {
     receive_taken_ = false;
+    count_completed(shared_.setup, Counted::receive, c.status == Status::success, c.byte_length);
     c.wr_id = receive_wr_id_;
     c.qp_number = shared_.setup.number;
     c.timestamp = static_cast<std::uint64_t>(now);

@@ -13,6 +13,7 @@
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
 #include "transport/attributes.h"
+#include "transport/completion_counter.h"
 #include "transport/counters.h"
 #include "transport/direct_access.h"
 #include "transport/flow.h"
@@ -69,6 +70,7 @@ struct QpSetup {
     QpListener* listener = nullptr;
     DirectAccess* direct = nullptr;  // nullptr: everything leaves as packets
     QpCounters* counters = nullptr;  // where to count, all zero; nullptr: in the queue pair itself
+    const CompletionCounters* counted = nullptr;  // attach()
     // For tools only: the device's index, and the numbers by which they know the completion queues.
     std::uint32_t device = 0, send_cq_number = 0, receive_cq_number = 0;
 };
@@ -81,6 +83,10 @@ class QueuePair {
     // IBA 11.2.5.3: EINVAL with a reason for a transition or mask that the specification forbids.
     virtual int modify(const Attributes& attributes, std::uint32_t mask, Time now) = 0;
     virtual void query(Attributes& attributes) const = 0;
+
+    // From now on `counter` counts those operations (bits: Counted). EINVAL: not in RESET or INIT. EBUSY: one
+    // of them has a counter.
+    int attach(const std::shared_ptr<CompletionCounter>& counter, std::uint32_t operations);
 
     // Queues one request. ENOMEM: the send queue is full. EINVAL, EOPNOTSUPP: with a reason. Nothing is sent
     // yet. In the error state the request completes as flushed.
@@ -149,6 +155,7 @@ class QueuePair {
 
    private:
     QpCounters own_counters_{};
+    std::unique_ptr<CompletionCounters> completion_counters_;
 
    protected:
     QpCounters& counters_;

@@ -325,6 +325,7 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
 
 // Errors complete with an entry whether signaled or not (IBA 10.8.6).
 void RcRequester::push(const SendEntry& entry, Status status, VendorError error, Time now) {
+    count_completed(shared_.setup, entry.operation, status == Status::success, entry.length);
     if (status == Status::success && !entry.signaled) return;
     completion::Completion c;
     c.wr_id = entry.wr_id;

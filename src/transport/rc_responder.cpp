@@ -136,6 +136,7 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
 
     message_ = Message::none;
     accepted(packet, true, now);
+    count_completed(shared_.setup, Counted::remote_write, true, reth_.length);
     if (info.has_immdt)
         complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
 }
@@ -154,7 +155,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     resource->virtual_address = reth.virtual_address;
     resource->rkey = reth.rkey;
     resource->length = reth.length;
-    resource->atomic = false;
+    resource->is_read = true;
     activate(*resource, 0, packets);
     return VendorError::none;
 }

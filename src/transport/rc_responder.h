@@ -90,9 +90,9 @@ class RcResponder : private MessageReceiver {
         std::uint32_t first_psn, packets;
         std::uint32_t msn;
         std::uint32_t next, begin, end;  // packets: to send next; where this answer began and ends
-        bool atomic;
-        bool active;  // next..end are to be sent
-        bool replay;  // ... once more, for a duplicate
+        bool atomic, is_read;            // neither: answered by nothing but a header
+        bool active;                     // next..end are to be sent
+        bool replay;                     // ... once more, for a duplicate
     };
     // A packet that waits for a receive.
     struct Kept {

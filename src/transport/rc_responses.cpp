@@ -117,6 +117,8 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
     if (last) {
         resource.active = false;
         active_--;
+        if (resource.is_read && !resource.replay)
+            count_completed(shared_.setup, Counted::remote_read, true, resource.length);
     }
     return true;
 }

@@ -117,7 +117,8 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
     const bool read = request.operation == Operation::rdma_read;
     if (!read && request.operation != Operation::rdma_write) return false;
     if (!direct_hopeful_ || !queue_.empty() || queue_.room() == 0 || outstanding() || failed_ ||
-        resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1)
+        resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
+        shared_.setup.counted)
         return false;
     const Capabilities& limits = shared_.setup.capabilities;
     const Attributes& a = shared_.attributes;

@@ -48,6 +48,7 @@ void RcResponder::write_unreliable(const wire::Packet& packet, const wire::Opcod
     shared_.counters.bytes_received += packet.payload.size();
     if (!info.ends_message()) return;
     message_ = Message::none;
+    count_completed(shared_.setup, Counted::remote_write, true, reth_.length);
     if (info.has_immdt)
         complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
 }

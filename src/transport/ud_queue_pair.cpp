@@ -198,6 +198,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
 
 void UdQueuePair::complete_oldest(Status status, VendorError error, Time now) {
     const SendEntry& entry = queue_.at(0);
+    count_completed(setup_, entry.operation, status == Status::success, entry.length);
     if (entry.signaled || status != Status::success) {
         completion::Completion c;
         c.wr_id = entry.wr_id;
@@ -280,6 +281,7 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     }
     c.timestamp = static_cast<std::uint64_t>(now);
     counters_.messages_received++;
+    count_completed(setup_, Counted::receive, true, length);
     setup_.receive_cq->push(c, packet.headers.bth.solicited);
     after(now);
 }

@@ -18,6 +18,7 @@ inline constexpr int kMaxRdAtomic = 128;  // outstanding READs and atomics of a 
 inline constexpr int kMaxRegions = 1 << 18;
 inline constexpr int kMaxWindows = kMaxRegions - 1;         // of both together
 inline constexpr std::uint64_t kMaxDeviceMemory = 1 << 20;  // bytes, each allocation
+inline constexpr std::uint32_t kMaxCompletionCounters = 1 << 16;
 inline constexpr int kMaxPds = 1 << 20;
 inline constexpr int kMaxAddressHandles = 1 << 20;
 inline constexpr std::uint32_t kMaxMessage = 1u << 31;  // bytes

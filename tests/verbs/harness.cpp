@@ -229,7 +229,10 @@ int Side::post_receive(std::uint64_t wr_id, ibv_sge* sges, int count) {
 }
 
 Pair::Pair(const Options& options) : a(options), b(options) {
-    if (!options.connect) return;
+    if (options.connect) connect(a, b);
+}
+
+void connect(Side& a, Side& b) {
     Side* sides[2] = {&a, &b};
     for (int i = 0; i < 2; i++) {
         EXPECT_EQ(sides[i]->to_init(), 0);

@@ -112,6 +112,9 @@ class Side {
     ibv_qp* qp;
 };
 
+// From RESET to RTS, with each other.
+void connect(Side& a, Side& b);
+
 struct Pair {
     explicit Pair(const Options& options = {});
     Side a, b;

@@ -6,12 +6,32 @@
 #include <infiniband/verbs.h>
 
 struct ibv_buf;
-struct ibv_comp_cntr;
-struct ibv_comp_cntr_caps;
-struct ibv_comp_cntr_init_attr;
 struct ibv_dmah;
 struct ibv_dmah_init_attr;
-struct ibv_qp_attach_comp_cntr_attr;
+
+struct ibv_comp_cntr_caps {
+    uint64_t max_value;
+    uint32_t max_counters;
+    uint32_t supported_qp_attach_ops;  // bits, as op_mask below
+};
+
+struct ibv_comp_cntr {
+    struct ibv_context* context;
+    uint32_t handle;
+};
+
+enum ibv_comp_cntr_type { IBV_COMP_CNTR_TYPE_WRS, IBV_COMP_CNTR_TYPE_BYTES };
+
+struct ibv_comp_cntr_init_attr {
+    uint32_t comp_mask;  // 0
+    enum ibv_comp_cntr_type type;
+    uint32_t flags;  // 0
+};
+
+struct ibv_qp_attach_comp_cntr_attr {
+    uint32_t comp_mask;  // 0
+    uint32_t op_mask;    // from bit 0: SEND, RECV, RDMA_READ, REMOTE_RDMA_READ, RDMA_WRITE, REMOTE_RDMA_WRITE
+};
 
 // What ibv_reg_mr_ex (v59) reads; comp_mask says which fields count.
 struct ibv_mr_init_attr {

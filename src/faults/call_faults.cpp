@@ -1,17 +1,15 @@
 #include "faults/call_faults.h"
 
-#include <cstring>
 #include <string_view>
 
 #include "base/reason.h"
-#include "faults/packet_faults.h"
 
 namespace verbena::faults {
 namespace {
 
 // The headers turn ibv_reg_mr into whichever of three fits its arguments.
 bool is_meant(const Rule& rule, std::string_view name) {
-    const std::string_view wanted(rule.call.data(), strnlen(rule.call.data(), kMaxCallName));
+    const std::string_view wanted = rule.call_name();
     return wanted == name || (wanted == "ibv_reg_mr" && name.substr(0, 15) == "ibv_reg_mr_iova");
 }
 
@@ -22,7 +20,7 @@ int PlannedCalls::error_of(const char* name) {
     for (unsigned index = 0; index < count; index++) {
         const Rule& rule = board_.rule(index);
         if (!board_.active(index) || rule.subject != Subject::call || !is_meant(rule, name) ||
-            !is_of_program(rule, program_))
+            !rule.is_of_program(program_))
             continue;
         if (!board_.meets(index)) continue;
         Call call(name);

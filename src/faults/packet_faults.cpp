@@ -42,12 +42,6 @@ void show_lost(const wire::OutPacket& packet, const char* note) {
 
 }  // namespace
 
-bool is_of_program(const Rule& rule, std::string_view program) {
-    return rule.program[0] == '\0' ||
-           program.substr(0, kMaxProgramName - 1) ==
-               std::string_view(rule.program.data(), strnlen(rule.program.data(), kMaxProgramName));
-}
-
 // The way of one queue pair's packets, for one round of sending.
 class PlannedPackets::Sink final : public wire::PacketSink {
    public:
@@ -133,7 +127,7 @@ unsigned PlannedPackets::decide(const Passing& passing) {
             rule.direction != passing.direction || !rule.takes_opcode(passing.opcode) ||
             (rule.has_qp && rule.qp != passing.qp) ||
             (rule.has_destination_qp && rule.destination_qp != passing.destination_qp) ||
-            (rule.has_psn && !within(passing.psn, rule)) || !is_of_program(rule, setup_.program))
+            (rule.has_psn && !within(passing.psn, rule)) || !rule.is_of_program(setup_.program))
             continue;
         if (board.meets(index)) return index;
     }

@@ -17,9 +17,6 @@
 
 namespace verbena::faults {
 
-// Whether `rule` is about this program.
-bool is_of_program(const Rule& rule, std::string_view program);
-
 class PlannedPackets final : public link::PacketFaults {
    public:
     struct Setup {

@@ -37,7 +37,7 @@ void look(const PortFault& port) {
     for (unsigned index = 0; index < board->count(); index++) {
         if (!board->active(index)) continue;
         const Rule& rule = board->rule(index);
-        if (!is_of_program(rule, program_invocation_short_name)) continue;
+        if (!rule.is_of_program(program_invocation_short_name)) continue;
         if (rule.subject == Subject::call && !calls) {
             calls = new PlannedCalls(*board, program_invocation_short_name);
             call_faults.store(calls);

@@ -12,6 +12,8 @@
 namespace verbena::faults {
 
 inline constexpr char kVariable[] = "VERBENA_FAULT";
+// The same for the interposer over other libraries, which know of no plan.
+inline constexpr char kInterposedVariable[] = "VERBENA_CALL_FAULT";
 
 // A link goes down or a device fails; called with locks held, so it must not wait.
 using PortFault = std::function<void(const Rule&)>;

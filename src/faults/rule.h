@@ -2,8 +2,12 @@
 // lie in memory that several processes share (board.h). docs/faults.md has the language.
 #pragma once
 
+#include <string.h>
+
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/time.h"
 
@@ -66,6 +70,16 @@ struct Rule {
     bool takes_opcode(std::uint8_t opcode) const { return opcodes[opcode >> 6] >> (opcode & 63) & 1; }
     bool takes_message(std::uint16_t attribute) const {
         return attribute >= 0x10 && attribute < 0x30 && (messages >> (attribute - 0x10) & 1);
+    }
+    bool is_of_program(std::string_view name) const {
+        return program[0] == '\0' || name.substr(0, kMaxProgramName - 1) == text(program);
+    }
+    std::string_view call_name() const { return text(call); }
+
+    // Of an array that is filled up with zeros.
+    template <std::size_t kSize>
+    static std::string_view text(const std::array<char, kSize>& characters) {
+        return {characters.data(), strnlen(characters.data(), kSize)};
     }
 };
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "interpose/events.h"
+#include "interpose/planned_failures.h"
 #include "interpose/strict.h"
 #include "interpose/words.h"
 
@@ -17,7 +18,8 @@ void finish(Call& call) {
     line.key("d").unsigned_number(steady_clock() - call.began);
     if (call.error) {
         show_named(line.key("errno"), error_name(call.error), call.error);
-        if (const char* reason = reason_of_last_call(call.error); *reason) line.key("reason").text(reason);
+        const char* reason = call.planned ? reason_of_planned_failure() : reason_of_last_call(call.error);
+        if (*reason) line.key("reason").text(reason);
     }
     if ((call.info->flags & kFetches) && empty) {
         line.key("empty").unsigned_number(empty);
@@ -28,7 +30,7 @@ void finish(Call& call) {
 
 }  // namespace
 
-bool watching() { return tracing() || strict(); }
+bool watching() { return tracing() || strict() || plans_failures(); }
 
 void begin_call(Call& call) {
     call.may_block = (call.info->flags & kBlocks) != 0;

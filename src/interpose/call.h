@@ -12,6 +12,7 @@
 
 #include "interpose/line.h"
 #include "interpose/next.h"
+#include "interpose/planned_failures.h"
 #include "interpose/show.h"
 #include "interpose/strict.h"
 
@@ -79,6 +80,7 @@ struct Call {
     std::uint64_t time = 0, began = 0;  // wall clock, steady clock
     int depth = 0;
     int error = 0;     // its errno when it has failed
+    int planned = 0;   // the errno with which it fails without having been made
     bool told = true;  // hooks may decide otherwise
     bool may_block = false;
     std::uint64_t note = 0;           // a hook's, from before() to after()
@@ -117,6 +119,26 @@ int error_of(Answer answer, Result result, int error) {
     }
 }
 
+// The answer of a call that fails.
+template <class Result>
+Result failure(Answer answer, int error) {
+    errno = error;
+    if constexpr (std::is_pointer_v<Result>) {
+        return nullptr;
+    } else if constexpr (!std::is_void_v<Result>) {
+        switch (answer) {
+            case Answer::error:
+                return static_cast<Result>(error);
+            case Answer::negative:
+                return static_cast<Result>(-error);
+            case Answer::rereg:
+                return IBV_REREG_MR_ERR_CMD;
+            default:
+                return -1;
+        }
+    }
+}
+
 // What is particular about a call; hooks.h specializes it.
 template <class Which>
 struct Hook;
@@ -127,6 +149,9 @@ struct PlainHook {
     static bool is_done(Arguments...) {
         return false;
     }
+    // The call is not made, but fails: what it would have left undone, and said of it by its arguments.
+    template <class... Arguments>
+    static void refused(Arguments...) {}
     // Looks at the arguments before the call.
     template <class... Arguments>
     static void before(Call&, Arguments...) {}
@@ -217,7 +242,10 @@ Result forward(Result (*next)(Arguments...), Arguments... arguments) {
         Hook<Which>::after(call, arguments...);
         errno = errno_after;
     } else {
-        const Result result = next(arguments...);
+        call.planned = planned_failure(Which::info.name);
+        if (call.planned) Hook<Which>::refused(arguments...);
+        const Result result =
+            call.planned ? failure<Result>(Which::info.answer, call.planned) : next(arguments...);
         const int errno_after = errno;
         call.error = error_of(Which::info.answer, result, errno_after);
         note_new_object(result, call.depth);
@@ -233,16 +261,6 @@ Result forward(Result (*next)(Arguments...), Arguments... arguments) {
     }
 }
 
-// The answer of a function that the library has not.
-template <class Result>
-Result absent(Answer answer) {
-    errno = ENOSYS;
-    if constexpr (std::is_pointer_v<Result>)
-        return nullptr;
-    else if constexpr (!std::is_void_v<Result>)
-        return static_cast<Result>(answer == Answer::error ? ENOSYS : -1);
-}
-
 // The definition behind ours of an exported function, called: pass<calls::ibv_modify_qp>(ibv_modify_qp)(qp
 // ...).
 template <class Which, class Result, class... Arguments>
@@ -252,7 +270,7 @@ auto pass(Result (*)(Arguments...)) {
         void* found = known.load(std::memory_order_acquire);
         if (!found) [[unlikely]] {
             found = definition(Which::info.library, Which::info.name);
-            if (!found) return absent<Result>(Which::info.answer);
+            if (!found) return failure<Result>(Which::info.answer, ENOSYS);
             known.store(found, std::memory_order_release);
         }
         return forward<Which>(reinterpret_cast<Result (*)(Arguments...)>(found), arguments...);

@@ -282,6 +282,9 @@ struct Hook<calls::ibv_destroy_qp> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_post_send> : PlainHook {
+    static void refused(ibv_qp*, ibv_send_wr* list, ibv_send_wr** bad) {
+        if (bad) *bad = list;
+    }
     static void before(Call&, ibv_qp* qp, ibv_send_wr* list, ibv_send_wr**) {
         strict_mode::post_send(qp, list);
     }
@@ -291,6 +294,9 @@ struct Hook<calls::ibv_post_send> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_post_recv> : PlainHook {
+    static void refused(ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** bad) {
+        if (bad) *bad = list;
+    }
     static void before(Call&, ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr**) {
         strict_mode::post_receive(qp, list);
     }
@@ -300,6 +306,9 @@ struct Hook<calls::ibv_post_recv> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_post_srq_recv> : PlainHook {
+    static void refused(ibv_srq*, ibv_recv_wr* list, ibv_recv_wr** bad) {
+        if (bad) *bad = list;
+    }
     static void before(Call&, ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr**) {
         strict_mode::post_receive(srq, list);
     }
@@ -309,6 +318,7 @@ struct Hook<calls::ibv_post_srq_recv> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_wr_complete> : PlainHook {
+    static void refused(ibv_qp_ex* qp) { pointers_of(qp).functions.wr_abort(qp); }
     static void before(Call&, ibv_qp_ex* qp) {
         strict_mode::post_send(&qp->qp_base, pointers_of(qp).requests);
     }

@@ -131,12 +131,12 @@ bool add_interposer(const RunOptions& options, const Installation& installation,
 
 // Over the distribution's libraries: nothing of ours but the interposer.
 int system_environment(const RunOptions& options, const Installation& installation, Variables& variables) {
-    if (!options.faults.empty() || !options.capture.empty() || options.sockets) {
-        std::fprintf(
-            stderr,
-            "verbena: --fault, --capture and --sockets need Verbena's libraries; --system is without\n");
+    if (!options.capture.empty() || options.sockets) {
+        std::fprintf(stderr,
+                     "verbena: --capture and --sockets need Verbena's libraries; --system is without\n");
         return 2;
     }
+    if (!options.log.empty()) variables.emplace_back("VERBENA_LOG", options.log);
     if (!add_interposer(options, installation, variables)) return 1;
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     return 0;
@@ -194,14 +194,25 @@ int prepare(const RunOptions& options, const std::vector<std::string>& command) 
     return 0;
 }
 
-int ActivePlan::begin(const RunOptions& options) {
+int ActivePlan::begin(RunOptions& options) {
     if (options.faults.empty()) return 0;
     std::vector<faults::PlannedRule> rules;
     if (!read_plan(options.faults, rules)) return 2;
+    for (const faults::PlannedRule& each : rules)
+        if (options.system && each.rule.subject != faults::Subject::call) {
+            std::fprintf(stderr,
+                         "verbena: the plan of faults: '%s' needs Verbena's libraries; with --system calls "
+                         "can fail, nothing else\n",
+                         each.text.c_str());
+            return 2;
+        }
     board_ = make_board(path_);
     if (!board_) return 1;
     if (!add_rules(*board_, rules)) return 2;
-    setenv(faults::kVariable, path_.c_str(), 1);
+    if (options.system)
+        options.interposer.emplace_back(faults::kInterposedVariable, path_);
+    else
+        setenv(faults::kVariable, path_.c_str(), 1);
     return 0;
 }
 
@@ -222,8 +233,8 @@ int run_supervised(RunOptions options, const std::vector<std::string>& command) 
             if (!report.open()) return 1;
             options.interposer = {{"VERBENA_STRICT", "1"}, {"VERBENA_STRICT_REPORT", report.path()}};
         }
-        if (int wrong = prepare(options, command)) return wrong;
         if (int wrong = plan.begin(options)) return wrong;
+        if (int wrong = prepare(options, command)) return wrong;
         status = run_and_wait(command);
         instead_of_0 = plan.end();
         if (options.strict)

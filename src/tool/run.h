@@ -30,8 +30,9 @@ int prepare(const RunOptions& options, const std::vector<std::string>& command);
 // A plan of faults in force for what is started from now on.
 class ActivePlan {
    public:
-    // 0, or an exit status when the reason was told. Without a plan in `options` nothing happens.
-    int begin(const RunOptions& options);
+    // 0, or an exit status when the reason was told. Without a plan in `options` nothing happens. Over the
+    // system's libraries it is the interposer's to obey, which is told of it in `options`.
+    int begin(RunOptions& options);
     // Says what never fired: kNeverFired if there was any such (supervise.h), otherwise 0.
     int end();
     ~ActivePlan();

@@ -139,8 +139,8 @@ int prepare_watched(const TraceOptions& options, const std::string& events,
     RunOptions run = options.run;
     run.interposer.emplace_back("VERBENA_TRACE_EVENTS", events);
     run.interposer.emplace_back("VERBENA_TRACE_DATA", options.no_data ? "0" : "1");
-    if (int status = prepare(run, command)) return status;
     if (int status = plan.begin(run)) return status;
+    if (int status = prepare(run, command)) return status;
     return packets.begin(options) ? 0 : 1;
 }
 

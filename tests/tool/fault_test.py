@@ -4,10 +4,11 @@ for programs that run; the recipes of docs/faults.md."""
 
 import json
 import os
+import shutil
 import subprocess
 import unittest
 
-from tool import ENVIRONMENT, VERBENA, Case, run
+from tool import ENVIRONMENT, LIBRARIES, VERBENA, Case, run
 
 LINKS = ("wire", "local")
 
@@ -18,19 +19,18 @@ class Base(Case):
         with open(os.path.join(os.path.dirname(__file__), "two_ends.c"), encoding="utf-8") as source:
             self.program = self.compile("two_ends", source.read(), "-libverbs")
 
-
-class Faults(Base):
-    def under(self, plan, *words, link="wire", status=0):
-        result = run(VERBENA, "run", "--fault", plan, "--", self.program, *words,
-                     env=dict(ENVIRONMENT, VERBENA_LINK=link))
+    def under(self, plan, *words, status=0, options=(), **environment):
+        result = run(VERBENA, "run", *options, "--fault", plan, "--", self.program, *words, env=dict(ENVIRONMENT, **environment))
         self.assertEqual(status, result.returncode, f"{plan}: {result.stdout}{result.stderr}")
         self.stderr = result.stderr
         return result.stdout.splitlines()
 
+
+class Faults(Base):
     def both(self, plan, words, *lines):
         for link in LINKS:
             with self.subTest(plan=plan, link=link):
-                self.assertEqual(list(lines), self.under(plan, *words.split(), link=link))
+                self.assertEqual(list(lines), self.under(plan, *words.split(), VERBENA_LINK=link))
 
     def test_what_is_lost_is_sent_again(self):
         fine = ["send success", "received success 1", "send success", "received success 2"]
@@ -57,8 +57,12 @@ class Faults(Base):
         self.both("fail call=ibv_reg_mr nth=1..2 errno=ENOMEM", "send", "registered after 2 failures: Cannot allocate memory",
                   "send success", "received success 1")
         self.both("fail call=ibv_post_send nth=1 errno=ENOMEM", "send", "post_send: Cannot allocate memory")
-        self.assertEqual([], self.under("fail call=ibv_create_qp errno=EPERM", "send", status=3))
-        self.assertIn("ibv_create_qp: Operation not permitted", self.stderr)
+
+    # The recipe's loop.
+    def test_each_call_that_a_program_makes(self):
+        for call in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_create_cq", "ibv_create_qp", "ibv_modify_qp"):
+            self.assertEqual([], self.under(f"fail call={call} nth=1 errno=EPERM", "send", status=3))
+            self.assertIn("Operation not permitted", self.stderr)
 
     def test_ports_and_devices(self):
         self.both("link down opcode=send nth=1 for=50ms", "send event event send",
@@ -69,7 +73,7 @@ class Faults(Base):
     def test_the_end_of_a_program(self):
         for link in LINKS:
             self.assertEqual(["send success", "received success 1"],
-                             self.under("kill opcode=send nth=2", "send*2", link=link, status=-9))
+                             self.under("kill opcode=send nth=2", "send*2", VERBENA_LINK=link, status=-9))
         self.under("kill=TERM opcode=send dir=in", "send", status=-15)
 
     def test_what_never_fired_is_told(self):
@@ -106,6 +110,44 @@ class Faults(Base):
         self.assertEqual([], [name for name in os.listdir(self.folder) if name.startswith("verbena-faults")])
 
 
+class OtherLibraries(Base):
+    """--system: the interposer makes calls fail, over libraries that take no plan. Verbena's own stand for them here; over the
+    distribution's, tests/interop/system."""
+
+    def under(self, plan, *words, status=0, options=(), **environment):
+        return super().under(plan, *words, status=status, options=("--system", *options),
+                             LD_LIBRARY_PATH=LIBRARIES, **environment)
+
+    def test_calls(self):
+        self.assertEqual(["registered after 2 failures: Cannot allocate memory", "send success", "received success 1"],
+                         self.under("fail call=ibv_reg_mr nth=1..2 errno=ENOMEM", "send"))
+        self.assertEqual(["post_send: Cannot allocate memory"], self.under("fail call=ibv_post_send nth=1 errno=ENOMEM", "send"))
+        self.under("fail call=ibv_create_qp nth=2 errno=EPERM", "send", status=3)
+        self.assertIn("ibv_create_qp: Operation not permitted", self.stderr)
+
+    def test_the_log_and_the_trace_say_why(self):
+        why = "the plan of faults wants it to fail: fail call=ibv_alloc_pd nth=1 errno=EPERM"
+        self.under("fail call=ibv_alloc_pd nth=1 errno=EPERM", "send", status=3, options=("--log", "warn"))
+        self.assertIn(f"ibv_alloc_pd: {why}", self.stderr)
+        result = run(VERBENA, "trace", "--system", "--fault", "fail call=ibv_alloc_pd nth=1 errno=EPERM", "--", self.program, "send",
+                     env=dict(ENVIRONMENT, LD_LIBRARY_PATH=LIBRARIES))
+        self.assertRegex(result.stderr, rf"ibv_alloc_pd\(context 1\) = NULL EPERM .*\({why}\)")
+
+    def test_strict_mode_knows_what_was_not_posted(self):
+        self.assertEqual(["post_send: Cannot allocate memory"],
+                         self.under("fail call=ibv_post_send nth=1 errno=ENOMEM", "send", status=124, options=("--strict",)))
+        self.assertNotIn("which has not completed", self.stderr)
+
+    def test_what_never_fired_is_told(self):
+        self.under("fail call=ibv_reg_mr nth=7 errno=EPERM", "send", status=125)
+        self.assertIn("this fault never fired: fail call=ibv_reg_mr nth=7 errno=EPERM (1 passed", self.stderr)
+
+    def test_nothing_but_calls(self):
+        self.under("fail call=ibv_reg_mr errno=EPERM; drop nth=1", "send", status=2)
+        self.assertEqual("verbena: the plan of faults: 'drop nth=1' needs Verbena's libraries; with --system calls can fail, "
+                         "nothing else\n", self.stderr)
+
+
 class Connections(Case):
     """What the daemon does to CM messages, seen by stock programs."""
 
@@ -122,6 +164,14 @@ class Connections(Case):
         for reason, port in ((8, "7392"), (28, "7393")):
             result = self.rpings(f"refuse cm=REQ nth=1 reason={reason}", port)
             self.assertIn(f"RDMA_CM_EVENT_REJECTED, error {reason}", result.stdout + result.stderr)
+
+    def test_a_client_that_dies(self):
+        client = os.path.join(self.folder, "client")
+        os.symlink(shutil.which("rping"), client)
+        result = run(VERBENA, "run", "--fault", "kill opcode=send nth=3 program=client", "--", "sh", "-c",
+                     f"rping -s -a 127.0.0.1 -p 7395 & sleep 0.5; {client} -c -a 127.0.0.1 -p 7395; echo client $?; wait $!; echo server $?")
+        self.assertIn("client 137\n", result.stdout)
+        self.assertIn("server 0\n", result.stdout)
 
     def test_what_comes_late_or_twice(self):
         result = self.rpings("delay=100ms cm=RTU; duplicate cm=REQ,REP", "7394")

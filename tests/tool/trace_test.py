@@ -177,7 +177,7 @@ class Forms(Traced):
         self.has(told, r"ibv_get_device_list\(")
         result = run(VERBENA, "trace", "--system", "--fault", "drop", "--", "true")
         self.assertEqual(2, result.returncode)
-        self.assertIn("--system is without", result.stderr)
+        self.assertIn("'drop' needs Verbena's libraries", result.stderr)
 
 
 class Undisturbed(Traced):

@@ -272,7 +272,7 @@ int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transp
 // Without the queue pair's lock: the receive queue has its own, and a burst that is being received must not
 // hold up a thread that posts.
 int Adapter::post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
-                          std::size_t& index, Time now) {
+                          std::size_t& index, LazyTime now) {
     index = 0;
     Slot* slot = state_->table.find(qp.number());
     if (!slot || slot->state.load() == QpState::reset)
@@ -283,7 +283,7 @@ int Adapter::post_receive(transport::QueuePair& qp, std::span<const transport::R
         if ((error = qp.setup().receive_queue->post(requests[index])) != 0) break;
     // transmit() publishes the state and then flushes; so either it finds these requests or we see the state.
     if (index > 0 && slot->state.load() == QpState::error)
-        state_->work_on(qp.number(), now, [&](Slot&) { qp.receives_posted(); });
+        state_->work_on(qp.number(), now.get(), [&](Slot&) { qp.receives_posted(); });
     if (error) errno = error;
     return error;
 }
@@ -299,14 +299,14 @@ void Adapter::remove_shared_queue(std::uint32_t number) {
 
 int Adapter::post_shared_receive(transport::ReceiveQueue& queue,
                                  std::span<const transport::ReceiveRequest> requests, std::size_t& index,
-                                 Time now) {
+                                 LazyTime now) {
     int error = 0;
     for (index = 0; index < requests.size(); index++)
         if ((error = queue.post(requests[index])) != 0) break;
     std::array<std::uint32_t, transport::ReceiveQueue::kMaxWaiters> waiters;
     const std::size_t count = queue.take_waiters(waiters);
     for (std::size_t i = 0; i < count; i++)
-        state_->work_on(waiters[i], now, [](Slot& slot) { slot.qp->receives_posted(); });
+        state_->work_on(waiters[i], now.get(), [](Slot& slot) { slot.qp->receives_posted(); });
     if (error) errno = error;
     return error;
 }

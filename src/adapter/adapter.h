@@ -33,6 +33,18 @@ inline constexpr Duration kNumberQuarantine = 5 * kSecond;
 inline constexpr std::uint32_t kMaxGroups = 256;         // multicast groups of a process
 inline constexpr std::uint32_t kMaxGroupMembers = 1024;  // queue pairs in one group
 
+// The time, or where to get it: for calls that seldom need it, since asking costs as much as they do.
+class LazyTime {
+   public:
+    LazyTime(Time time) : time_(time) {}
+    LazyTime(Time (*clock)()) : clock_(clock) {}
+    Time get() const { return clock_ ? clock_() : time_; }
+
+   private:
+    Time time_ = 0;
+    Time (*clock_)() = nullptr;
+};
+
 class Adapter {
    public:
     // `first_qp_number`..+`qp_numbers`-1 is what this adapter may hand out. More blocks may be added later.
@@ -81,7 +93,7 @@ class Adapter {
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);
     int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
-                     std::size_t& index, Time now);
+                     std::size_t& index, LazyTime now);
 
     // Shared receive queues. A number for a new one (0: none is left), by which XRC requests name it.
     std::uint32_t add_shared_queue(std::shared_ptr<transport::ReceiveQueue> queue);
@@ -90,7 +102,7 @@ class Adapter {
     // As post_receive. Queue pairs that wait for a request go on at once.
     int post_shared_receive(transport::ReceiveQueue& queue,
                             std::span<const transport::ReceiveRequest> requests, std::size_t& index,
-                            Time now);
+                            LazyTime now);
 
     // The queue pair receives what is sent to the multicast group by that interface (IBA 10.5), or does so no
     // longer. The process joins with the first queue pair and leaves with the last. 0 or errno with a reason;

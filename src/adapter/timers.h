@@ -47,6 +47,7 @@ class Timers {
     // Returns how many were due.
     template <typename Due>
     unsigned fire(Time now, Due&& due) {
+        if (now < next() && !listed_.load(std::memory_order_relaxed)) return 0;
         take_listed();
         due_.clear();
         while (!heap_.empty() && heap_[0]->scheduled.load(std::memory_order_relaxed) <= now)

@@ -13,6 +13,12 @@
 #include "base/failures.h"
 
 namespace verbena {
+
+struct CallRecord {
+    const char* name = nullptr;
+    const char* object = nullptr;
+    unsigned long long number = 0;
+};
 namespace {
 
 struct LogTarget {
@@ -40,12 +46,6 @@ const LogTarget& log_target() {
     static const LogTarget target = read_environment();
     return target;
 }
-
-struct CallRecord {
-    const char* name = nullptr;
-    const char* object = nullptr;
-    unsigned long long number = 0;
-};
 
 thread_local CallRecord current_call;
 thread_local char reason[512];
@@ -119,12 +119,16 @@ const char* last_reason() { return reason; }
 
 const char* current_call_name() { return current_call.name; }
 
-Call::Call(const char* name, const char* object, unsigned long long number) : outermost_(!current_call.name) {
-    if (outermost_) current_call = {name, object, number};
+// The thread's record is looked for once, which is what costs.
+Call::Call(const char* name, const char* object, unsigned long long number) : place_(nullptr) {
+    CallRecord& record = current_call;
+    if (record.name) return;
+    record = {name, object, number};
+    place_ = &record;
 }
 
 Call::~Call() {
-    if (outermost_) current_call = {};
+    if (place_) place_->name = nullptr;
 }
 
 }  // namespace verbena

@@ -37,8 +37,9 @@ inline bool log_enabled(LogLevel level) { return level <= log_level(); }
 // The last reason recorded by this thread ("" if none). Valid until the thread's next failure.
 [[gnu::visibility("default")]] const char* last_reason();
 
-// Names the public call in progress for the log; cheap (two pointer stores). `object` identifies what it
+// Names the public call in progress for the log; cheap (three stores). `object` identifies what it
 // works on, e.g. "QP" 0x10007; pass nullptr for none. Nested calls keep the outermost name.
+struct CallRecord;
 class [[gnu::visibility("default")]] Call {
    public:
     explicit Call(const char* name, const char* object = nullptr, unsigned long long number = 0);
@@ -47,7 +48,7 @@ class [[gnu::visibility("default")]] Call {
     Call& operator=(const Call&) = delete;
 
    private:
-    bool outermost_;
+    CallRecord* place_;  // this thread's; nullptr: another call is around this one
 };
 
 }  // namespace verbena

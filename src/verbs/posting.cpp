@@ -80,15 +80,13 @@ int to_transport(const ibv_qp* qp, const ibv_send_wr& wr, transport::SendRequest
     return 0;
 }
 
-// Posts a list in batches: `convert` makes the transport's request of a public one or says
-// what is wrong with it, `submit(batch, done,
-// now)` posts a batch and says how many went in. Stops at the first that is refused, which `bad_wr` then
-// names.
+// Posts a list in batches: `convert` makes the transport's request of a public one or says what is wrong with
+// it, `submit(batch, done)` posts a batch and says how many went in. Stops at the first that is refused,
+// which `bad_wr` then names.
 template <class Request, class PublicRequest, class Convert, class Submit>
 int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr, Convert convert,
               Submit submit) {
     int error = process.usable() ? 0 : process.refuse();
-    const Time now = adapter::now();
     while (wr && !error) {
         Places<Request> batch;
         PublicRequest* first = wr;
@@ -101,7 +99,7 @@ int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr,
             if ((error = convert(*wr, batch.make(count))) != 0) break;
         }
         std::size_t done = count;
-        if (int refused = submit(std::span<const Request>(batch.data(), count), done, now)) {
+        if (int refused = submit(std::span<const Request>(batch.data(), count), done)) {
             error = refused;
             for (wr = first; wr && done; done--) wr = wr->next;
         }
@@ -168,8 +166,8 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
         [base](const ibv_send_wr& each, transport::SendRequest& request) {
             return to_transport(base, each, request);
         },
-        [&](std::span<const transport::SendRequest> batch, std::size_t& done, Time now) {
-            return process->adapter().post_send(*qp->qp, batch, done, now);
+        [&](std::span<const transport::SendRequest> batch, std::size_t& done) {
+            return process->adapter().post_send(*qp->qp, batch, done, adapter::now());
         });
     if (process->usable()) process->engine().posted();
     return error;
@@ -184,8 +182,8 @@ int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
         if (bad_wr) *bad_wr = wr;
         return fail(EINVAL, "the queue pair has no receive queue of its own");
     }
-    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done, Time now) {
-        return process->adapter().post_receive(*qp->qp, requests, done, now);
+    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
+        return process->adapter().post_receive(*qp->qp, requests, done, adapter::now);
     });
 }
 
@@ -194,8 +192,8 @@ int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Call call("ibv_post_srq_recv", "SRQ", srq->number);
     if (const Fault fault{"ibv_post_srq_recv"}) return refused(fault, wr, bad_wr);
     Process* process = srq->context->process;
-    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done, Time now) {
-        return process->adapter().post_shared_receive(*srq->queue, requests, done, now);
+    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
+        return process->adapter().post_shared_receive(*srq->queue, requests, done, adapter::now);
     });
 }
 

@@ -96,9 +96,11 @@ bool Adapter::State::go_straight(Slot* slot, std::uint32_t number, const link::D
     hold(slot, number);
     if (!*held_ || !held_->qp().receive_straight(send, datagram.aside, *datagram.path, now_)) return false;
     slot->record->counters.wire_bytes_received += datagram.bytes.size();
-    if (held_->qp().quiet(now_, false)) {
-        timers.set(*slot, held_->qp().next_deadline());
-        remember(held_->qp().crowded_flow());
+    Time until;
+    if (held_->qp().rests(now_, until)) {
+        timers.set(*slot, until);
+        if (CrowdedFlow crowded = held_->qp().crowded_flow()) [[unlikely]]
+            remember(std::move(crowded));
         owe(*slot);
     } else {
         touch(*slot);

@@ -57,6 +57,23 @@ class LocalLink::Sink final : public wire::PacketSink {
         if (unpublished_ > kPublishEvery) publish();
     }
 
+    bool copy(const wire::OutPacket& packet) override {
+        const std::uint32_t qp_number = wire::load_be24(packet.header.data() + 5);
+        if (packets_wanted()) [[unlikely]]
+            return false;
+        if (!is_chosen(packet.path->destination, qp_number)) {
+            publish();
+            if (!choose(packet.path->destination, qp_number, false)) return false;
+        }
+        LocalPeer& peer = *peer_;
+        if (peer.spilled.load(std::memory_order_relaxed) || !peer.out ||
+            peer.state.load(std::memory_order_acquire) != LocalPeer::State::met || !peer.out->append(packet))
+            return false;
+        unpublished_ += wire::kMaxHeaderLength + (packet.payload.empty() ? 0 : packet.payload[0].iov_len);
+        if (unpublished_ > kPublishEvery) publish();
+        return true;
+    }
+
     bool is_full(const wire::Path& path, std::uint32_t qp_number) override {
         const LocalPeer* peer = link_.peers_.find(path.destination, qp_number);
         return peer && peer->spilled.load(std::memory_order_relaxed);
@@ -96,13 +113,18 @@ class LocalLink::Sink final : public wire::PacketSink {
     bool is_chosen(const Gid& destination, std::uint32_t qp_number) const {
         return peer_ && block_of(qp_number) == block_ && destination == destination_;
     }
-    bool choose(const Gid& destination, std::uint32_t qp_number) {
-        LocalPeer* peer = link_.peers_.find_or_ask(destination, qp_number);
-        if (!peer) return false;
-        peer_ = peer;
-        block_ = block_of(qp_number);
+    bool choose(const Gid& destination, std::uint32_t qp_number, bool asks = true) {
+        const std::uint32_t block = block_of(qp_number);
+        const bool again =
+            last_ && block == block_ && destination == destination_ && link_.peers_.owns(block, *last_);
+        if (!again)
+            last_ = asks ? link_.peers_.find_or_ask(destination, qp_number)
+                         : link_.peers_.find(destination, qp_number);
+        if (!last_) return false;
+        block_ = block;
         destination_ = destination;
-        lock_ = std::unique_lock(peer->lock);
+        last_->lock.lock();
+        peer_ = last_;
         return true;
     }
 
@@ -156,14 +178,14 @@ class LocalLink::Sink final : public wire::PacketSink {
     void publish() {
         if (!peer_) return;
         if (peer_->out && peer_->out->publish()) link_.peers_.wake(*peer_);
-        lock_ = {};
+        peer_->lock.unlock();
         peer_ = nullptr;
         unpublished_ = 0;
     }
 
     LocalLink& link_;
-    LocalPeer* peer_ = nullptr;
-    std::unique_lock<Lock> lock_;  // the peer's
+    LocalPeer* peer_ = nullptr;  // its lock is held
+    LocalPeer* last_ = nullptr;  // the one before, that of block_ at destination_
     std::uint32_t block_ = 0;
     Gid destination_;
     std::size_t unpublished_ = 0;
@@ -198,28 +220,28 @@ LocalLink::~LocalLink() {
 
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max) {
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) return 0;
-    wire::Path path;
+    LocalRing& in = *peer.in;
     Datagram datagram;
-    datagram.path = &path;
+    datagram.path = &in.path();
     datagram.by_memory = true;
     unsigned received = 0;
     std::size_t unsettled = 0;  // bytes
     std::span<const std::uint8_t> packet;
-    for (; received < max && peer.in->front(path, packet); received++) {
+    for (; received < max && in.front(packet); received++) {
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
-        datagram.aside = peer.in->aside();
-        if (peer.in->elsewhere())
+        datagram.aside = in.aside();
+        if (in.elsewhere())
             receive_reference(peer, datagram, receiver);
         else
             receiver.datagram(datagram);
-        peer.in->release();
+        in.release();
         unsettled += packet.size();
         if (unsettled < kSettleEvery) continue;
         unsettled = 0;
-        if (peer.in->settle()) peers_.wake(peer);
+        if (in.settle()) peers_.wake(peer);
     }
-    if (peer.in->settle()) peers_.wake(peer);
+    if (in.settle()) peers_.wake(peer);
     return received;
 }
 
@@ -279,7 +301,7 @@ bool LocalLink::looks_empty() {
     for (unsigned i = 0, count = peers_.count(); i < count; i++) {
         const LocalPeer& peer = peers_.at(i);
         if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) continue;
-        if (peer.spilled.load(std::memory_order_relaxed) || !peer.in->empty()) return false;
+        if (peer.spilled.load(std::memory_order_relaxed) || !peer.in->looks_empty()) return false;
     }
     return true;
 }

@@ -45,10 +45,9 @@ void read_ring(Bytes input) {
     std::memcpy(bytes + kData, data.data(), std::min(data.size(), link::LocalRing::kCapacity));
     std::atomic_ref(*reinterpret_cast<std::uint64_t*>(bytes + kHead)).store(head);
 
-    wire::Path path;
     Bytes packet;
     std::uint64_t taken = 0;
-    while (ring->front(path, packet)) {
+    while (ring->front(packet)) {
         // All of it is there to be read, and it was paid for.
         unsigned sum = 0;
         for (const std::uint8_t byte : packet) sum += byte;
@@ -57,7 +56,7 @@ void read_ring(Bytes input) {
         require(taken <= head && taken <= link::LocalRing::kCapacity);
         ring->release();
     }
-    require(!ring->front(path, packet));
+    require(!ring->front(packet));
     munmap(file, kFile);
 }
 

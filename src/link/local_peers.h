@@ -91,6 +91,10 @@ class LocalPeers final : public memory::Outsiders {
     // A block of queue pair numbers that is ours: peers find us under it. 0 or errno with a reason.
     int add_block(std::uint32_t block);
 
+    // Whether that peer, found before, is still the block's.
+    bool owns(std::uint32_t block, const LocalPeer& peer) const {
+        return owners_[block % kMaxBlocks].load(std::memory_order_acquire) == &peer;
+    }
     // Who owns the queue pair at that address, if it is a living process that we have met.
     LocalPeer* find(const Gid& destination, std::uint32_t qp_number);
     // The same; a question leaves now and then if nobody is known.

@@ -99,19 +99,18 @@ LocalRing::~LocalRing() {
     if (fd_ >= 0) close(fd_);
 }
 
-bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
-                       bool elsewhere) {
-    std::size_t length = 0;
-    for (const iovec& piece : pieces) length += piece.iov_len;
+// Where the `length` bytes of the next packet go; nullptr: there is no room.
+inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length,
+                                             const wire::Aside& aside, bool elsewhere) {
     const bool has_path = !wrote_path_ || path != written_path_;
     const std::uint64_t size = round_up(sizeof(Record) + (has_path ? sizeof path : 0) + length);
     if (written_ + size - seen_tail_ > kCapacity) {
         const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
-        if (tail > written_ || tail < seen_tail_) return false;  // nonsense
+        if (tail > written_ || tail < seen_tail_) return nullptr;  // nonsense
         seen_tail_ = tail;
         if (written_ + size - seen_tail_ > kCapacity) {
             refused_ = size;
-            return false;
+            return nullptr;
         }
     }
     std::uint8_t* at = data_ + written_ % kCapacity;
@@ -127,11 +126,33 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
         written_path_ = path;
         wrote_path_ = true;
     }
+    written_ += size;
+    return at;
+}
+
+bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
+                       bool elsewhere) {
+    std::size_t length = 0;
+    for (const iovec& piece : pieces) length += piece.iov_len;
+    std::uint8_t* at = begin_record(path, length, aside, elsewhere);
+    if (!at) return false;
     for (const iovec& piece : pieces) {
         copy(at, piece.iov_base, piece.iov_len);
         at += piece.iov_len;
     }
-    written_ += size;
+    return true;
+}
+
+bool LocalRing::append(const wire::OutPacket& packet) {
+    const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
+    std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
+                                    packet.aside, false);
+    if (!at) return false;
+    copy(at, packet.header.data(), packet.header_length);
+    at += packet.header_length;
+    copy(at, piece.iov_base, piece.iov_len);
+    at += piece.iov_len;
+    for (unsigned i = 0; i < packet.pad_count; i++) at[i] = 0;
     return true;
 }
 
@@ -154,7 +175,8 @@ bool LocalRing::unread() const {
     return control_.tail.load(std::memory_order_acquire) < control_.head.load(std::memory_order_relaxed);
 }
 
-bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
+bool LocalRing::front(std::span<const std::uint8_t>& bytes) {
+    fetch_ahead();
     const std::uint64_t head = control_.head.load(std::memory_order_acquire);
     if (head == read_) return false;
     packets_came();
@@ -167,7 +189,7 @@ bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
     const std::uint8_t* at = data_ + read_ % kCapacity;
     std::memcpy(&record, at, sizeof record);
     at += sizeof record;
-    const std::size_t path_size = record.acknowledged & kHasPath ? sizeof path : 0;
+    const std::size_t path_size = record.acknowledged & kHasPath ? sizeof read_path_ : 0;
     front_size_ = round_up(sizeof record + path_size + record.length);
     if (waiting > kCapacity || front_size_ > waiting) {
         broken_.store(true, std::memory_order_relaxed);
@@ -176,7 +198,6 @@ bool LocalRing::front(wire::Path& path, std::span<const std::uint8_t>& bytes) {
         return false;
     }
     if (path_size > 0) std::memcpy(&read_path_, at, sizeof read_path_);
-    path = read_path_;
     aside_ = {std::clamp(record.psns, 1u, kPsnBits), (record.acknowledged & kAcknowledges) != 0,
               record.acknowledged & kPsnBits};
     elsewhere_ = (record.acknowledged & kElsewhere) != 0;
@@ -194,6 +215,11 @@ bool LocalRing::settle() {
     if (control_.head.load(std::memory_order_relaxed) - read_ > kCapacity / 2) return false;
     control_.awaited.store(0, std::memory_order_seq_cst);
     return true;
+}
+
+bool LocalRing::looks_empty() const {
+    fetch_ahead();
+    return control_.head.load(std::memory_order_acquire) == read_ || broken_.load(std::memory_order_relaxed);
 }
 
 bool LocalRing::empty() const {

@@ -36,7 +36,7 @@
 #include <memory>
 #include <span>
 
-#include "wire/packet.h"
+#include "wire/packet_sink.h"
 #include "wire/path.h"
 
 namespace verbena::link {
@@ -61,6 +61,8 @@ class LocalRing {
     // follows the headers says where the payload lies (local_reference.h).
     bool append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside = {},
                 bool elsewhere = false);
+    // The same of a whole packet, with one piece of payload at most.
+    bool append(const wire::OutPacket& packet);
     // True if the consumer sleeps and has to be woken.
     bool publish();
     // After append() found no room: true if there is by now; else the consumer has been asked to tell.
@@ -75,14 +77,17 @@ class LocalRing {
     // The oldest packet; `bytes` is valid until release(), and some bytes behind it can be read. False if
     // there is none, or if the producer wrote nonsense: then the ring is broken for good and nothing comes
     // out of it any more.
-    bool front(wire::Path& path, std::span<const std::uint8_t>& bytes);
-    // Of that packet.
+    bool front(std::span<const std::uint8_t>& bytes);
+    // Of that packet, until release().
+    const wire::Path& path() const { return read_path_; }
     const wire::Aside& aside() const { return aside_; }
     bool elsewhere() const { return elsewhere_; }
     void release();
     // What was released is the producer's again. True if it waits for room and has to be woken.
     bool settle();
     bool empty() const;  // any thread
+    // Whether front() would surely find nothing; by the thread that calls it.
+    bool looks_empty() const;
 
     void enter_sleep();
     void leave_sleep();
@@ -119,6 +124,10 @@ class LocalRing {
 
     LocalRing(std::uint8_t* memory, int fd);
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
+    std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
+                               bool elsewhere);
+    // A record crosses from one processor's cache to the other's on its own way, beside the head's.
+    void fetch_ahead() const { __builtin_prefetch(data_ + read_ % kCapacity); }
 
     Control& control_;
     std::uint8_t* const data_;

@@ -31,10 +31,9 @@ class LocalRingTest : public testing::Test {
 
     // Empty: nothing there.
     std::string take() {
-        wire::Path path;
         std::span<const std::uint8_t> bytes;
-        if (!consumer_->front(path, bytes)) return {};
-        EXPECT_EQ(path, path_);
+        if (!consumer_->front(bytes)) return {};
+        EXPECT_EQ(consumer_->path(), path_);
         std::string text(bytes.begin(), bytes.end());
         consumer_->release();
         consumer_->settle();
@@ -57,6 +56,33 @@ TEST_F(LocalRingTest, PacketsComeOutInOrderOnceTheyArePublished) {
     EXPECT_TRUE(consumer_->empty());
 }
 
+TEST_F(LocalRingTest, AWholePacketIsTheSameAsItsPieces) {
+    std::string payload = "payload";
+    iovec piece{payload.data(), payload.size()};
+    wire::OutPacket packet;
+    packet.path = &path_;
+    packet.header_length = 12;
+    std::memcpy(packet.header.data(), "twelve bytes", 12);
+    packet.pad_count = 1;
+    packet.payload = {&piece, 1};
+    packet.aside = {1, true, 0x123456};
+    ASSERT_TRUE(producer_->append(packet));
+    packet.payload = {};
+    packet.pad_count = 0;
+    packet.aside = {};
+    ASSERT_TRUE(producer_->append(packet));
+    producer_->publish();
+    EXPECT_FALSE(consumer_->looks_empty());
+    std::span<const std::uint8_t> bytes;
+    ASSERT_TRUE(consumer_->front(bytes));
+    EXPECT_EQ(std::string(bytes.begin(), bytes.end()), std::string("twelve bytespayload\0", 20));
+    EXPECT_TRUE(consumer_->aside().acknowledges);
+    EXPECT_EQ(consumer_->aside().acknowledged, 0x123456u);
+    consumer_->release();
+    EXPECT_EQ(take(), "twelve bytes");
+    EXPECT_TRUE(consumer_->looks_empty());
+}
+
 TEST_F(LocalRingTest, APathIsSaidOnceAndAsidesTravelAlong) {
     const iovec nothing{nullptr, 0};
     ASSERT_TRUE(producer_->append(path_, {&nothing, 1}, {7, true, 0xfffffe}, true));
@@ -64,16 +90,15 @@ TEST_F(LocalRingTest, APathIsSaidOnceAndAsidesTravelAlong) {
     path_.udp_source_port = 0xc124;
     ASSERT_TRUE(put("another"));
     producer_->publish();
-    wire::Path path;
     std::span<const std::uint8_t> bytes;
-    ASSERT_TRUE(consumer_->front(path, bytes));
+    ASSERT_TRUE(consumer_->front(bytes));
     EXPECT_EQ(consumer_->aside().psns, 7u);
     EXPECT_TRUE(consumer_->aside().acknowledges);
     EXPECT_EQ(consumer_->aside().acknowledged, 0xfffffeu);
     EXPECT_TRUE(consumer_->elsewhere());
     consumer_->release();
-    ASSERT_TRUE(consumer_->front(path, bytes));
-    EXPECT_EQ(path.udp_source_port, 0xc123);
+    ASSERT_TRUE(consumer_->front(bytes));
+    EXPECT_EQ(consumer_->path().udp_source_port, 0xc123);
     EXPECT_EQ(consumer_->aside().psns, 1u);
     EXPECT_FALSE(consumer_->aside().acknowledges || consumer_->elsewhere());
     consumer_->release();
@@ -127,11 +152,10 @@ TEST_F(LocalRingTest, WhoWaitsForRoomIsToldOnceHalfIsFree) {
     EXPECT_FALSE(producer_->awaits_room());
     EXPECT_FALSE(producer_->await_room());
     EXPECT_TRUE(producer_->awaits_room());
-    wire::Path path;
     std::span<const std::uint8_t> bytes;
     unsigned taken = 0;
     do {
-        ASSERT_TRUE(consumer_->front(path, bytes));
+        ASSERT_TRUE(consumer_->front(bytes));
         consumer_->release();
         taken++;
     } while (!consumer_->settle());

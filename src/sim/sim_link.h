@@ -26,6 +26,11 @@ class SimLink final : public link::Link {
           longest_run_(longest_run) {}
 
     void send(const wire::OutPacket& packet) override;
+    bool copy(const wire::OutPacket& packet) override {
+        if (largest_payload_ == 0) return false;
+        send(packet);
+        return true;
+    }
     void flush() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
     std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest_payload_; }

@@ -30,13 +30,11 @@ inline void count_completed(const QpSetup& setup, auto operation, bool success, 
         setup.counted->count(operation, success, bytes);
 }
 
-inline void count_and_send(wire::PacketSink& sink, const wire::OutPacket& out, std::uint32_t payload_length,
-                           QpCounters& counters) {
+inline void count_sent(const wire::OutPacket& out, std::uint32_t payload_length, QpCounters& counters) {
     counters.packets_sent += out.aside.psns;
     counters.bytes_sent += payload_length;
     counters.wire_bytes_sent +=
         (out.header_length + wire::kIcrcLength) * out.aside.psns + payload_length + out.pad_count;
-    sink.send(out);
 }
 
 // Pads, counts and gives one packet to the sink. `path` must live until the flush.
@@ -51,7 +49,8 @@ inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::He
     headers.bth.pad_count = out.pad_count;
     out.header_length = static_cast<std::uint8_t>(wire::emit(headers, out.header.data()));
     out.payload = payload;
-    count_and_send(sink, out, payload_length, counters);
+    count_sent(out, payload_length, counters);
+    sink.send(out);
 }
 
 // A receive request that ends in an error.

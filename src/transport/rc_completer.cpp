@@ -226,26 +226,28 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
 // `packets` of the oldest request are done.
 void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) {
     const std::uint32_t from = una_offset();
-    const std::uint32_t done = cost(head, from, from + packets);
     const bool chunk_done = head.awaits_response() && step(head, from) == packets;
     una_ = wire::psn_add(una_, packets);
     progressed_ = true;
-    flow_.acknowledged(done);
+    if (!head.beside_window) flow_.acknowledged(cost(head, from, from + packets));
     if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
     if (from + packets == head.packets) complete_head(now);
 }
 
+void RcRequester::complete_oldest(Time now) {
+    shared_.counters.messages_sent += queue_.at(0).is_send();
+    push(queue_.at(0), Status::success, VendorError::none, now);
+    queue_.pop();
+    if (current_ > 0) {
+        current_--;
+    } else {
+        current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
+    }
+}
+
 void RcRequester::complete_head(Time now) {
-    do {  // and the local requests behind it that are done
-        shared_.counters.messages_sent += queue_.at(0).is_send();
-        push(queue_.at(0), Status::success, VendorError::none, now);
-        queue_.pop();
-        if (current_ > 0) {
-            current_--;
-        } else {
-            current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
-        }
-    } while (!queue_.empty() && queue_.at(0).done);
+    do complete_oldest(now);  // and the local requests behind it that are done
+    while (!queue_.empty() && queue_.at(0).done);
     if (queue_.empty()) return;
     const VendorError error = queue_.at(0).local_error;
     if (error != VendorError::none) fail_head(local_status(error), error, now);

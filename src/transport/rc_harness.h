@@ -69,9 +69,15 @@ class Harness : private QpListener {
         bool asleep = false;      // nothing is delivered, no timer runs
         bool full = false;        // packets pile up in the link
         std::size_t largest = 0;  // bytes: its link is one to peers of the same host
+        bool copies = false;      // ... and takes them at once: the test must not lose any
         unsigned run = 1;         // packets that its link takes as one
 
         void send(const wire::OutPacket& out) override { harness->carry(*this, out); }
+        bool copy(const wire::OutPacket& out) override {
+            if (!copies || full) return false;
+            send(out);
+            return true;
+        }
         void flush() override {}
         bool is_full(const wire::Path&, std::uint32_t) override { return full; }
         std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest; }

@@ -17,6 +17,8 @@ struct Outcome {
     std::vector<completion::Completion> completions[2];
     std::vector<std::uint8_t> memory[2];
     QpCounters counters[2];
+    QpState states[2];
+    std::vector<QpEvent> events[2];
 
     // The completions that have come since the last time.
     void take_completions(Harness& h) {
@@ -24,7 +26,8 @@ struct Outcome {
             for (const auto& list : {h.sends(i), h.receives(i)})
                 completions[i].insert(completions[i].end(), list.begin(), list.end());
     }
-    void end(Harness& h) {
+    // `alive`: nothing has ended the connection.
+    void end(Harness& h, bool alive = true) {
         take_completions(h);
         packets = h.log;
         for (Sent& each : packets)  // each has memory of its own
@@ -33,7 +36,9 @@ struct Outcome {
         for (int i = 0; i < 2; i++) {
             memory[i] = h.side[i].memory;
             counters[i] = h.side[i].qp->counters();
-            EXPECT_EQ(h.side[i].qp->state(), QpState::rts);
+            states[i] = h.side[i].qp->state();
+            events[i] = h.side[i].events;
+            EXPECT_TRUE(!alive || states[i] == QpState::rts);
         }
     }
 };
@@ -73,12 +78,15 @@ inline void expect_same(const Outcome& a, const Outcome& b) {
     }
     for (int i = 0; i < 2; i++) {
         ASSERT_EQ(a.memory[i], b.memory[i]);
+        EXPECT_EQ(a.states[i], b.states[i]);
+        EXPECT_EQ(a.events[i], b.events[i]);
         EXPECT_EQ(std::memcmp(&a.counters[i], &b.counters[i], sizeof(QpCounters)), 0);
         ASSERT_EQ(a.completions[i].size(), b.completions[i].size());
         for (std::size_t n = 0; n < a.completions[i].size(); n++) {
             const completion::Completion &x = a.completions[i][n], &y = b.completions[i][n];
             EXPECT_TRUE(x.wr_id == y.wr_id && x.status == y.status && x.opcode == y.opcode &&
-                        x.flags == y.flags && x.byte_length == y.byte_length && x.immediate == y.immediate &&
+                        x.vendor_error == y.vendor_error && x.flags == y.flags &&
+                        x.byte_length == y.byte_length && x.immediate == y.immediate &&
                         x.qp_number == y.qp_number && x.source_qp == y.source_qp &&
                         x.timestamp == y.timestamp)
                 << "completion " << n << " of side " << i;

@@ -158,11 +158,6 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     return !again && !responder_->ready(now, push_acknowledgements) && !requester_->probes();
 }
 
-Time RcQueuePair::next_deadline() const {
-    const Time answers = responder_->next_deadline();
-    return requester_runs() ? std::min(answers, requester_->next_deadline()) : answers;
-}
-
 void RcQueuePair::advance(Time now) {
     last_now_ = now;
     if (requester_runs()) requester_->advance(now);

@@ -37,11 +37,19 @@ class RcQueuePair final : public QueuePair {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
     }
+    bool rests(Time now, Time& until) const override {
+        if (!RcQueuePair::quiet(now, false)) return false;
+        until = RcQueuePair::next_deadline();
+        return true;
+    }
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
     void your_turn() override { requester_->your_turn(); }
-    Time next_deadline() const override;
+    Time next_deadline() const override {
+        const Time answers = responder_->next_deadline();
+        return requester_runs() ? std::min(answers, requester_->next_deadline()) : answers;
+    }
     void advance(Time now) override;
     bool awaits_acknowledgement() const override {
         return requester_runs() && reliable() && requester_->outstanding();

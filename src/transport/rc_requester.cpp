@@ -11,8 +11,6 @@ namespace verbena::transport {
 namespace {
 
 constexpr std::uint32_t kAckRequestInterval = 16;  // packets
-// UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
-constexpr std::uint32_t kBurst = 16;  // packets
 constexpr Duration kPause = 40 * kMicrosecond;
 constexpr Duration kFullPause = 200 * kMicrosecond;  // the receiver may be stopped: not too many looks
 constexpr Duration kCompletionDelay = 20 * kMicrosecond;
@@ -108,7 +106,7 @@ bool RcRequester::line_up(bool sent_something) {
         } else {
             flow_.wait(shared_.setup.number, sent_something);
             // What is not in flight cannot be overdue.
-            if (flow_.idle()) retransmission_.stop();
+            if (next_psn_ == una_) retransmission_.stop();
         }
     }
     flow_.turn(false);
@@ -351,6 +349,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     packet_cost = cost(entry, packet, packet + count);
 
     flow_.sent(packet_cost);
+    entry.beside_window = false;
     // A READ's data is the peer's to send.
     count_against_rate(entry.is_read() ? Flow::kPacketOverhead : packet_cost, now);
     if (entry.awaits_response()) outstanding_reads_++;
@@ -405,14 +404,6 @@ void RcRequester::lost() {
     recovering_ = true;
     recovery_end_ = max_psn_;
     flow_.lost();
-}
-
-Time RcRequester::next_deadline() const {
-    if (!shared_.reliable())
-        return std::min({grace_look_at_, complete_at_, rate_allows_at_,
-                         burst_ == kBurst && current_ != queue_.size() ? pause_over_ : kNever});
-    return std::min({grace_look_at_, rate_allows_at_,
-                     resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline()});
 }
 
 void RcRequester::advance(Time now) {

@@ -31,6 +31,7 @@
 // Thread safety: the queue pair's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -66,7 +67,7 @@ class RcRequester {
 
     // The straight path (rc_straight.cpp): a SEND that can leave in one packet now.
     const iovec* goes_straight(const SendRequest& request);
-    void send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
+    bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
                        const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
     bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
@@ -87,7 +88,13 @@ class RcRequester {
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
     bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
 
-    Time next_deadline() const;
+    Time next_deadline() const {
+        if (!shared_.reliable()) [[unlikely]]
+            return std::min({grace_look_at_, complete_at_, rate_allows_at_,
+                             burst_ == kBurst && current_ != queue_.size() ? pause_over_ : kNever});
+        const Time waiting = std::min(grace_look_at_, rate_allows_at_);
+        return std::min(waiting, resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline());
+    }
     void advance(Time now);
 
     // UC: everything sent so far counts as acknowledged.
@@ -105,6 +112,9 @@ class RcRequester {
     Duration smoothed_round_trip() const { return retransmission_.smoothed_round_trip(); }
 
    private:
+    // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
+    static constexpr std::uint32_t kBurst = 16;  // packets
+
     // rc_requester.cpp: sending
     bool wants_to_send() const;
     bool has_room() const;
@@ -159,6 +169,7 @@ class RcRequester {
     void advance_una(SendEntry& head, std::uint32_t packets, Time now);
     void implied_nak(Time now);
     void finish_progress(Time now);
+    void complete_oldest(Time now);
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
     std::string particulars(const SendEntry& entry, VendorError error) const;

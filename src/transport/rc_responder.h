@@ -25,10 +25,12 @@
 // Thread safety: the queue pair's lock.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "transport/message_receiver.h"
+#include "wire/psn.h"
 #include "wire/whole_send.h"
 
 namespace verbena::transport {
@@ -63,12 +65,24 @@ class RcResponder : private MessageReceiver {
     bool must_answer() const { return active_ > 0 || pending_ != Pending::none; }
     // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
     bool may_ride() const { return ask_ && !must_answer(); }
-    wire::Aside ride();
+    wire::Aside riding() const {  // that one; rides() when it has left
+        return {1, true, wire::psn_add(expected_psn_, wire::kPsnMask)};
+    }
+    void rides() { acknowledged_everything(); }
+    wire::Aside ride() {
+        const wire::Aside aside = riding();
+        rides();
+        return aside;
+    }
     void takes_back(wire::Aside& riding);  // none did
     // Something may leave now; an acknowledgement that can wait counts only with `push`.
-    bool ready(Time now, bool push) const;
+    bool ready(Time now, bool push) const {
+        return active_ > 0 ||
+               (pending_ != Pending::none && (pending_ != Pending::rnr_nak || now >= look_again_at_)) ||
+               acknowledgement_due(now, push);
+    }
 
-    Time next_deadline() const;
+    Time next_deadline() const { return std::min(ask_ ? acknowledge_at_ : kNever, look_again_at_); }
 
     // A receive was posted: one that is missed may be there.
     void look_again() {
@@ -141,9 +155,15 @@ class RcResponder : private MessageReceiver {
     Resource* oldest_active();
     bool send_response(wire::PacketSink& sink, Resource& resource, Time now);
     void send_acknowledgement(wire::PacketSink& sink, std::uint8_t syndrome, std::uint32_t psn);
-    bool acknowledgement_due(Time now, bool push) const;
+    bool acknowledgement_due(Time now, bool push) const {
+        return ask_ && (push || ask_now_ || unacknowledged_ >= kAcknowledgeEvery || now >= acknowledge_at_);
+    }
     void activate(Resource& resource, std::uint32_t begin, std::uint32_t end);
-    void acknowledged_everything();
+    void acknowledged_everything() {
+        ask_ = ask_now_ = false;
+        unacknowledged_ = 0;
+        acknowledge_at_ = kNever;
+    }
     void receive_is_missing(const wire::Packet& packet, Time now);
     bool execute_kept(Time now);
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);

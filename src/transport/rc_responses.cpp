@@ -26,15 +26,6 @@ RcResponder::Resource* RcResponder::oldest_active() {
     return nullptr;
 }
 
-bool RcResponder::ready(Time now, bool push) const {
-    return active_ > 0 || pending_ == Pending::sequence_nak || pending_ == Pending::error_nak ||
-           (pending_ == Pending::rnr_nak && now >= look_again_at_) || acknowledgement_due(now, push);
-}
-
-bool RcResponder::acknowledgement_due(Time now, bool push) const {
-    return ask_ && (push || ask_now_ || unacknowledged_ >= kAcknowledgeEvery || now >= acknowledge_at_);
-}
-
 unsigned RcResponder::transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push) {
     unsigned sent = 0;
     while (active_ > 0) {
@@ -65,11 +56,6 @@ unsigned RcResponder::transmit(wire::PacketSink& sink, Time now, unsigned budget
     // IBA 9.7.5.1.2: names the newest executed packet.
     send_acknowledgement(sink, wire::ack_syndrome(), wire::psn_add(expected_psn_, wire::kPsnMask));
     return sent + 1;
-}
-
-wire::Aside RcResponder::ride() {
-    acknowledged_everything();
-    return {1, true, wire::psn_add(expected_psn_, wire::kPsnMask)};
 }
 
 void RcResponder::takes_back(wire::Aside& riding) {
@@ -149,12 +135,6 @@ void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t synd
     acknowledged_everything();
 }
 
-void RcResponder::acknowledged_everything() {
-    ask_ = ask_now_ = false;
-    unacknowledged_ = 0;
-    acknowledge_at_ = kNever;
-}
-
 // The first time for this packet: starts the wait. Packets behind it are dropped silently as after any NAK.
 void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     if (pending_ == Pending::rnr_nak) return;
@@ -195,11 +175,6 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes.min_rnr_timer),
                          expected_psn_);
     return true;
-}
-
-Time RcResponder::next_deadline() const {
-    const Time acknowledgement = ask_ ? acknowledge_at_ : kNever;
-    return std::min(acknowledgement, look_again_at_);
 }
 
 void RcResponder::fail(VendorError cause, Time now) {

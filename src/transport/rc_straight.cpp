@@ -12,17 +12,15 @@ bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketSink& si
     if (state_ != QpState::rts || setup_.service != Service::rc) return false;
     const iovec* payload = requester_->goes_straight(request);
     if (!payload || responder_->must_answer()) return false;
-    wire::Aside aside;
-    if (responder_->may_ride()) {
-        if (sink.largest_payload(attributes_.path, attributes_.destination_qp) == 0) return false;
-        aside = responder_->ride();
-    }
+    const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
+    if (!requester_->send_straight(request, *payload, sink, aside, now)) return false;
+    if (aside.acknowledges) responder_->rides();
     last_now_ = now;
-    requester_->send_straight(request, *payload, sink, aside, now);
     return true;
 }
 
 bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
+    if (request.operation != Operation::rdma_write && request.operation != Operation::rdma_read) return false;
     if (state_ != QpState::rts || setup_.service != Service::rc) return false;
     if (!requester_->execute_straight(request, now)) return false;
     last_now_ = now;
@@ -63,28 +61,23 @@ const iovec* RcRequester::goes_straight(const SendRequest& request) {
     iovec& piece = iovecs_[0];
     piece = {};
     if (count == 1) piece.iov_len = request.sges[0].length;
-    if (piece.iov_len > shared_.mtu() ||
-        !flow_.allows(static_cast<std::uint32_t>(piece.iov_len) + Flow::kPacketOverhead))
-        return nullptr;
-    if (request.flags & kInline) return piece.iov_len > limits.max_inline_data ? nullptr : &piece;
+    if (piece.iov_len > shared_.mtu()) return nullptr;
     if (piece.iov_len == 0) return &piece;
     const Sge& sge = request.sges[0];
+    if (request.flags & kInline) {
+        piece.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
+        return piece.iov_len > limits.max_inline_data ? nullptr : &piece;
+    }
     const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length, 0);
     piece.iov_base = found.address;
     return found ? &piece : nullptr;
 }
 
-void RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
+// What a peer of this host has been copied at once waits in its ring: nothing of it is in the window, which
+// is there for sockets. False: it cannot leave now, or not with the acknowledgement.
+bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
                                 const wire::Aside& aside, Time now) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
-    post(request, length);
-    SendEntry& entry = queue_.at(current_++);
-    entry.first_psn = next_psn_;
-    entry.packets = 1;
-    entry.started = true;
-    iovec piece = payload;
-    if (entry.flags & kInline) piece.iov_base = queue_.inline_data(entry);
-
     wire::Bth bth;
     address(bth, shared_,
             request.operation == Operation::send ? wire::Opcode::rc_send_only
@@ -99,23 +92,34 @@ void RcRequester::send_straight(const SendRequest& request, const iovec& payload
     out.pad_count = bth.pad_count;
     out.header_length =
         static_cast<std::uint8_t>(wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
-    out.payload = {&piece, length > 0 ? std::size_t{1} : 0};
-    count_and_send(sink, out, length, shared_.counters);
-
+    out.payload = {&payload, length > 0 ? std::size_t{1} : 0};
     const std::uint32_t cost = length + Flow::kPacketOverhead;
-    since_ack_request_ = 0;
-    flow_.sent(cost);
+    const bool copied = sink.copy(out);
+    if (!copied) {
+        if (aside.acknowledges || !flow_.allows(cost)) return false;
+        sink.send(out);
+        flow_.sent(cost);
+    }
+    count_sent(out, length, shared_.counters);
     count_against_rate(cost, now);
+
+    post(request, length);
+    SendEntry& entry = queue_.at(current_++);
+    entry.first_psn = next_psn_;
+    entry.packets = 1;
+    entry.started = true;
+    entry.beside_window = copied;
+    since_ack_request_ = 0;
     begin_sample(next_psn_, now);
     next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     retransmission_.sent(now);
+    return true;
 }
 
 bool RcRequester::execute_straight(const SendRequest& request, Time now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
     constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
     const bool read = request.operation == Operation::rdma_read;
-    if (!read && request.operation != Operation::rdma_write) return false;
     if (!direct_hopeful_ || !queue_.empty() || queue_.room() == 0 || outstanding() || failed_ ||
         resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
         shared_.setup.counted)
@@ -159,13 +163,16 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
 // A positive acknowledgement of the oldest request, and of nothing else.
 bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
     if (una_ != psn || una_ == max_psn_ || queue_.empty()) return false;
-    SendEntry& head = queue_.at(0);
+    const SendEntry& head = queue_.at(0);
     if (!head.started || head.packets != 1 || head.awaits_response() || head.is_local()) return false;
     if (queue_.size() > 1) {
         const SendEntry& next = queue_.at(1);
         if (next.done || next.local_error != VendorError::none) return false;
     }
-    advance_una(head, 1, now);
+    una_ = wire::psn_next(una_);
+    if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
+    progressed_ = true;
+    complete_oldest(now);
     finish_progress(now);
     return true;
 }

@@ -18,13 +18,30 @@ struct StraightOutcome : Outcome {
     unsigned straight = 0;
 };
 
+// What kind of link there is between the two.
+struct Way {
+    const char* name;
+    std::size_t largest;
+    bool copies;
+
+    void take(Harness& h) const {
+        for (auto& side : h.side) {
+            side.largest = largest;
+            side.copies = copies;
+        }
+    }
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+constexpr Way kWire{"wire", 0, false}, kBeside{"asides", 4096, false}, kCopying{"copying", 4096, true};
+
 // Two programs that answer each other, posting SENDs of all sizes that one packet and a bit more can have.
-StraightOutcome converse(bool straight, std::size_t largest, unsigned seed, const Trouble& trouble) {
+StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& trouble) {
     Harness h;
     h.straight = straight;
     h.memory_size = 1 << 16;
     h.capabilities = {256, 256, 2, 2, 64};
-    for (auto& side : h.side) side.largest = largest;
+    way.take(h);
     std::mt19937 network(seed), program(seed + 1);
     h.filter = [&](const testing::Sent&) { return trouble.fate(static_cast<unsigned>(network())); };
     h.start();
@@ -68,14 +85,13 @@ StraightOutcome converse(bool straight, std::size_t largest, unsigned seed, cons
     return outcome;
 }
 
-class Straight : public ::testing::TestWithParam<std::tuple<Trouble, std::size_t>> {};
+class Straight : public ::testing::TestWithParam<std::tuple<Trouble, Way>> {};
 
 TEST_P(Straight, IsTheSameAsTheLongWay) {
-    const auto& [trouble, largest] = GetParam();
+    const auto& [trouble, way] = GetParam();
     for (unsigned seed = 1; seed <= 20; seed++) {
         SCOPED_TRACE(seed);
-        const StraightOutcome a = converse(false, largest, seed, trouble),
-                              b = converse(true, largest, seed, trouble);
+        const StraightOutcome a = converse(false, way, seed, trouble), b = converse(true, way, seed, trouble);
         EXPECT_GT(b.straight, 20u);
         testing::expect_same(a, b);
     }
@@ -86,7 +102,109 @@ INSTANTIATE_TEST_SUITE_P(Rc, Straight,
                                                               Trouble{"losses", 5, 0, 0, false},
                                                               Trouble{"disorder", 2, 5, 5, false},
                                                               Trouble{"receives come late", 2, 0, 0, true}),
-                                            ::testing::Values(0, 4096)));
+                                            ::testing::Values(kWire, kBeside)));
+INSTANTIATE_TEST_SUITE_P(RcInMemory, Straight,
+                         ::testing::Combine(::testing::Values(Trouble{"none", 0, 0, 0, false},
+                                                              Trouble{"receives come late", 0, 0, 0, true}),
+                                            ::testing::Values(kCopying)));
+
+// How a conversation that goes well comes to an end, or nearly.
+enum class Mishap {
+    receive_too_small,
+    receive_of_a_stale_key,
+    no_receive,
+    receive_very_late,
+    receiver_stops,
+    sender_stops,
+    completions_overrun,
+    peer_dies,
+};
+
+Outcome mishap(bool straight, Way way, Mishap what) {
+    Harness h;
+    h.straight = straight;
+    h.memory_size = 1 << 16;
+    h.capabilities = {16, 16, 2, 2, 64};
+    h.attributes[0].rnr_retry = what == Mishap::no_receive ? 2 : 7;
+    way.take(h);
+    if (what == Mishap::completions_overrun && h.side[1].receive_cq.resize(2)) ADD_FAILURE();
+    h.start();
+    h.fill(0, 0, 4096, 1);
+    h.fill(1, 0, 4096, 2);
+    Outcome outcome;
+    std::uint64_t id = 0;
+    const auto receive = [&](int at, std::uint32_t length, std::uint32_t stale = 0) {
+        id++;
+        Sge sge = h.side[at].sge((1 << 15) + id % 64 * 256, length);
+        sge.lkey += stale;
+        h.post_receive(at, 1000 + id, {sge});
+    };
+    const auto send = [&](int from) {
+        id++;
+        const std::uint32_t flags = id % 3 ? kSignaled : kSignaled | kInline;
+        EXPECT_EQ(h.post(from, h.request(Operation::send, id, 0, flags), {h.side[from].sge(id % 64 * 8, 40)}),
+                  0);
+        h.transmit(from, false);  // as the adapter does
+    };
+    for (int round = 0; round < 6; round++) {
+        receive(1 - round % 2, 64);
+        send(round % 2);
+        h.run(50 * kMicrosecond);
+        outcome.take_completions(h);
+    }
+    switch (what) {
+        case Mishap::receive_too_small:
+            receive(1, 39);
+            break;
+        case Mishap::receive_of_a_stale_key:
+            receive(1, 64, 0x100);
+            break;
+        case Mishap::completions_overrun:
+            for (int i = 0; i < 4; i++) receive(1, 64);
+            break;
+        case Mishap::no_receive:
+        case Mishap::receive_very_late:
+            break;
+        case Mishap::receiver_stops:
+        case Mishap::sender_stops:
+        case Mishap::peer_dies:
+            receive(1, 64);
+            break;
+    }
+    for (int i = 0; i < 4; i++) send(0);
+    if (what == Mishap::sender_stops || what == Mishap::receiver_stops) {
+        EXPECT_EQ(h.modify(what == Mishap::sender_stops ? 0 : 1, QpState::error), 0);
+    }
+    h.side[1].asleep = what == Mishap::peer_dies;
+    if (what == Mishap::receive_very_late) {
+        h.run(30 * kMillisecond);
+        for (int i = 0; i < 4; i++) receive(1, 64);
+    }
+    h.run(200 * kSecond);
+    if (what != Mishap::completions_overrun) outcome.take_completions(h);
+    if (what != Mishap::peer_dies) send(1);
+    h.run(200 * kSecond);
+    outcome.end(h, false);
+    return outcome;
+}
+
+class StraightMishap : public ::testing::TestWithParam<std::tuple<Mishap, Way>> {};
+
+TEST_P(StraightMishap, EndsAsOnTheLongWay) {
+    const auto& [what, way] = GetParam();
+    const Outcome a = mishap(false, way, what), b = mishap(true, way, what);
+    testing::expect_same(a, b);
+    const bool survives = what == Mishap::receive_very_late;
+    EXPECT_EQ(a.states[0] == QpState::rts, survives);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rc, StraightMishap,
+                         ::testing::Combine(::testing::Values(Mishap::receive_too_small,
+                                                              Mishap::receive_of_a_stale_key,
+                                                              Mishap::no_receive, Mishap::receive_very_late,
+                                                              Mishap::receiver_stops, Mishap::sender_stops,
+                                                              Mishap::completions_overrun, Mishap::peer_dies),
+                                            ::testing::Values(kWire, kBeside, kCopying)));
 
 // What the caller does wrong is answered by the long way, with its reason.
 TEST(StraightPath, LeavesMistakesToTheLongWay) {

@@ -63,7 +63,8 @@ SendEntry& SendQueue::push(const SendRequest& request, std::uint32_t length, boo
         }
     } else {
         entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
-        std::ranges::copy(request.sges, sges_.data() + std::size_t{slot} * max_sge_);
+        Sge* to = sges_.data() + std::size_t{slot} * max_sge_;
+        for (const Sge& sge : request.sges) *to++ = sge;
     }
     return entry;
 }

@@ -39,6 +39,7 @@ struct SendEntry {
     Operation operation;
     bool signaled;
     bool started;             // its first packet was sent, PSNs are assigned; or, if local, it was executed
+    bool beside_window;       // its packet is not counted in the window (rc_straight.cpp)
     bool done;                // local, and nobody uses what it changed any more
     VendorError local_error;  // found when it was about to be sent; reported when it is the oldest
 

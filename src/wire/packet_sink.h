@@ -42,6 +42,11 @@ class PacketSink {
     // Everything taken so far leaves. Afterwards no reference to payloads or paths is kept.
     virtual void flush() = 0;
 
+    // Takes one packet, whose payload is one piece at most, if it goes to a peer of this host and can be
+    // copied at once: then it cannot be lost on its way, may have an aside, and its memory may change after
+    // the call. False: nothing was done.
+    virtual bool copy(const OutPacket&) { return false; }
+
     // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,
     // and so many bytes, at least the path MTU, if they stand for several of a SEND; their payload
     // must stay as it is until the peer has acknowledged it. May change from one packet to the next, not

@@ -327,9 +327,10 @@ unsigned Adapter::progress(Time now, bool idle) {
     return lock ? state_->run(now, idle) : 0;
 }
 
-bool Adapter::looks_empty() {
+std::optional<unsigned> Adapter::glance(LazyTime now) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return !lock || state_->link.looks_empty();
+    if (!lock || state_->link.looks_empty()) return std::nullopt;
+    return state_->run(now.get(), true);
 }
 
 void Adapter::settle(Time now) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/time.h"
@@ -115,8 +116,9 @@ class Adapter {
     // of datagrams and timers. One thread at a time gets in; others return 0 at once.
     unsigned progress(Time now, bool idle);
 
-    // Whether progress() would surely find no datagram, or is not to be entered now; for much less.
-    bool looks_empty();
+    // As progress() of an idle caller, unless a look that costs much less says that it would surely find no
+    // datagram, or it is not to be entered now: then nothing. The clock is read only if it goes on.
+    std::optional<unsigned> glance(LazyTime now);
 
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);

@@ -142,14 +142,19 @@ void Engine::change(Mode from, Mode to) {
 
 bool Engine::poll_progress() {
     thread_local Patience patience{.limit = yield_after_};
-    if (patience.glances > 0) {
+    unsigned done = 0;
+    // A glance looks at neither clock nor timers, so that a packet is found sooner.
+    const bool glances = patience.glances > 0;
+    if (glances) {
         patience.glances--;
-        if (adapter_.looks_empty()) return false;
+        const auto found = adapter_.glance(now);
+        if (!found) return false;
+        done = *found;
+        posted();
     }
     // Only whether it changes counts.
     activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    unsigned done = 0;
-    if (inline_progress_) {
+    if (inline_progress_ && !glances) {
         const Time time = now();
         if (mode_.load(std::memory_order_relaxed) == Mode::armed) {
             const bool close = time - last_poll_.load(std::memory_order_relaxed) < kStreakGap;
@@ -160,7 +165,6 @@ bool Engine::poll_progress() {
         }
         done = progress(time);
     }
-    // A glance looks at neither clock nor timers, so that a packet is found sooner.
     const bool polls =
         inline_progress_ && patience.limit > 1 && mode_.load(std::memory_order_relaxed) == Mode::ticking;
     patience.glances = done == 0 && polls ? kGlances : 0;

@@ -21,20 +21,16 @@ namespace verbena::adapter {
 // A slot's lock, held while its queue pair is known to be there, and a memory section with it.
 class LockedQp {
    public:
-    LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections) {
+    LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections)
+        : section_(sections, slot ? &slot->lock : nullptr) {
         if (!slot) return;
-        slot->lock.lock();
-        if (slot->qp && slot->number == number) {
+        if (slot->qp && slot->number == number)
             slot_ = slot;
-            section_.emplace(sections);
-        } else {
+        else
             slot->lock.unlock();
-        }
     }
     ~LockedQp() {
-        if (!slot_) return;
-        section_.reset();
-        slot_->lock.unlock();
+        if (slot_) slot_->lock.unlock();
     }
     LockedQp(const LockedQp&) = delete;
     LockedQp& operator=(const LockedQp&) = delete;
@@ -44,8 +40,8 @@ class LockedQp {
     transport::QueuePair& qp() { return *slot_->qp; }
 
    private:
+    const memory::Section section_;
     Slot* slot_ = nullptr;
-    std::optional<memory::Section> section_;
 };
 
 using CrowdedFlow = std::shared_ptr<transport::Flow>;

@@ -1,6 +1,8 @@
 // Grace periods for memory regions. Whoever touches registered memory does so inside a Section;
 // deregistration marks the region dead and then waits until every section that might have seen it alive is
-// over. Sections are cheap (one uncontended atomic each way) and need no lock shared between queue pairs.
+// over. Sections need no lock shared between queue pairs, and are cheap: a thread has a stripe of its own, as
+// long as there are some, and counts there with plain stores; that its entry is seen before it reads costs
+// one atomic operation, or none if it takes a lock in between.
 //
 // Thread safety: all of it. A section must not wait for anything that may itself wait for a grace period.
 #pragma once
@@ -8,6 +10,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+
+#include "base/lock.h"
 
 namespace verbena::memory {
 
@@ -39,12 +43,21 @@ class GraceWatch {
 class Section {
    public:
     explicit Section(Sections& sections);
-    ~Section() { stripe_.inside.fetch_sub(1, std::memory_order_release); }
+    // Takes the lock, too, which the caller gives back; without one (nullptr) it is no section.
+    Section(Sections& sections, Lock* lock);
+    ~Section() {
+        if (own_)
+            stripe_->inside.store(stripe_->inside.load(std::memory_order_relaxed) - 1,
+                                  std::memory_order_release);
+        else if (stripe_)
+            stripe_->inside.fetch_sub(1, std::memory_order_release);
+    }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
 
    private:
-    Sections::Stripe& stripe_;
+    Sections::Stripe* const stripe_;
+    const bool own_;  // the stripe is no other thread's
 };
 
 }  // namespace verbena::memory

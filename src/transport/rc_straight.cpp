@@ -8,7 +8,8 @@
 
 namespace verbena::transport {
 
-bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketSink& sink, Time now) {
+[[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketSink& sink,
+                                                 Time now) {
     if (state_ != QpState::rts || setup_.service != Service::rc) return false;
     const iovec* payload = requester_->goes_straight(request);
     if (!payload || responder_->must_answer()) return false;
@@ -29,8 +30,8 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
-bool RcQueuePair::receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
-                                   const wire::Path& sender_view, Time now) {
+[[gnu::flatten]] bool RcQueuePair::receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
+                                                    const wire::Path& sender_view, Time now) {
     if (state_ != QpState::rts || setup_.service != Service::rc || aside.psns != 1 ||
         send.bth.pkey != kDefaultPkey || !is_peer(sender_view))
         return false;

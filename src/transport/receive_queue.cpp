@@ -32,7 +32,8 @@ int ReceiveQueue::post(const ReceiveRequest& request) {
     if (count_ >= capacity()) return fail(ENOMEM, "the receive queue is full (%u requests)", capacity());
     const std::uint32_t at = slot(count_);
     entries_[at] = {request.wr_id, static_cast<std::uint32_t>(request.sges.size())};
-    std::ranges::copy(request.sges, sges_of(at).begin());
+    Sge* to = sges_of(at).data();
+    for (const Sge& sge : request.sges) *to++ = sge;
     count_++;
     return 0;
 }
@@ -53,7 +54,8 @@ bool ReceiveQueue::take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t
     const Entry& entry = entries_[head_];
     wr_id = entry.wr_id;
     sge_count = entry.sge_count;
-    std::ranges::copy(sges_of(head_).first(entry.sge_count), sges.begin());
+    const Sge* const from = sges_of(head_).data();
+    for (std::uint32_t i = 0; i < sge_count; i++) sges[i] = from[i];
     if (mutated(Mutation::srq_request_taken_twice) && is_shared_ && count_ % 4 == 3) return true;
     pop();
     return true;

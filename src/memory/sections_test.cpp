@@ -1,0 +1,83 @@
+#include "memory/sections.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "base/lock.h"
+
+namespace verbena::memory {
+namespace {
+
+// Some have a stripe of their own, the others share one.
+TEST(SectionsTest, AllThreadsAreWaitedFor) {
+    constexpr unsigned kThreads = Sections::kStripes + 8;
+    Sections sections{};
+    Lock lock;
+    std::atomic<unsigned> inside{0}, left{0};
+    std::atomic<bool> go{false};
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < kThreads; i++)
+        threads.emplace_back([&, i] {
+            const auto stay = [&] {
+                inside++;
+                while (!go) std::this_thread::yield();
+                left++;
+            };
+            if (i % 2 == 0) {
+                Section section(sections);
+                return stay();
+            }
+            Section section(sections, &lock);
+            lock.unlock();
+            stay();
+        });
+    while (inside != kThreads) std::this_thread::yield();
+    GraceWatch watch;
+    watch.start();
+    EXPECT_FALSE(watch.over(sections));
+    go = true;
+    sections.wait_for_grace();
+    EXPECT_EQ(left, kThreads);
+    EXPECT_TRUE(watch.over(sections));
+    for (std::thread& thread : threads) thread.join();
+}
+
+// A thread that waits for the lock does not keep whoever has it from seeing the end of a grace period.
+TEST(SectionsTest, WhoWaitsForALockIsNotInside) {
+    Sections sections{};
+    Lock lock;
+    lock.lock();
+    std::thread other([&] {
+        const Section section(sections, &lock);
+        lock.unlock();
+    });
+    GraceWatch watch;
+    watch.start();
+    while (!watch.over(sections)) std::this_thread::yield();
+    lock.unlock();
+    other.join();
+}
+
+TEST(SectionsTest, SectionsOfOneThreadMayBeNested) {
+    Sections sections{};
+    Lock lock;
+    {
+        const Section outer(sections);
+        {
+            const Section inner(sections, &lock);
+            lock.unlock();
+        }
+        GraceWatch watch;
+        watch.start();
+        EXPECT_TRUE(watch.over(sections)) << "one is the caller's own";
+        const Section inner(sections);
+        watch.start();
+        EXPECT_FALSE(watch.over(sections));
+    }
+    sections.wait_for_grace();
+}
+
+}  // namespace
+}  // namespace verbena::memory

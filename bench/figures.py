@@ -8,6 +8,7 @@ GROUPS = {
     "latency": ("Same host, polling: one way, microseconds (less is better)", "us"),
     "bandwidth": ("Same host: GB/s (more is better)", "GB/s"),
     "rate": ("Same host, 8 bytes: million messages a second (more is better)", "M/s"),
+    "many": ("64 bytes over many queue pairs: million messages a second (more is better)", "M/s"),
     "loss": ("A wire that loses packets, MTU 1500, no segmentation bursts: GB/s (more is better)", "GB/s"),
     "wire": ("Between two network namespaces: GB/s (more is better)", "GB/s"),
 }

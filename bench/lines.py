@@ -34,7 +34,7 @@ def make_lines(build, yardsticks):
     """Yields all lines; the namespaces that some need exist until the end."""
     fabric = {"VERBENA_FABRIC": f"bench-{os.getpid()}"}
     with contextlib.ExitStack() as made:
-        found = same_host(build, fabric, yardsticks)
+        found = same_host(build, fabric, yardsticks) + many(build, fabric, yardsticks)
         for mtu, wanted, wanted_read in ((9000, 0.9, 0.75), (1500, 0.75, 0.65)):
             try:
                 ends = made.enter_context(places.namespaces(f"bench-{mtu}", [], mtu))
@@ -77,6 +77,24 @@ def same_host(build, fabric, yardsticks):
         add(f"ib_send_bw 8 B{label}", "rate", "M/s", "ring_rate 0", None,
             lambda w=words: local.rate("ib_send_bw", 400000, *w), r"([\d.]+) M msg/s", "ring_rate", "0")
     return lines + against_ucx(local)
+
+
+def many(build, fabric, yardsticks):
+    """What many connections cost: 4 096 queue pairs against 16, and one connection from its id to its end."""
+    lines = []
+    program = build / "tests/scale/shared_load"
+    for link, where in (("local", ""), ("wire", " by packets")):
+        pair = measuring.Perftest(build, fabric | {"VERBENA_LINK": link})
+        for kind in ("send", "write"):
+            lines.append(Line(f"{kind.upper()} 64 B, 4 096 QPs{where}", "many", "M/s", "16 QPs", 0.7, True,
+                              lambda p=pair, k=kind: p.shared_load(program, 4096, k),
+                              lambda p=pair, k=kind: p.shared_load(program, 16, k).value))
+    if yardsticks:
+        pair = measuring.Perftest(build, fabric)
+        lines.append(Line("cmtime, one connection", "connecting", "us", "20 x pingpong eventfd", 1, False,
+                          lambda: pair.connection(1000),
+                          lambda: 20 * measuring.yardstick(yardsticks, "pingpong", "eventfd", "0", "30000", "8", pattern=ONE_WAY)))
+    return lines
 
 
 def against_ucx(local):
@@ -130,6 +148,9 @@ def namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read):
     if mtu == 9000 and yardsticks:
         # The yardstick has both of its processes in one namespace, so over loopback, and so have we.
         near = measuring.Perftest(build, fabric | {"VERBENA_LINK": "wire"})
+        lines.append(Line("ib_send_lat -e 8 B by packets", "sleeping", "us", "pingpong udp", 1.3, False,
+                          lambda: near.latency("ib_send_lat", "-s", "8", "-n", "10000", "-e"),
+                          lambda: measuring.yardstick(yardsticks, "pingpong", "udp", "0", "30000", "8", pattern=ONE_WAY)))
         lines.append(Line("ib_send_lat 8 B by packets", "packets", "us", "udp_acked", 1.3, False,
                           lambda: near.latency("ib_send_lat", "-s", "8", "-n", "20000"),
                           lambda: measuring.yardstick(yardsticks, "udp_acked", "50000", pattern=r"one-way ([\d.]+) us")))

@@ -76,6 +76,30 @@ class Perftest:
             raise Failed(f"{program} printed no figures")
         return rows[-1], used
 
+    def connection(self, count):
+        """What cmtime says that all steps of one connection take, in us: from rdma_create_id to rdma_destroy_id."""
+        server = self.start(self.wrap[0], 0, ["cmtime", "-b", self.server_at, "-p", str(PORT)])
+        try:
+            time.sleep(0.5)  # it listens in a port space of its own, where nobody can look
+            output = self.end(self.start(self.wrap[1], 1, ["cmtime", "-s", self.server_at, "-p", str(PORT), "-c", str(count)]), "cmtime")
+        finally:
+            server.kill()
+            server.wait()
+        steps = re.findall(r"^[a-z ]+: +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)$", output, re.MULTILINE)
+        if len(steps) != 7:
+            raise Failed("cmtime printed no figures")
+        return Figure(sum(map(float, steps)))
+
+    def shared_load(self, program, count, kind):
+        """Millions of messages a second that one process sends another over so many queue pairs; the program stays on a processor for
+        each end by itself."""
+        done = subprocess.run([str(program), str(count), kind], env=self.environment, capture_output=True, text=True, timeout=SECONDS,
+                              check=False)
+        found = re.search(r"([\d.]+) M messages/s", done.stdout)
+        if done.returncode != 0 or not found:
+            raise Failed(f"shared_load: {last_line(done.stdout + done.stderr)}")
+        return Figure(float(found.group(1)))
+
     def start(self, wrap, processor, command):
         return subprocess.Popen([*wrap, "taskset", "-c", str(processor), *command], env=self.environment, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -33,6 +33,30 @@ void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cas
 
 }  // namespace
 
+// Where the record of a queue pair was found last. A process's numbers are drawn from few ranges, so that
+// their low bits hardly meet. Pages become real as they are used.
+class ForeignMemory::Hints {
+   public:
+    Hints() {
+        void* mapping = mmap(nullptr, kCount * sizeof(Index), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (mapping != MAP_FAILED) indices_ = static_cast<Index*>(mapping);
+    }
+    ~Hints() {
+        if (indices_) munmap(indices_, kCount * sizeof(Index));
+    }
+    Hints(const Hints&) = delete;
+    Hints& operator=(const Hints&) = delete;
+
+    explicit operator bool() const { return indices_ != nullptr; }
+    std::atomic<std::uint32_t>& of(std::uint32_t number) const { return indices_[number % kCount]; }
+
+   private:
+    using Index = std::atomic<std::uint32_t>;
+    static constexpr std::size_t kCount = 1 << 16;
+    Index* indices_ = nullptr;
+};
+
 std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, std::uint64_t segment_address) {
     struct stat status;
     if (fstat(segment_fd, &status) != 0 || status.st_size < static_cast<off_t>(sizeof(SegmentHeader)))
@@ -45,6 +69,7 @@ std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, st
     if (mapping == MAP_FAILED) return nullptr;
     std::unique_ptr<ForeignMemory> memory(
         new ForeignMemory(pid, *static_cast<const SegmentHeader*>(mapping), size, segment_address));
+    if (!*memory->hints_) return nullptr;
     const SegmentHeader& header = memory->header_;
     const std::uint64_t regions = header.region_offset, queue_pairs = header.qp_offset;
     memory->region_count_ = header.region_count;
@@ -61,7 +86,12 @@ std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, st
 }
 
 ForeignMemory::ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address)
-    : pid_(pid), header_(header), size_(size), address_(address), generation_(header.generation.load()) {}
+    : pid_(pid),
+      header_(header),
+      size_(size),
+      address_(address),
+      generation_(header.generation.load()),
+      hints_(std::make_unique<Hints>()) {}
 
 ForeignMemory::~ForeignMemory() { munmap(const_cast<SegmentHeader*>(&header_), size_); }
 
@@ -89,12 +119,13 @@ bool ForeignMemory::verify(int pidfd, Time now) const {
 
 // Records are taken in order and reused, so the search ends at the first one that was never used.
 const QpRecord* ForeignMemory::find(std::uint32_t number) const {
-    const std::uint32_t last = last_found_.load(std::memory_order_relaxed);
+    std::atomic<std::uint32_t>& hint = hints_->of(number);
+    const std::uint32_t last = hint.load(std::memory_order_relaxed);
     if (last < qp_count_ && queue_pairs_[last].number.load(std::memory_order_acquire) == number)
         return &queue_pairs_[last];
     for (std::uint32_t i = 0; i < qp_count_ && queue_pairs_[i].created != 0; i++)
         if (queue_pairs_[i].number.load(std::memory_order_acquire) == number) {
-            last_found_.store(i, std::memory_order_relaxed);
+            hint.store(i, std::memory_order_relaxed);
             return &queue_pairs_[i];
         }
     return nullptr;

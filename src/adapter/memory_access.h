@@ -52,6 +52,7 @@ class ForeignMemory final : public link::PeerMemory {
                std::span<const iovec> into) const override;
 
    private:
+    class Hints;
     ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);
     bool reads_nonce() const;
     const QpRecord* find(std::uint32_t number) const;
@@ -68,7 +69,7 @@ class ForeignMemory final : public link::PeerMemory {
     const memory::RegionRecord* regions_ = nullptr;
     const QpRecord* queue_pairs_ = nullptr;
     std::uint32_t region_count_ = 0, qp_count_ = 0;
-    mutable std::atomic<std::uint32_t> last_found_{0};
+    const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable std::atomic<bool> gone_{false};
 };

@@ -38,11 +38,11 @@ struct Device {
         if (!region) fail("ibv_reg_mr");
         return region;
     }
-    ibv_qp* create_qp() const {
+    ibv_qp* create_qp(std::uint32_t depth = 4) const {
         ibv_qp_init_attr attr{};
         attr.qp_type = IBV_QPT_RC;
         attr.send_cq = attr.recv_cq = cq;
-        attr.cap = {4, 4, 1, 1, 0};
+        attr.cap = {depth, depth, 1, 1, 0};
         ibv_qp* qp = ibv_create_qp(pd, &attr);
         if (!qp) fail("ibv_create_qp");
         return qp;
@@ -53,6 +53,7 @@ inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
         fail("to INIT");
     attr.qp_state = IBV_QPS_RTR;
@@ -79,8 +80,9 @@ inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer) {
         fail("to RTS");
 }
 
-inline void post_receive(ibv_qp* qp, ibv_sge sge) {
+inline void post_receive(ibv_qp* qp, ibv_sge sge, std::uint64_t wr_id = 0) {
     ibv_recv_wr wr{}, *bad;
+    wr.wr_id = wr_id;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     if (ibv_post_recv(qp, &wr, &bad)) fail("ibv_post_recv");

@@ -327,6 +327,7 @@ void Engine::stand_in() {
         if (fds[1].revents) look_at_watched();
         if (fds[3].revents) timer_fired();
     }
+    posted();  // the timer that has just been taken is for whoever sleeps now
 }
 
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.

@@ -213,6 +213,55 @@ TEST_F(EngineTest, ABlockedThreadDrivesTheAdapterItself) {
     near().qp = nullptr;
 }
 
+// A request of UC completes when a timer says so, and nothing else wakes anybody. The helper sleeps, the
+// program begins to wait about when the timer fires: whoever takes it from the descriptor, it is served.
+TEST_F(EngineTest, ATimerThatFiresWhileTheLinkChangesHandsIsServed) {
+    using namespace transport;
+    Notifier notifier;
+    completion::CompletionQueue cq(16, &notifier);
+    QpSetup setup = near().qp->setup();
+    setup.service = Service::uc;
+    setup.send_cq = setup.receive_cq = &cq;
+    setup.receive_queue = std::make_shared<ReceiveQueue>(4, 1);
+    near().adapter->destroy_qp(near().qp, now());
+    near().qp = near().adapter->create_qp(setup, now());
+    Attributes a;
+    a.port = 1;
+    near().change(a, QpState::init, kAttrPkeyIndex | kAttrPort | kAttrAccessFlags, now());
+    a.path.source = a.path.destination = Gid::from_ipv4(0x7f000001);
+    a.path_mtu = 1024;
+    a.destination_qp = far().qp->number();  // which drops it: it is RC
+    near().change(a, QpState::rtr, kAttrAv | kAttrPathMtu | kAttrDestQpn | kAttrRqPsn, now());
+    near().change(a, QpState::rts, kAttrSqPsn, now());
+
+    // The two meet when one of them is held up.
+    std::atomic<bool> done{false};
+    std::vector<std::thread> others;
+    for (int i = 0; i < 4; i++)
+        others.emplace_back([&] {
+            while (!done) std::this_thread::yield();
+        });
+    for (int i = 0; i < 400; i++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));  // the helper notices that nobody polls
+        cq.arm(false);
+        const Time start = now();
+        ASSERT_EQ(near().post(Operation::send, 0, 4, start), 0);
+        engine().posted();
+        while (now() - start < i % 80 * kMicrosecond) {
+        }
+        const Engine::Wait answer = engine().wait_readable(notifier.fd, now() + 10 * kSecond);
+        EXPECT_EQ(answer, Engine::Wait::readable) << i;
+        if (answer != Engine::Wait::readable) break;
+        notifier.take();
+        completion::Completion completion;
+        EXPECT_EQ(cq.poll({&completion, 1}), 1u);
+    }
+    done = true;
+    for (std::thread& other : others) other.join();
+    near().adapter->destroy_qp(near().qp, now());
+    near().qp = nullptr;
+}
+
 TEST_F(EngineTest, WaitingEndsAtTheDeadline) {
     const int fd = eventfd(0, EFD_CLOEXEC);
     const Time start = now();

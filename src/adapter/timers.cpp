@@ -4,7 +4,7 @@
 
 #include "adapter/timers.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace verbena::adapter {
 
@@ -34,8 +34,8 @@ void Timers::take_listed() {
     }
 }
 
-// The node's time in the heap has come. If its deadline has, too, it leaves the heap, is put into taken_, and
-// the answer is true; otherwise it waits for its deadline.
+// The node's time in the heap has come. If its deadline has, too, it leaves the heap, and the answer is true;
+// otherwise it waits for its deadline.
 bool Timers::reschedule(TimerNode& node, Time now) {
     const Time deadline = node.deadline.load();
     if (deadline > now) {
@@ -44,8 +44,7 @@ bool Timers::reschedule(TimerNode& node, Time now) {
     }
     erase(node);
     node.scheduled.store(kNever);
-    taken_ = &node;  // its owner sets the next deadline
-    return true;
+    return true;  // its owner sets the next deadline
 }
 
 // Brings the node to `deadline`, and to any earlier one that is set meanwhile.
@@ -58,11 +57,10 @@ void Timers::follow(TimerNode& node, Time deadline) {
         } else {
             node.scheduled.store(deadline);
             if (before == kNever) {
-                insert(node);
-            } else {
-                sift_up(node.place);
-                sift_down(node.place);
+                node.place = heap_.size();
+                heap_.emplace_back();
             }
+            settle(node.place, {deadline, &node});
         }
         const Time latest = node.deadline.load();
         if (latest >= deadline) return;
@@ -70,44 +68,34 @@ void Timers::follow(TimerNode& node, Time deadline) {
     }
 }
 
-void Timers::insert(TimerNode& node) {
-    node.place = heap_.size();
-    heap_.push_back(&node);
-    sift_up(node.place);
-}
-
 void Timers::erase(TimerNode& node) {
-    const std::size_t place = node.place;
-    exchange(place, heap_.size() - 1);
+    const Entry last = heap_.back();
     heap_.pop_back();
-    if (place < heap_.size()) {
-        sift_up(place);
-        sift_down(place);
-    }
+    if (last.node != &node) settle(node.place, last);
 }
 
-void Timers::exchange(std::size_t a, std::size_t b) {
-    std::swap(heap_[a], heap_[b]);
-    heap_[a]->place = a;
-    heap_[b]->place = b;
+void Timers::put(std::size_t place, Entry entry) {
+    heap_[place] = entry;
+    entry.node->place = place;
 }
 
-void Timers::sift_up(std::size_t place) {
-    while (place > 0 && earlier(place, (place - 1) / 2)) {
-        exchange(place, (place - 1) / 2);
-        place = (place - 1) / 2;
-    }
-}
-
-void Timers::sift_down(std::size_t place) {
+// Puts the entry where it belongs, from a place whose entry is to be overwritten.
+void Timers::settle(std::size_t place, Entry entry) {
+    constexpr std::size_t kChildren = 4;
+    for (std::size_t parent; place > 0 && entry.at < heap_[parent = (place - 1) / kChildren].at;
+         place = parent)
+        put(place, heap_[parent]);
     for (;;) {
+        const std::size_t first = kChildren * place + 1, end = std::min(first + kChildren, heap_.size());
         std::size_t least = place;
-        for (std::size_t child = 2 * place + 1; child <= 2 * place + 2 && child < heap_.size(); child++)
-            if (earlier(child, least)) least = child;
-        if (least == place) return;
-        exchange(place, least);
+        Time earliest = entry.at;
+        for (std::size_t child = first; child < end; child++)
+            if (heap_[child].at < earliest) earliest = heap_[least = child].at;
+        if (least == place) break;
+        put(place, heap_[least]);
         place = least;
     }
+    put(place, entry);
 }
 
 }  // namespace verbena::adapter

@@ -50,9 +50,9 @@ class Timers {
         if (now < next() && !listed_.load(std::memory_order_relaxed)) return 0;
         take_listed();
         due_.clear();
-        while (!heap_.empty() && heap_[0]->scheduled.load(std::memory_order_relaxed) <= now)
-            if (reschedule(*heap_[0], now)) due_.push_back(taken_);
-        top_.store(heap_.empty() ? kNever : heap_[0]->scheduled.load(std::memory_order_relaxed));
+        while (!heap_.empty() && heap_[0].at <= now)
+            if (TimerNode& node = *heap_[0].node; reschedule(node, now)) due_.push_back(&node);
+        top_.store(heap_.empty() ? kNever : heap_[0].at);
         for (TimerNode* node : due_) due(*node);
         return static_cast<unsigned>(due_.size());
     }
@@ -64,22 +64,21 @@ class Timers {
     bool reschedule(TimerNode& node, Time now);
     void follow(TimerNode& node, Time deadline);
 
-    void insert(TimerNode& node);
+    // Four children each: two levels of thousands of queue pairs lie in a few cache lines, and the times
+    // beside the pointers, so that comparing touches no node.
+    struct Entry {
+        Time at = kNever;  // the node's `scheduled`
+        TimerNode* node = nullptr;
+    };
+    void put(std::size_t place, Entry entry);
+    void settle(std::size_t place, Entry entry);
     void erase(TimerNode& node);
-    void sift_up(std::size_t place);
-    void sift_down(std::size_t place);
-    bool earlier(std::size_t a, std::size_t b) const {
-        return heap_[a]->scheduled.load(std::memory_order_relaxed) <
-               heap_[b]->scheduled.load(std::memory_order_relaxed);
-    }
-    void exchange(std::size_t a, std::size_t b);
 
     std::atomic<TimerNode*> listed_{nullptr};
     std::atomic<Time> earliest_listed_{kNever};
     std::atomic<Time> top_{kNever};
-    std::vector<TimerNode*> heap_;
+    std::vector<Entry> heap_;
     std::vector<TimerNode*> due_;
-    TimerNode* taken_ = nullptr;
 };
 
 }  // namespace verbena::adapter

@@ -9,6 +9,7 @@
 #include "wire/icrc.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
+#include "wire/plain_ack.h"
 
 namespace verbena::adapter {
 namespace {
@@ -91,10 +92,15 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
 // What came through memory was seen by observers when it left.
 bool Adapter::State::go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram) {
     wire::WholeSend send;
-    if (datagram.elsewhere || link::packet_faults() || !wire::parse_whole_send(datagram.bytes, send))
-        return false;
+    wire::Bth acknowledgement;
+    if (datagram.elsewhere || link::packet_faults()) return false;
+    const bool sends = wire::parse_whole_send(datagram.bytes, send);
+    if (!sends && !wire::parse_plain_ack(datagram.bytes, acknowledgement)) return false;
     hold(slot, number);
-    if (!*held_ || !held_->qp().receive_straight(send, datagram.aside, *datagram.path, now_)) return false;
+    if (!*held_) return false;
+    if (sends ? !held_->qp().receive_straight(send, datagram.aside, *datagram.path, now_)
+              : !held_->qp().acknowledge_straight(acknowledgement, *datagram.path, now_))
+        return false;
     slot->record->counters.wire_bytes_received += datagram.bytes.size();
     Time until;
     if (held_->qp().rests(now_, until)) {

@@ -105,12 +105,14 @@ class QueuePair {
     // The straight path: a SEND that fits into one packet, or a WRITE or READ that the link executes, on a
     // connection where nothing else is going on. These do the whole work, or answer false and have changed
     // nothing that the calls above would mind. The sink is flushed by the caller. receive_straight()
-    // completes the message and the request that the aside acknowledges.
+    // completes the message and the request that the aside acknowledges; acknowledge_straight() takes a plain
+    // acknowledgement by its BTH.
     virtual bool post_straight(const SendRequest&, wire::PacketSink&, Time) { return false; }
     virtual bool execute_straight(const SendRequest&, Time) { return false; }
     virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
         return false;
     }
+    virtual bool acknowledge_straight(const wire::Bth&, const wire::Path&, Time) { return false; }
 
     // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that
     // receive() would mind.

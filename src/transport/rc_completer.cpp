@@ -105,12 +105,14 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
 }
 
 void RcRequester::receive_aside(const wire::Aside& aside, Time now) {
-    if (!in_flight(aside.acknowledged)) {
-        shared_.counters.stale_responses++;
-        return;
-    }
-    acknowledged(aside.acknowledged, now);
+    if (!receive_acknowledgement(aside.acknowledged, now)) shared_.counters.stale_responses++;
+}
+
+bool RcRequester::receive_acknowledgement(std::uint32_t psn, Time now) {
+    if (!in_flight(psn)) return false;
+    acknowledged(psn, now);
     if (!failed_) finish_progress(now);
+    return true;
 }
 
 bool RcRequester::in_flight(std::uint32_t psn) const {

@@ -14,6 +14,7 @@
 #include "transport/queue_pair.h"
 #include "transport/vendor_error.h"
 #include "wire/packet.h"
+#include "wire/plain_ack.h"
 
 namespace verbena::transport::testing {
 
@@ -124,9 +125,10 @@ class Harness : private QpListener {
     bool keep_log = true;
     bool straight = false;       // SENDs and their packets take the straight path where they can
     unsigned went_straight = 0;  // calls
-    bool runs = false;           // packets that come together are given to the queue pair as runs
-    unsigned came_in_runs = 0;   // packets
-    bool polls = true;           // both sides poll: held acknowledgements leave after each step
+    unsigned acknowledged_straight = 0;
+    bool runs = false;          // packets that come together are given to the queue pair as runs
+    unsigned came_in_runs = 0;  // packets
+    bool polls = true;          // both sides poll: held acknowledgements leave after each step
 
     Harness() = default;
 
@@ -369,6 +371,11 @@ class Harness : private QpListener {
             if (straight && wire::parse_whole_send(flying.bytes, send) &&
                 s.qp->receive_straight(send, flying.aside, side[1 - flying.to].path, now)) {
                 went_straight++;
+                continue;
+            }
+            if (wire::Bth ack; straight && wire::parse_plain_ack(flying.bytes, ack) &&
+                               s.qp->acknowledge_straight(ack, side[1 - flying.to].path, now)) {
+                acknowledged_straight++;
                 continue;
             }
             wire::Packet packet;

@@ -33,6 +33,7 @@ class RcQueuePair final : public QueuePair {
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                           const wire::Path& sender_view, Time now) override;
+    bool acknowledge_straight(const wire::Bth& bth, const wire::Path& sender_view, Time now) override;
     bool quiet(Time now, bool push) const override {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());

@@ -64,6 +64,8 @@ class RcRequester {
     bool receive_run(const wire::ReceivedRun& run, Time now);  // READ responses (rc_runs.cpp)
     // An acknowledgement that came with a packet of the peer's requester.
     void receive_aside(const wire::Aside& aside, Time now);
+    // Of everything up to and including `psn`; false: of nothing that is under way.
+    bool receive_acknowledgement(std::uint32_t psn, Time now);
 
     // The straight path (rc_straight.cpp): a SEND that can leave in one packet now.
     const iovec* goes_straight(const SendRequest& request);

@@ -47,6 +47,18 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
+[[gnu::flatten]] bool RcQueuePair::acknowledge_straight(const wire::Bth& bth, const wire::Path& sender_view,
+                                                        Time now) {
+    if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey != kDefaultPkey ||
+        !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn, now))
+        return false;
+    last_now_ = now;
+    counters_.packets_received++;
+    if (requester_->failed() || completion_lost()) [[unlikely]]
+        after(now);
+    return true;
+}
+
 // What of the request travels, or nullptr: it goes the long way.
 const iovec* RcRequester::goes_straight(const SendRequest& request) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;

@@ -16,6 +16,7 @@ using testing::Trouble;
 
 struct StraightOutcome : Outcome {
     unsigned straight = 0;
+    unsigned acknowledged = 0;
 };
 
 // What kind of link there is between the two.
@@ -82,6 +83,7 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
     h.run(10 * kSecond);
     outcome.end(h);
     outcome.straight = h.went_straight;
+    outcome.acknowledged = h.acknowledged_straight;
     return outcome;
 }
 
@@ -93,6 +95,7 @@ TEST_P(Straight, IsTheSameAsTheLongWay) {
         SCOPED_TRACE(seed);
         const StraightOutcome a = converse(false, way, seed, trouble), b = converse(true, way, seed, trouble);
         EXPECT_GT(b.straight, 20u);
+        EXPECT_GT(b.acknowledged, 20u);
         testing::expect_same(a, b);
     }
 }

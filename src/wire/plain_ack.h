@@ -1,0 +1,22 @@
+// A positive acknowledgement of RC, which most packets back to a sender are, read without the tables that
+// serve all opcodes.
+#pragma once
+
+#include <span>
+
+#include "wire/bth.h"
+#include "wire/packet.h"
+
+namespace verbena::wire {
+
+// Its BTH says up to which PSN, inclusively. False: it is something else, or nothing that parse() would take.
+inline bool parse_plain_ack(std::span<const std::uint8_t> udp_payload, Bth& out) {
+    constexpr auto kOpcode = static_cast<std::uint8_t>(Opcode::rc_ack);
+    if (udp_payload.size() != kBthLength + kAethLength + kIcrcLength || udp_payload[0] != kOpcode ||
+        classify(udp_payload[kBthLength]) != AethKind::ack)
+        return false;
+    parse_bth(udp_payload.data(), out);
+    return out.version == 0 && out.pad_count == 0;
+}
+
+}  // namespace verbena::wire

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/own_pid.h"
 #include "base/reason.h"
 #include "host/connection.h"
 
@@ -33,7 +34,7 @@ std::atomic<State*> current_state{nullptr};
 
 State& state() {
     State* known = current_state.load(std::memory_order_acquire);
-    const pid_t pid = getpid();
+    const pid_t pid = own_pid();
     while (!known || known->pid != pid) {
         auto* fresh = new State;
         fresh->pid = pid;
@@ -86,7 +87,8 @@ int refuse(const State& s) {
 }
 
 int ensure_connection(State& s, Command command) {
-    if (s.connected && !is_alive(s.connection)) lose(s);
+    // Only what may go to another daemon needs to know beforehand; the others' requests fail.
+    if (s.connected && !(starts_anew(command) ? is_alive(s.connection) : is_ours(s.connection))) lose(s);
     if (s.connected) return 0;
     if ((s.lost || s.inherited) && !starts_anew(command)) return refuse(s);
     if (int error = open_connection(s.connection)) return error;
@@ -141,7 +143,7 @@ void tell(Command command, std::span<const std::uint8_t> request) {
     NoCancellation no_cancellation;
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (s.connected && is_alive(s.connection) && !send_only(s.connection, command, request)) lose(s);
+    if (s.connected && is_ours(s.connection) && !send_only(s.connection, command, request)) lose(s);
 }
 
 const DeviceTable* devices() {
@@ -161,12 +163,7 @@ FabricInfo fabric() {
     return s.connected ? s.connection.hello.fabric : FabricInfo{};
 }
 
-std::uint32_t generation() {
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    if (s.connected && !is_alive(s.connection)) lose(s);
-    return s.generation;
-}
+std::uint32_t generation() { return state().generation; }
 
 int lifeline_fd() {
     State& s = state();

@@ -43,7 +43,8 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 // Whom this process can reach, as the daemon said when it was found; without name before that.
 [[gnu::visibility("default")]] FabricInfo fabric();
 
-// Counts the daemons that this process has talked to; an object made under another generation is dead.
+// Counts the daemons that this process has talked to; an object made under another generation is dead. That a
+// daemon is gone shows at the next call().
 [[gnu::visibility("default")]] std::uint32_t generation();
 
 // Readable when the device table has changed, and at its end when the daemon is gone; for the engine. -1

@@ -24,7 +24,7 @@ namespace {
 constexpr Duration kPatience = 15 * kSecond;     // for a daemon to be there
 constexpr Duration kLockPatience = 4 * kSecond;  // for another process that starts it
 constexpr Duration kRetryPause = 2 * kMillisecond;
-constexpr int kAnswerTimeoutMs = 30'000;  // the daemon never blocks; one that is stopped is as good as dead
+constexpr timeval kAnswerTimeout{30, 0};  // the daemon never blocks; one that is stopped is as good as dead
 
 Time now() {
     timespec t{};
@@ -113,6 +113,8 @@ int try_address(const std::string& name, bool service, Connection& out) {
     if (fd < 0) return -fd;
     Peer peer;
     int error = peer_of(fd, peer);
+    if (!error && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kAnswerTimeout, sizeof kAnswerTimeout) != 0)
+        error = errno;
     if (!error && !(service ? peer.user == 0 : is_own_user(peer.user))) {
         close(fd);
         if (service) return ECONNREFUSED;
@@ -178,22 +180,26 @@ int open_connection(Connection& out) {
     }
 }
 
+bool is_ours(const Connection& connection) {
+    return connection.socket >= 0 && inode_of(connection.socket) == connection.socket_inode;
+}
+
 bool is_alive(const Connection& connection) {
-    if (connection.socket < 0 || inode_of(connection.socket) != connection.socket_inode) return false;
+    if (!is_ours(connection)) return false;
     pollfd entry{connection.lifeline, 0, 0};  // news may wait in it; only its end counts
     return poll(&entry, 1, 0) == 0;
 }
 
 void close_connection(Connection& connection) {
-    if (connection.socket >= 0 && inode_of(connection.socket) == connection.socket_inode)
-        close(connection.socket);
+    if (is_ours(connection)) close(connection.socket);
     connection.socket = -1;
 }
 
 int exchange(Connection& connection, Exchange& exchange) {
     RequestHeader request;
     request.command = exchange.command;
-    request.sequence = ++connection.sequence;
+    if (++connection.sequence == 0) connection.sequence++;
+    request.sequence = connection.sequence;
     request.length = static_cast<std::uint32_t>(exchange.request.size());
     const iovec out[] = {part(&request, sizeof request),
                          part(exchange.request.data(), exchange.request.size())};
@@ -204,17 +210,14 @@ int exchange(Connection& connection, Exchange& exchange) {
         return -1;
     }
     for (;;) {
-        if (int error = wait_readable(connection.socket, kAnswerTimeoutMs)) {
-            errno = error;
-            if (error == ETIMEDOUT)
-                fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
-            return -1;
-        }
         const iovec in[] = {part(&exchange.header, sizeof exchange.header),
                             part(exchange.reply.data(), exchange.reply.size())};
         Received received;
         if (int error = receive_datagram(connection.socket, in, received)) {
-            errno = error;
+            errno = error == EAGAIN ? ETIMEDOUT : error;
+            if (errno == ETIMEDOUT)
+                fail(ETIMEDOUT, "verbenad (pid %d) has not answered for %ld s", connection.daemon,
+                     kAnswerTimeout.tv_sec);
             return -1;
         }
         constexpr std::size_t kCommonSize = offsetof(ReplyHeader, reserved);
@@ -272,7 +275,6 @@ int ask(Connection& connection, Command command, std::span<const std::uint8_t> r
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request) {
     RequestHeader header;
     header.command = command;
-    header.sequence = ++connection.sequence;
     header.length = static_cast<std::uint32_t>(request.size());
     const iovec out[] = {part(&header, sizeof header), part(request.data(), request.size())};
     return send_datagram(connection.socket, out) == 0;

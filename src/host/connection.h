@@ -26,7 +26,9 @@ struct Connection {
 // Connects to the daemon of this user and fabric, after starting it if need be. 0 or an errno with a reason.
 int open_connection(Connection& out);
 
-// False if the daemon is gone or the program closed our socket.
+// False if the program closed our socket.
+bool is_ours(const Connection& connection);
+// Is ours, and the daemon is there.
 bool is_alive(const Connection& connection);
 
 // Closes the socket if it is still ours. The lifeline stays open, so that its number cannot come to mean

@@ -48,12 +48,14 @@ bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
             sched_yield();
             continue;
         }
-        std::memcpy(&out, &table.devices[slot], sizeof out);
+        // Most slots are free, and many ask for one device after the other.
+        const bool present = table.devices[slot].present;
+        if (present) std::memcpy(&out, &table.devices[slot], sizeof out);
         unsigned position = 0;
         for (unsigned i = 0; i < slot; i++) position += table.devices[i].present;
         std::atomic_thread_fence(std::memory_order_acquire);
         if (table.sequence.load(std::memory_order_relaxed) != before) continue;
-        if (!out.present) return false;
+        if (!present) return false;
         out.name.back() = out.netdev.back() = '\0';
         if (const char* setting = std::getenv("VERBENA_DEVICE")) rename(out, position, setting);
         return true;

@@ -2,23 +2,22 @@
 // blocked in one of our calls, and nothing of that may be pulled away.
 #include "rdmacm/process.h"
 
-#include <unistd.h>
-
 #include <atomic>
 
+#include "base/own_pid.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
 
 namespace verbena::rdmacm {
 
-Process::Process() : pid(getpid()), devices(new DeviceCache) {}
+Process::Process() : pid(own_pid()), devices(new DeviceCache) {}
 Process::~Process() = default;
 
 Process& process() {
     static std::atomic<Process*> current{nullptr};
     Process* known = current.load(std::memory_order_acquire);
-    while (!known || known->pid != getpid()) {
+    while (!known || known->pid != own_pid()) {
         auto fresh = std::make_unique<Process>();
         if (current.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel))
             return *fresh.release();

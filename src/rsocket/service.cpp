@@ -13,6 +13,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/own_pid.h"
 #include "base/reason.h"
 #include "rsocket/sleeper.h"
 
@@ -23,16 +24,16 @@ Service* Service::get() {
     static std::atomic<Service*> current{nullptr};
     static std::atomic<pid_t> owner{0};
     static std::mutex starting;
-    if (owner.load(std::memory_order_acquire) == getpid()) return current.load(std::memory_order_acquire);
+    if (owner.load(std::memory_order_acquire) == own_pid()) return current.load(std::memory_order_acquire);
     std::lock_guard lock(starting);
-    if (owner.load() == getpid()) return current.load();
+    if (owner.load() == own_pid()) return current.load();
     auto service = std::unique_ptr<Service>(new Service);
     if (int error = service->start()) {
         errno = error;
         return nullptr;
     }
     current.store(service.release(), std::memory_order_release);
-    owner.store(getpid(), std::memory_order_release);
+    owner.store(own_pid(), std::memory_order_release);
     return current.load();
 }
 

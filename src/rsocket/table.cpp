@@ -1,10 +1,9 @@
 #include "rsocket/table.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <shared_mutex>
 
+#include "base/own_pid.h"
 #include "base/reason.h"
 #include "rsocket/stream.h"
 
@@ -12,7 +11,7 @@ namespace verbena::rsocket {
 namespace {
 
 struct Table {
-    pid_t pid = getpid();
+    pid_t pid = own_pid();
     std::shared_mutex mutex;
     std::vector<std::shared_ptr<Socket>> sockets;
 };
@@ -22,7 +21,7 @@ std::atomic<Table*> current{nullptr};
 // Never destroyed: threads may be in calls when the process ends.
 Table& table() {
     Table* known = current.load(std::memory_order_acquire);
-    while (!known || known->pid != getpid()) {
+    while (!known || known->pid != own_pid()) {
         auto fresh = std::make_unique<Table>();
         if (current.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel))
             return *fresh.release();
@@ -34,7 +33,7 @@ Table& table() {
 struct AtExit {
     ~AtExit() {
         Table* known = current.load(std::memory_order_acquire);
-        if (!known || known->pid != getpid()) return;
+        if (!known || known->pid != own_pid()) return;
         for (auto& socket : all_sockets())
             if (auto stream = std::dynamic_pointer_cast<Stream>(socket)) stream->farewell();
     }

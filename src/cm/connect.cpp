@@ -217,6 +217,7 @@ void Manager::State::connection_changed(const Connection& connection, const Conn
     event.user_handle = id->user_handle;
     event.connection = change.parameters;
     note_near_misses(*id, event);
+    if (change.type == EventType::connect_response) describe(*id, event);
     deliver(*id, event);
 }
 

@@ -146,8 +146,7 @@ void Connections::on_req(const wire::Req& req, const Sender& sender, std::uint32
         return;
     }
 
-    Connection connection;
-    connection.local_comm_id = new_comm_id();
+    Connection& connection = add(new_comm_id());
     connection.remote_comm_id = req.local_comm_id;
     connection.state = ConnectionState::req_received;
     connection.qp_type = qp_type;
@@ -171,14 +170,14 @@ void Connections::on_req(const wire::Req& req, const Sender& sender, std::uint32
         case ConnectionUser::Verdict::accepted:
             by_remote_id_[remote_id] = connection.local_comm_id;
             by_remote_qp_[remote_qp] = connection.local_comm_id;
-            connections_.emplace(connection.local_comm_id, connection);
             return;
         case ConnectionUser::Verdict::rejected:
             refuse(sender, 0, req.local_comm_id, wire::CmAnswered::req, reason);
-            return;
+            break;
         case ConnectionUser::Verdict::dropped:
-            return;
+            break;
     }
+    connections_.erase(connection.local_comm_id);
 }
 
 void Connections::on_duplicate_req(Connection& connection, const wire::Req& req, const Sender& sender) {

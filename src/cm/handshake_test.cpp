@@ -1,5 +1,7 @@
 // REQ, REP and RTU: the fields of the messages, what each program hears, and which values it may ask for.
 
+#include <algorithm>
+
 #include "cm/testing.h"
 
 namespace verbena::cm::testing {
@@ -140,6 +142,58 @@ TEST_F(Handshake, ResourcesSwapSides) {
     ASSERT_EQ(server->init_qp_attributes(request.id, 3, rts), 0);
     EXPECT_EQ(rtr.max_dest_rd_atomic, 4);
     EXPECT_EQ(rts.max_rd_atomic, 2);
+}
+
+// What the program's library would ask for after an event came with it.
+TEST_F(Handshake, EventsTellWhatIsNeededNext) {
+    const auto told_as_asked = [this](Host& host, const Event& event) {
+        const IdInfo asked = query(host, event.id);
+        EXPECT_EQ(event.info.id, asked.id);
+        EXPECT_EQ(event.info.local.port, asked.local.port);
+        EXPECT_EQ(event.info.remote.port, asked.remote.port);
+        EXPECT_EQ(event.info.route.destination_gid, asked.route.destination_gid);
+        EXPECT_EQ(event.info.path_count, asked.path_count);
+        for (const QpTransition& told : event.transitions) {
+            if (told.mask == 0) continue;
+            QpTransition transition;
+            ASSERT_EQ(host->init_qp_attributes(event.id, told.state, transition), 0);
+            EXPECT_EQ(told.mask, transition.mask);
+            EXPECT_EQ(told.access, transition.access);
+            EXPECT_EQ(told.destination_qp, transition.destination_qp);
+            EXPECT_EQ(told.receive_psn, transition.receive_psn);
+            EXPECT_EQ(told.send_psn, transition.send_psn);
+            EXPECT_EQ(told.timeout, transition.timeout);
+            EXPECT_EQ(told.max_rd_atomic, transition.max_rd_atomic);
+            EXPECT_EQ(told.max_dest_rd_atomic, transition.max_dest_rd_atomic);
+            EXPECT_EQ(told.route.destination_gid, transition.route.destination_gid);
+        }
+    };
+    const auto told = [](const Event& event) {
+        return std::count_if(event.transitions.begin(), event.transitions.end(),
+                             [](const QpTransition& transition) { return transition.mask != 0; });
+    };
+    listener(server, any4(7471));
+    const IdNumber id = create(client);
+    ASSERT_EQ(client->resolve_address(id, nullptr, server.address(7471), kSecond, net.now), 0);
+    Event event = client.take();
+    EXPECT_EQ(event.type, EventType::addr_resolved);
+    EXPECT_EQ(told(event), 1);  // INIT; of the peer nothing is known yet
+    told_as_asked(client, event);
+    ASSERT_EQ(client->resolve_route(id, kSecond, net.now), 0);
+    told_as_asked(client, client.take());
+    ASSERT_EQ(client->connect(id, parameters(0x11), net.now), 0);
+    net.run();
+    const Event request = server.take();
+    EXPECT_EQ(request.type, EventType::connect_request);
+    EXPECT_EQ(told(request), 3);
+    told_as_asked(server, request);
+    ASSERT_EQ(accept(server, request.id, 0x21), 0);
+    net.run();
+    event = client.take();
+    EXPECT_EQ(event.type, EventType::connect_response);
+    EXPECT_EQ(told(event), 3);
+    EXPECT_EQ(event.transitions[1].destination_qp, 0x21u);
+    told_as_asked(client, event);
 }
 
 TEST_F(Handshake, DepthLimits) {

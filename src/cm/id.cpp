@@ -32,7 +32,6 @@ Id& Manager::State::add(FileNumber file, PortSpace port_space, QpType qp_type, s
     id.port_space = port_space;
     id.qp_type = qp_type;
     id.user_handle = user_handle;
-    id.route.device = kNoDevice;
     id.receive_psn = environment.random() & kPsnMask;
     return id;
 }
@@ -50,7 +49,33 @@ void Manager::State::deliver(Id& id, EventType type, int status) {
     event.status = status;
     event.id = id.number;
     event.user_handle = id.user_handle;
+    if (type == EventType::addr_resolved || type == EventType::route_resolved) describe(id, event);
     deliver(id, event);
+}
+
+IdInfo Manager::State::info(const Id& id) const {
+    IdInfo info;
+    info.id = id.number;
+    info.state = id.state;
+    info.qp_type = id.qp_type;
+    info.port_space = id.port_space;
+    info.local = id.local;
+    info.remote = id.remote;
+    info.route = id.route;
+    if (has_device(id)) info.node_guid = environment.node_guid(id.route.device);
+    info.path_count = id.path_count;
+    info.local_qkey = id.qkey;
+    return info;
+}
+
+void Manager::State::describe(Id& id, Event& event) {
+    event.info = info(id);
+    if (id.qp_type == QpType::ud || !has_device(id))
+        return;  // a datagram's Q_Key is settled by asking for it
+    const std::size_t known = id.connection ? event.transitions.size() : 1;
+    for (std::size_t i = 0; i < known; i++)
+        if (init_qp_attributes(id, static_cast<std::uint8_t>(kInit + i), event.transitions[i]) != 0)
+            event.transitions[i] = {};
 }
 
 int Manager::State::wrong_state(const Id& id, const char* wanted) {
@@ -96,21 +121,15 @@ void Manager::State::remove_device(Id& id, Time now) {
     if (told) deliver(id, EventType::device_removal, 0);
 }
 
+FileNumber Manager::file(IdNumber number) const {
+    const Id* id = state_->find(number);
+    return id ? id->file : 0;
+}
+
 int Manager::query(IdNumber number, IdInfo& info) {
     Id* id;
     if (int error = state_->find(number, id)) return error;
-    info = {};
-    info.id = id->number;
-    info.state = id->state;
-    info.qp_type = id->qp_type;
-    info.port_space = id->port_space;
-    info.local = id->local;
-    info.remote = id->remote;
-    info.route = id->route;
-    if (state_->has_device(*id)) info.node_guid = state_->environment.node_guid(id->route.device);
-    info.path_count = id->path_count;
-    info.local_qkey = id->qkey;
-    info.remote_parameters = id->remote_parameters;
+    info = state_->info(*id);
     return 0;
 }
 

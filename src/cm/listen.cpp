@@ -96,6 +96,7 @@ void Manager::State::announce(Id& listener, Id& child, const ConnectParameters& 
     event.user_handle = listener.user_handle;
     event.connection = parameters;
     event.ud_route = child.route;
+    describe(child, event);
     deliver(listener, event);
 }
 

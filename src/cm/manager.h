@@ -70,6 +70,8 @@ class Manager {
     int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout,
                         Time now);
     int resolve_route(IdNumber id, Duration timeout, Time now);
+    // The event channel's file that the id's events go to; 0: there is no such id.
+    FileNumber file(IdNumber id) const;
     int query(IdNumber id, IdInfo& info);
     int connect(IdNumber id, const ConnectParameters& parameters, Time now);
     // Passive side: sends REP or SIDR_REP. Active side with parameters == nullptr: RTU. Also sets the id's

@@ -10,7 +10,7 @@ namespace verbena::cm {
 namespace {
 
 // enum ibv_qp_state, ibv_qp_attr_mask and ibv_access_flags.
-enum : std::uint8_t { kInit = 1, kReadyToReceive = 2, kReadyToSend = 3, kError = 6 };
+constexpr std::uint8_t kError = 6;
 constexpr std::uint32_t kState = 1 << 0;
 constexpr std::uint32_t kAccessFlags = 1 << 3;
 constexpr std::uint32_t kPkeyIndex = 1 << 4;

@@ -33,6 +33,8 @@ struct Manager::State final : ConnectionUser, SidrUser {
     Id& add(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle);
     void deliver(Id& id, const Event& event);
     void deliver(Id& id, EventType type, int status);
+    IdInfo info(const Id& id) const;
+    void describe(Id& id, Event& event);
     int wrong_state(const Id& id, const char* wanted);
     void end_conversation(Id& id, Time now);
     void destroy(Id& id, Time now);

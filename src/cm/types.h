@@ -30,11 +30,13 @@ struct Endpoint {
     }
 };
 
+inline constexpr std::uint32_t kNoDevice = 0xffffffff;
+
 // What a route was resolved to: everything that an address vector and a path record need.
 struct Route {
     Gid source_gid;
     Gid destination_gid;
-    std::uint32_t device = 0;           // device index, as in host::DeviceTable; kNoDevice if none
+    std::uint32_t device = kNoDevice;   // device index, as in host::DeviceTable
     std::uint32_t interface_index = 0;  // of the device's netdev
     std::uint16_t gid_index = 0;        // of source_gid
     std::uint8_t path_mtu = 0;          // ibv_mtu: 1 = 256 ... 5 = 4096
@@ -44,7 +46,6 @@ struct Route {
     std::uint16_t udp_source_port = 0;
     std::uint32_t flow_label = 0;
 };
-inline constexpr std::uint32_t kNoDevice = 0xffffffff;
 
 inline constexpr std::size_t kMaxPrivateData = 224;  // room for every message's user bytes
 
@@ -94,22 +95,6 @@ enum class EventType : std::uint8_t {
 using IdNumber = std::uint32_t;    // names an id within the daemon; 0 is never one
 using FileNumber = std::uint32_t;  // names an event channel's file within the daemon; 0 is never one
 
-struct Event {
-    EventType type = EventType::addr_resolved;
-    std::uint8_t reserved[3] = {};
-    std::int32_t status = 0;  // 0, a negative errno, or a positive reject reason / SIDR status
-    IdNumber id = 0;          // the id that it happened to; connect_request: the new child
-    IdNumber listen_id = 0;   // connect_request: the listener
-    std::uint64_t user_handle =
-        0;                       // what the program registered for `id` (connect_request: for the listener)
-    std::uint64_t argument = 0;  // user events; multicast: the join's handle
-    ConnectParameters
-        connection;  // connect_request, connect_response, established, rejected; UD: qp_number, qkey
-    Route ud_route;  // UD established, connect_request, multicast_join: the address vector
-    std::array<char, 160>
-        note{};  // what else is known of a failure's cause, to go behind its reason; a C string
-};
-
 enum class IdState : std::uint8_t {
     idle,
     address_bound,
@@ -137,10 +122,12 @@ struct IdInfo {
     std::uint64_t node_guid = 0;   // of the device, network byte order
     std::uint32_t path_count = 0;  // 0 before resolve_route, then 1
     std::uint32_t local_qkey = 0;
-    ConnectParameters remote_parameters;  // of the REQ or REP that arrived
 };
 
-// What rdma_init_qp_attr answers: the attributes of the next transition, and their ibv_qp_attr_mask.
+enum : std::uint8_t { kInit = 1, kReadyToReceive = 2, kReadyToSend = 3 };  // enum ibv_qp_state
+
+// What rdma_init_qp_attr answers: the attributes of the next transition, and their ibv_qp_attr_mask. A mask
+// of 0 stands for a transition that is not described.
 struct QpTransition {
     std::uint32_t mask = 0;
     std::uint8_t state = 0;  // ibv_qp_state
@@ -159,6 +146,27 @@ struct QpTransition {
     std::uint8_t rnr_retry = 0;
     std::uint8_t reserved[2] = {};
     Route route;
+};
+
+struct Event {
+    EventType type = EventType::addr_resolved;
+    std::uint8_t reserved[3] = {};
+    std::int32_t status = 0;  // 0, a negative errno, or a positive reject reason / SIDR status
+    IdNumber id = 0;          // the id that it happened to; connect_request: the new child
+    IdNumber listen_id = 0;   // connect_request: the listener
+    std::uint64_t user_handle =
+        0;                       // what the program registered for `id` (connect_request: for the listener)
+    std::uint64_t argument = 0;  // user events; multicast: the join's handle
+    ConnectParameters
+        connection;  // connect_request, connect_response, established, rejected; UD: qp_number, qkey
+    Route ud_route;  // UD established, connect_request, multicast_join: the address vector
+    std::array<char, 160>
+        note{};  // what else is known of a failure's cause, to go behind its reason; a C string
+    // What the program's library needs next after addr_resolved, route_resolved, connect_request (of the
+    // child) and connect_response, so that it does not ask: a question is two changes of process. Otherwise
+    // info.id is 0.
+    IdInfo info;
+    std::array<QpTransition, 3> transitions{};  // to INIT, RTR and RTS, as far as they can be told
 };
 
 }  // namespace verbena::cm

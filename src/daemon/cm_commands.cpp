@@ -47,7 +47,7 @@ bool CmCommands::owns_file(const Caller& caller, cm::FileNumber file) const {
 }
 
 bool CmCommands::owns(const Caller& caller, cm::IdNumber id) const {
-    return owns_file(caller, owners_.file(id));
+    return owns_file(caller, manager_.file(id));
 }
 
 int CmCommands::run(const Request& request, const Caller& caller, std::span<std::uint8_t> reply, Time now) {
@@ -78,7 +78,6 @@ int CmCommands::create(const host::CreateIdRequest& body, const Caller& caller,
     host::IdReply out;
     if (int error = manager_.create_id(body.file, body.port_space, body.qp_type, body.user_handle, out.id))
         return error;
-    owners_.created(out.id, body.file);
     answer(reply, out);
     return 0;
 }
@@ -97,7 +96,6 @@ int CmCommands::migrate(const host::MigrateRequest& body, const Caller& caller,
     if (!owns_file(caller, body.file)) return fail(EBADF, "the process has no event channel %u", body.file);
     host::EventsReply out;
     if (int error = manager_.migrate(body.id, body.file, out.events_delivered)) return error;
-    owners_.moved(body.id, body.file);
     answer(reply, out);
     return 0;
 }
@@ -110,7 +108,6 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
     switch (request.header.command) {
         case Command::destroy_id:
             error = manager_.destroy_id(id, events.events_delivered, now);
-            if (!error) owners_.destroyed(id);
             answer(reply, events);
             return error;
         case Command::bind:
@@ -128,21 +125,15 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
         case Command::resolve_route:
             return manager_.resolve_route(
                 id, milliseconds(request.as<host::ResolveRouteRequest>().timeout_ms), now);
-        case Command::query:
-            error = manager_.query(id, info);
-            answer(reply, info);
-            return error;
         case Command::connect:
             return manager_.connect(id, request.as<host::ConnectRequest>().parameters, now);
         case Command::accept: {
             auto body = request.as<host::AcceptRequest>();
-            owners_.taken_over(id);
             return manager_.accept(id, body.has_parameters ? &body.parameters : nullptr, body.user_handle,
                                    now);
         }
         case Command::reject: {
             auto body = request.as<host::RejectRequest>();
-            owners_.taken_over(id);
             return manager_.reject(id, std::span(body.private_data).first(body.private_data_length),
                                    body.reason, now);
         }
@@ -185,7 +176,6 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
 
 void CmCommands::close_file(cm::FileNumber file, Time now) {
     manager_.close_file(file, now);
-    owners_.closed(file);
     files_.close(file);
 }
 

@@ -7,7 +7,6 @@
 
 #include "cm/manager.h"
 #include "daemon/files.h"
-#include "daemon/owners.h"
 #include "daemon/requests.h"
 
 namespace verbena::daemon {
@@ -19,8 +18,7 @@ struct Caller {
 
 class CmCommands {
    public:
-    CmCommands(cm::Manager& manager, Files& files, Owners& owners)
-        : manager_(manager), files_(files), owners_(owners) {}
+    CmCommands(cm::Manager& manager, Files& files) : manager_(manager), files_(files) {}
 
     // Fills the command's reply structure. 0 or an errno with a reason; EOPNOTSUPP for a command that is none
     // of the connection manager's.
@@ -40,7 +38,6 @@ class CmCommands {
 
     cm::Manager& manager_;
     Files& files_;
-    Owners& owners_;
 };
 
 }  // namespace verbena::daemon

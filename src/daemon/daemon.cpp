@@ -117,9 +117,9 @@ int Daemon::open_network() {
         [this](std::uint64_t token, int error) { manager_->neighbor_resolved(token, error, now()); },
         send_probe);
     environment_.emplace(
-        Environment::Parts{cm_faults_, *devices_, *routes_, *neighbors_, files_, owners_, queues_, totals_});
+        Environment::Parts{cm_faults_, *devices_, *routes_, *neighbors_, files_, queues_, totals_});
     manager_.emplace(*environment_);
-    commands_.emplace(*manager_, files_, owners_);
+    commands_.emplace(*manager_, files_);
     refresh_devices();
     int error = loop_.add(monitor_.fd(), EPOLLIN, [this](std::uint32_t) {
         monitor_.drain();
@@ -400,7 +400,7 @@ void Daemon::next_ids(const Session& asking, std::uint32_t after, std::span<std:
     host::IdsReply out;
     for (cm::IdSummary id; out.count < out.entries.size() && manager_->next_id(after, id);) {
         after = id.id;
-        const Session* owner = sessions_.find(files_.owner(owners_.file(id.id)));
+        const Session* owner = sessions_.find(files_.owner(manager_->file(id.id)));
         if (owner && may_see(asking, *owner))
             out.entries[out.count++] = {id, static_cast<std::uint32_t>(owner->pid)};
     }

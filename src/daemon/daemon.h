@@ -83,7 +83,6 @@ class Daemon final : private Sessions::Handler {
     std::optional<Devices> devices_;
     std::optional<Routes> routes_;
     std::optional<Neighbors> neighbors_;
-    Owners owners_;
     Totals totals_;
     Files files_;
     struct Shared {

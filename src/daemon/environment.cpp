@@ -22,11 +22,7 @@ void Environment::send_mad(const wire::Path& path, std::uint32_t destination_qp,
     parts_.way_out.send(path, destination_qp, mad, now());
 }
 
-void Environment::deliver(cm::FileNumber file, const cm::Event& event) {
-    if (event.type == cm::EventType::connect_request)
-        parts_.owners.requested(event.id, event.listen_id, file);
-    parts_.files.deliver(file, event);
-}
+void Environment::deliver(cm::FileNumber file, const cm::Event& event) { parts_.files.deliver(file, event); }
 
 int Environment::find_local(const cm::Endpoint& local, cm::Route& route) {
     return parts_.routes.find_local(local, route);

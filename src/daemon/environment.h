@@ -7,7 +7,6 @@
 #include "daemon/devices.h"
 #include "daemon/files.h"
 #include "daemon/neighbors.h"
-#include "daemon/owners.h"
 #include "daemon/qp1.h"
 #include "daemon/queues.h"
 #include "daemon/routes.h"
@@ -29,7 +28,6 @@ class Environment final : public cm::Environment {
         Routes& routes;
         Neighbors& neighbors;
         Files& files;
-        Owners& owners;
         Queues& queues;
         Totals& totals;
     };

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/reason.h"
-#include "daemon/owners.h"
 #include "link/steering.h"
 
 namespace verbena::daemon {
@@ -48,22 +47,6 @@ TEST_F(QueuesTest, AQuarantinedNumberKeepsItsBlock) {
     queues.give_back(1, 0);
     EXPECT_EQ(take(kLong - 1), 2u);
     EXPECT_EQ(take(kLong), 1u);
-}
-
-TEST(OwnersTest, ChildrenDieWithTheirListener) {
-    Owners owners;
-    owners.created(1, 10);
-    owners.requested(2, 1, 10);
-    owners.requested(3, 1, 10);
-    owners.taken_over(3);
-    owners.moved(3, 11);
-    EXPECT_EQ(owners.file(2), 10u);
-    owners.destroyed(1);
-    EXPECT_EQ(owners.file(1), 0u);
-    EXPECT_EQ(owners.file(2), 0u);
-    EXPECT_EQ(owners.file(3), 11u);
-    owners.closed(11);
-    EXPECT_EQ(owners.count(), 0u);
 }
 
 }  // namespace

@@ -16,12 +16,7 @@ using host::Command;
 
 template <class RequestType, class ReplyType>
 consteval CommandInfo command(Command number, const char* name, Descriptors descriptors = Descriptors::none) {
-    return {number, name, sizeof(RequestType), sizeof(ReplyType), descriptors, true};
-}
-
-template <class RequestType>
-consteval CommandInfo notice(Command number, const char* name) {
-    return {number, name, sizeof(RequestType), 0, Descriptors::none, false};
+    return {number, name, sizeof(RequestType), sizeof(ReplyType), descriptors};
 }
 
 constexpr std::array kCommands = {
@@ -37,7 +32,6 @@ constexpr std::array kCommands = {
     command<host::ListenRequest, cm::IdInfo>(Command::listen, "listen"),
     command<host::ResolveAddressRequest, host::Empty>(Command::resolve_address, "resolve_address"),
     command<host::ResolveRouteRequest, host::Empty>(Command::resolve_route, "resolve_route"),
-    command<host::IdRequest, cm::IdInfo>(Command::query, "query"),
     command<host::ConnectRequest, host::Empty>(Command::connect, "connect"),
     command<host::AcceptRequest, host::Empty>(Command::accept, "accept"),
     command<host::RejectRequest, host::Empty>(Command::reject, "reject"),
@@ -55,8 +49,8 @@ constexpr std::array kCommands = {
     command<host::PortRequest, host::PortReply>(Command::port_totals, "port_totals"),
     command<host::FaultsRequest, host::FaultsReply>(Command::faults, "faults", Descriptors::optional),
     command<host::CaptureRequest, host::CaptureReply>(Command::capture, "capture", Descriptors::optional),
-    notice<host::IdRequest>(Command::request_taken, "request_taken"),
-    notice<host::QpRequest>(Command::communication_established, "communication_established"),
+    command<host::IdRequest, host::Empty>(Command::request_taken, "request_taken"),
+    command<host::QpRequest, host::Empty>(Command::communication_established, "communication_established"),
     command<host::Empty, host::StatusReply>(Command::status, "status"),
 };
 

@@ -22,7 +22,6 @@ struct CommandInfo {
     std::uint32_t request_size;
     std::uint32_t reply_size;
     Descriptors descriptors = Descriptors::none;
-    bool replies = true;
 };
 
 // nullptr if there is no such command.

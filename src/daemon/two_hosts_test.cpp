@@ -87,10 +87,8 @@ TEST_F(TwoHostsTest, ConnectOverTheLink) {
         for (const cm::Endpoint& remote : {endpoint("10.1.0.2", port), endpoint6("fd01::2", port)}) {
             const host::ResolveAddressRequest address = resolve_request(channel, remote);
             ask<host::Empty>(host::Command::resolve_address, address);
-            channel.expect(cm::EventType::addr_resolved);
-            host::IdRequest id;
-            id.id = address.id;
-            const cm::IdInfo info = ask<cm::IdInfo>(host::Command::query, id);
+            const cm::IdInfo info = channel.expect(cm::EventType::addr_resolved).info;
+            const host::IdRequest id{address.id};
             EXPECT_EQ(info.route.path_mtu, 5);
             EXPECT_EQ(info.route.destination_gid, remote.address);
             EXPECT_EQ(info.route.interface_index, devices_by_netdev()["near0"].interface_index);

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    6;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    7;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -35,7 +35,6 @@ enum class Command : std::uint16_t {
     listen,              // ListenRequest -> cm::IdInfo
     resolve_address,     // ResolveAddressRequest -> Empty
     resolve_route,       // ResolveRouteRequest -> Empty
-    query,               // IdRequest -> cm::IdInfo
     connect,             // ConnectRequest -> Empty
     accept,              // AcceptRequest -> Empty
     reject,              // RejectRequest -> Empty
@@ -48,8 +47,8 @@ enum class Command : std::uint16_t {
     write_event,                // WriteEventRequest -> Empty
     join_multicast,             // MulticastRequest -> Empty
     leave_multicast,            // MulticastRequest -> EventsReply
-    request_taken,              // IdRequest, no reply: a CONNECT_REQUEST of that listener was read
-    communication_established,  // QpRequest, no reply: first packet on a QP that is still in RTR
+    request_taken,              // IdRequest -> Empty: a CONNECT_REQUEST of that listener was read
+    communication_established,  // QpRequest -> Empty: first packet on a QP that is still in RTR
     // For tools. They see what belongs to their own user, root sees all.
     status,        // Empty -> StatusReply
     next_process,  // AfterRequest -> ProcessReply, with the process's tables, to be read (adapter/segment.h)
@@ -69,8 +68,8 @@ struct RequestHeader {
     std::uint32_t magic = kProtocolMagic;
     std::uint16_t version = kProtocolVersion;
     Command command{};
-    std::uint32_t sequence = 0;
-    std::uint32_t length = 0;  // of the request behind the header
+    std::uint32_t sequence = 0;  // 0: nobody waits for an answer, so none is sent
+    std::uint32_t length = 0;    // of the request behind the header
 };
 
 struct ReplyHeader {

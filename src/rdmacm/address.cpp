@@ -150,12 +150,6 @@ int show(Id& id, const cm::IdInfo& info) {
     return 0;
 }
 
-int refresh(Id& id) {
-    cm::IdInfo info;
-    if (ask(host::Command::query, host::IdRequest{id.number}, info) != 0) return -1;
-    return show(id, info);
-}
-
 ibv_ah_attr address_vector(const cm::Route& route) {
     ibv_ah_attr attributes{};
     attributes.is_global = 1;  // RoCE addresses by GID only (IBA A17.9)
@@ -216,7 +210,11 @@ int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
     host::ResolveRouteRequest request;
     request.id = id->number;
     request.timeout_ms = timeout_ms;
-    if (ask(host::Command::resolve_route, request) != 0) return -1;
+    // Right after ADDR_RESOLVED the daemon would answer 0; what comes of it is an event.
+    if (id->wants_route.exchange(false))
+        tell(host::Command::resolve_route, request);
+    else if (ask(host::Command::resolve_route, request) != 0)
+        return -1;
     return complete(*id);
 }
 

@@ -23,9 +23,8 @@ socklen_t length_of(const sockaddr* address);
 
 ibv_gid to_gid(const Gid& gid);
 
-// Asks the daemon for what it knows of an id and shows it in the public fields: addresses, device, path.
-// 0, or -1 with errno and a reason.
-int refresh(Id& id);
+// Shows what the daemon knows of an id in the public fields: addresses, device, path. 0, or -1 with errno and
+// a reason.
 int show(Id& id, const cm::IdInfo& info);
 
 ibv_ah_attr address_vector(const cm::Route& route);

@@ -352,16 +352,16 @@ TEST_F(ChannelTest, ConnectionRequestMakesAnIdAndFreesABacklogPlace) {
     EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 
-TEST_F(ChannelTest, RequestOfAVanishedChildIsSwallowed) {
+TEST_F(ChannelTest, RequestWithoutADeviceIsAbandoned) {
     rdma_cm_id *listener = create(), *other = create();
     cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
     request.listen_id = numbers[listener];
     request.id = 78;
+    request.info.route.device = 9;
     daemon.deliver(file, request);
     deliver(other, -9);
-    daemon.answers[Command::query] = [](const void*, void*) { return ENOENT; };
     EXPECT_EQ(next_status(channel), -9);
-    daemon.answers.clear();
+    EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 78u);
     EXPECT_EQ(rdma_destroy_id(listener), 0);
     EXPECT_EQ(rdma_destroy_id(other), 0);
 }
@@ -451,6 +451,33 @@ TEST_F(ChannelTest, SynchronousIdWaitsForItsEventAndTurnsStatusIntoErrno) {
     }
     EXPECT_EQ(rdma_destroy_id(id), 0);  // acknowledges id->event itself
     EXPECT_EQ(daemon.count(Command::close_file), 1u);
+}
+
+// Waiting for an answer is two changes of process; where an event has said that it can only be 0, nobody
+// waits.
+TEST_F(ChannelTest, NobodyWaitsForAnAnswerThatAnEventHasGiven) {
+    rdma_cm_id* id = create();
+    daemon.answers[Command::resolve_route] = [](const void*, void*) { return EINVAL; };
+    daemon.answers[Command::disconnect] = [](const void*, void*) { return EINVAL; };
+    EXPECT_EQ(rdma_resolve_route(id, 10), -1);
+    EXPECT_EQ(rdma_disconnect(id), -1);
+
+    daemon.deliver(file, event_for(id, 0, cm::EventType::addr_resolved));
+    EXPECT_EQ(next_status(channel), 0);
+    EXPECT_EQ(rdma_resolve_route(id, 10), 0);
+    EXPECT_EQ(daemon.last<host::ResolveRouteRequest>(Command::resolve_route).id, numbers[id]);
+    EXPECT_EQ(rdma_resolve_route(id, 10), -1);  // the second one is a mistake
+    EXPECT_EQ(daemon.count(Command::resolve_route), 3u);
+
+    daemon.deliver(file, event_for(id, 0, cm::EventType::established));
+    EXPECT_EQ(next_status(channel), 0);
+    EXPECT_EQ(rdma_disconnect(id), 0);
+    daemon.deliver(file, event_for(id, 0, cm::EventType::disconnected));
+    EXPECT_EQ(next_status(channel), 0);
+    EXPECT_EQ(rdma_disconnect(id), 0);
+    EXPECT_EQ(daemon.count(Command::disconnect), 3u);
+    daemon.answers.clear();
+    EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
 TEST_F(ChannelTest, ForkedChildHasNoneOfTheParentsIdsAndMayMakeItsOwn) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cerrno>
+#include <span>
 
 #include "host/client.h"
 
@@ -19,6 +20,13 @@ template <class Request>
 int ask(host::Command command, const Request& request) {
     host::Empty nothing;
     return ask(command, request, nothing);
+}
+
+// Without an answer, and so without waiting.
+template <class Request>
+void tell(host::Command command, const Request& request) {
+    host::tell(command, std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&request)),
+                                  sizeof request));
 }
 
 }  // namespace verbena::rdmacm

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <thread>
 
 #include "base/call_fault.h"
 #include "base/reason.h"
@@ -96,22 +95,22 @@ void wait_for_last_child(Id& listener) {
     }
     if (!child || (fcntl(listener.home->fd, F_GETFL) & O_NONBLOCK)) return;
     auto taken = [&] { return child->used || std::atomic_ref(child->context) != listener.context; };
+    std::unique_lock lock(child->mutex);
     for (std::chrono::microseconds slept{0}; !taken(); slept += kHandoverLook) {
         if (slept >= kHandoverPatience) {
-            std::lock_guard lock(listener.mutex);
+            lock.unlock();
+            std::lock_guard guard(listener.mutex);
             listener.collects_requests = true;
             return;
         }
-        std::this_thread::sleep_for(kHandoverLook);
+        child->first_used.wait_for(lock, kHandoverLook);  // a new context shows by looking only
     }
 }
 
 Fate connection_request(EventRecord& record, const cm::Event& event) {
     Id& listener = *record.owner;
     wait_for_last_child(listener);
-    host::IdRequest taken{listener.number};
-    host::tell(host::Command::request_taken,
-               std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&taken)), sizeof taken));
+    tell(host::Command::request_taken, host::IdRequest{listener.number});
 
     auto child = adopt_id(event.id, listener.home, listener.context, listener.ps, listener.qp_type);
     child->generation = listener.generation;
@@ -119,7 +118,8 @@ Fate connection_request(EventRecord& record, const cm::Event& event) {
     child->initiator_depth = event.connection.initiator_depth;
     child->remote_ece.vendor_id = event.connection.ece_vendor_id;
     child->remote_ece.options = event.connection.ece_attribute_mod;
-    bool usable = refresh(*child) == 0;
+    keep_transitions(*child, event);
+    bool usable = show(*child, event.info) == 0;
     // The child of a synchronous listener is synchronous, with a channel of its own.
     if (usable && listener.synchronous) {
         auto own = open_channel();
@@ -156,6 +156,7 @@ Fate reply_arrived(EventRecord& record, const cm::Event& event) {
     confirm.user_handle = handle_of(id);
     if (connect_qp(id) == 0 && ask(host::Command::accept, confirm) == 0) {
         record.event = RDMA_CM_EVENT_ESTABLISHED;
+        id.was_connected = true;
         return Fate::report;
     }
     report_step(record, RDMA_CM_EVENT_CONNECT_ERROR);
@@ -181,14 +182,16 @@ Fate join_result(EventRecord& record, const cm::Event& event) {
 Fate translate(EventRecord& record, const cm::Event& event) {
     Id& id = *record.owner;
     record.id = &id;
+    if (event.type != cm::EventType::connect_request) keep_transitions(id, event);
+    id.wants_route = event.type == cm::EventType::addr_resolved;
     set_type(record, static_cast<unsigned>(event.type));
     record.status = event.status;
     switch (event.type) {
         case cm::EventType::addr_resolved:
-            if (refresh(id) != 0) report_step(record, RDMA_CM_EVENT_ADDR_ERROR);
+            if (show(id, event.info) != 0) report_step(record, RDMA_CM_EVENT_ADDR_ERROR);
             return Fate::report;
         case cm::EventType::route_resolved:
-            if (refresh(id) != 0) report_step(record, RDMA_CM_EVENT_ROUTE_ERROR);
+            if (show(id, event.info) != 0) report_step(record, RDMA_CM_EVENT_ROUTE_ERROR);
             return Fate::report;
         case cm::EventType::addr_error:
             // A fabric without the wire has no way to the network, whatever the routing table says.
@@ -213,6 +216,14 @@ Fate translate(EventRecord& record, const cm::Event& event) {
                 verbena_quiesce(id.verbs, qp.get());
             else if (id.verbs)
                 verbena_settle(id.verbs);
+            return Fate::report;
+        case cm::EventType::established:
+            id.was_connected = !is_datagram(id);
+            show_parameters(record, event);
+            return Fate::report;
+        case cm::EventType::device_removal:
+            id.was_connected = false;
+            show_parameters(record, event);
             return Fate::report;
         case cm::EventType::multicast_join:
         case cm::EventType::multicast_error:

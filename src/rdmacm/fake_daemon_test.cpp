@@ -91,11 +91,9 @@ int FakeDaemon::answer(host::Command command, const void* request, void* reply, 
             std::memcpy(reply, &events, sizeof events);
             return 0;
         }
-        case host::Command::query:
         case host::Command::bind:
         case host::Command::listen: {
             cm::IdInfo info;
-            info.route.device = cm::kNoDevice;
             std::memcpy(reply, static_cast<const void*>(&info), sizeof info);
             return 0;
         }

@@ -62,7 +62,11 @@ IdCall::IdCall(const char* name, const rdma_cm_id* id, Daemon daemon)
         id_.reset();
     }
     if (!id_) return;
-    id_->used = true;
+    if (!id_->used) {
+        std::lock_guard lock(id_->mutex);
+        id_->used = true;
+        id_->first_used.notify_all();
+    }
     verbena_step_aside();
 }
 

@@ -54,6 +54,8 @@ struct Id : rdma_cm_id {
     std::shared_ptr<Channel> home;
     bool synchronous = false;  // calls wait for their own event; `home` belongs to this id alone
     bool listens = false;
+    std::atomic<bool> wants_route{false};    // ADDR_RESOLVED was its last event
+    std::atomic<bool> was_connected{false};  // ESTABLISHED was reported
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
     std::atomic<bool> removal_told{false};
     std::atomic<bool> used{false};  // the program made a call on it
@@ -69,6 +71,8 @@ struct Id : rdma_cm_id {
     std::unique_ptr<ibv_qp_init_attr> child_qp;  // rdma_create_ep: for rdma_get_request
     std::vector<std::uint8_t> connect_data;      // rdma_create_ep: goes before the private data
 
+    decltype(cm::Event::transitions) transitions{};  // of the last event, for the queue pair; under `mutex`
+
     // rdma_resolve_addrinfo: from the call until the answer is fetched.
     Addrinfo addrinfo;
     bool resolves_addrinfo = false;
@@ -80,6 +84,7 @@ struct Id : rdma_cm_id {
     std::list<std::shared_ptr<Group>> groups;
     unsigned qp_pins = 0;  // calls that work on `qp`
     std::condition_variable unpinned;
+    std::condition_variable first_used;
 
     // Of a listener: the child of the last request that the program was given, and whether it ever left one
     // lying while the next one came.

@@ -10,6 +10,7 @@
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/id.h"
 #include "rdmacm/newer_api.h"
+#include "rdmacm/qp.h"
 
 using namespace verbena;
 using namespace verbena::rdmacm;
@@ -29,6 +30,7 @@ int rdma_set_option(rdma_cm_id* public_id, int level, int optname, void* optval,
     request.option = optname;
     request.length = static_cast<std::uint32_t>(optlen);
     std::memcpy(request.value.data(), optval, optlen);
+    forget_transitions(*id);
     return ask(host::Command::set_option, request);
 }
 

@@ -27,11 +27,49 @@ int modify(ibv_qp* qp, ibv_qp_attr& attributes, int mask) {
     return -1;
 }
 
+int ask_transition(const Id& id, std::uint8_t state, cm::QpTransition& next) {
+    host::InitQpRequest request;
+    request.id = id.number;
+    request.qp_state = state;
+    return ask(host::Command::init_qp_attributes, request, next);
+}
+
+// The mask.
+int to_attributes(const cm::QpTransition& next, ibv_qp_attr& attributes) {
+    attributes = {};
+    attributes.qp_state = static_cast<ibv_qp_state>(next.state);
+    attributes.path_mtu = static_cast<ibv_mtu>(next.path_mtu);
+    attributes.qkey = next.qkey;
+    attributes.rq_psn = next.receive_psn;
+    attributes.sq_psn = next.send_psn;
+    attributes.dest_qp_num = next.destination_qp;
+    attributes.qp_access_flags = next.access;
+    attributes.port_num = next.port;
+    attributes.max_rd_atomic = next.max_rd_atomic;
+    attributes.max_dest_rd_atomic = next.max_dest_rd_atomic;
+    attributes.min_rnr_timer = next.min_rnr_timer;
+    attributes.timeout = next.timeout;
+    attributes.retry_cnt = next.retry_count;
+    attributes.rnr_retry = next.rnr_retry;
+    if (next.mask & IBV_QP_AV) attributes.ah_attr = address_vector(next.route);
+    return static_cast<int>(next.mask);
+}
+
+// As the id's last event told it; where none did, the daemon is asked.
+int next_transition(Id& id, ibv_qp_state state, cm::QpTransition& next) {
+    {
+        std::lock_guard lock(id.mutex);
+        for (const cm::QpTransition& told : id.transitions)
+            if (told.mask != 0 && told.state == state) next = told;
+    }
+    return next.mask != 0 ? 0 : ask_transition(id, static_cast<std::uint8_t>(state), next);
+}
+
 int move_to(Id& id, ibv_qp* qp, ibv_qp_state state) {
+    cm::QpTransition next;
+    if (next_transition(id, state, next) != 0) return -1;
     ibv_qp_attr attributes{};
-    int mask = 0;
-    attributes.qp_state = state;
-    if (init_attributes(id, attributes, mask) != 0) return -1;
+    const int mask = to_attributes(next, attributes);
     if (state == IBV_QPS_RTR && mask & IBV_QP_MAX_DEST_RD_ATOMIC &&
         id.responder_resources != RDMA_MAX_RESP_RES)
         attributes.max_dest_rd_atomic = id.responder_resources;
@@ -76,30 +114,18 @@ int add_xrc_domain(Id& id, ibv_qp_init_attr_ex& attributes) {
 }  // namespace
 
 int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask) {
-    host::InitQpRequest request;
-    request.id = id.number;
-    request.qp_state = static_cast<std::uint8_t>(attributes.qp_state);
     cm::QpTransition next;
-    if (ask(host::Command::init_qp_attributes, request, next) != 0) return -1;
-    attributes = {};
-    attributes.qp_state = static_cast<ibv_qp_state>(next.state);
-    attributes.path_mtu = static_cast<ibv_mtu>(next.path_mtu);
-    attributes.qkey = next.qkey;
-    attributes.rq_psn = next.receive_psn;
-    attributes.sq_psn = next.send_psn;
-    attributes.dest_qp_num = next.destination_qp;
-    attributes.qp_access_flags = next.access;
-    attributes.port_num = next.port;
-    attributes.max_rd_atomic = next.max_rd_atomic;
-    attributes.max_dest_rd_atomic = next.max_dest_rd_atomic;
-    attributes.min_rnr_timer = next.min_rnr_timer;
-    attributes.timeout = next.timeout;
-    attributes.retry_cnt = next.retry_count;
-    attributes.rnr_retry = next.rnr_retry;
-    if (next.mask & IBV_QP_AV) attributes.ah_attr = address_vector(next.route);
-    mask = static_cast<int>(next.mask);
+    if (ask_transition(id, static_cast<std::uint8_t>(attributes.qp_state), next) != 0) return -1;
+    mask = to_attributes(next, attributes);
     return 0;
 }
+
+void keep_transitions(Id& id, const cm::Event& event) {
+    std::lock_guard lock(id.mutex);
+    id.transitions = event.transitions;
+}
+
+void forget_transitions(Id& id) { keep_transitions(id, {}); }
 
 PinnedQp::PinnedQp(Id& id) : id_(id) {
     std::lock_guard lock(id.mutex);

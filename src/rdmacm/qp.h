@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "cm/types.h"
+
 namespace verbena::rdmacm {
 
 struct Id;
@@ -27,6 +29,11 @@ class PinnedQp {
 
 // The attributes for a transition to attributes.qp_state, from the daemon. 0, or -1 with errno and a reason.
 int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask);
+
+// The library's own transitions need not ask for what the id's last event told. A call that changes what they
+// would be (connect, an option) makes them ask.
+void keep_transitions(Id& id, const cm::Event& event);
+void forget_transitions(Id& id);
 
 // INIT -> RTR -> RTS with the limits of the id (responder_resources, initiator_depth). 0 for an id without a
 // queue pair. 0, or -1 with errno and a reason.

@@ -296,6 +296,16 @@ TEST(Connection, DestroyingAListenerRejectsUnreadRequests) {
     client.expect(RDMA_CM_EVENT_REJECTED, kRejConsumer);
 }
 
+// One connection is enough for many a server: the request that was read is the program's.
+TEST(Connection, ARequestThatWasReadOutlivesItsListener) {
+    Request request;
+    ASSERT_TRUE(request.passive);
+    EXPECT_EQ(outcome(request.server.destroy(request.listener)), 0);
+    auto parameters = parameters_for(unused_qp_number());
+    EXPECT_EQ(outcome(rdma_accept(request.passive, &parameters)), 0);
+    request.client.expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+}
+
 TEST(Connection, DestroyingTheActiveIdWhileConnecting) {
     Request request;
     ASSERT_TRUE(request.passive);

@@ -22,7 +22,7 @@ STYLE = """
       .ours { fill: #ab7df8 } .theirs { fill: #656c76 } .range { stroke: #e6edf3 }
     }
 """
-WIDTH, LEFT, BAR, GAP, TOP = 760, 200, 14, 12, 44
+WIDTH, LEFT, BAR, GAP, TOP = 760, 220, 14, 12, 44
 ROOM = WIDTH - LEFT - 170  # the longest bar
 
 
@@ -45,7 +45,8 @@ def chart(title, unit, rows):
     y = TOP
     for row in rows:
         parts.append(f'<text x="{LEFT - 8}" y="{y + BAR + 4}" text-anchor="end">{escape(row["name"])}</text>')
-        parts += bar("ours", "Verbena", row["ours"], unit, y, longest)
+        whose = "TCP" if "TCP" in row["name"] else "Verbena"
+        parts += bar("ours", whose, row["ours"], unit, y, longest)
         if row["theirs"]:
             parts += bar("theirs", row["against"], row["theirs"], unit, y + BAR, longest)
         y += 2 * BAR + GAP

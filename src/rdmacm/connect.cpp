@@ -109,7 +109,7 @@ int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
     host::ConnectRequest request;
     request.id = id->number;
     if (build_parameters(*id, given, request.parameters) != 0) return -1;
-    forget_transitions(*id);
+    forget_told(*id);
     if (ask(host::Command::connect, request) != 0) return -1;
     id->connect_data.clear();  // it goes into the first request only
     return complete(*id);

@@ -118,7 +118,7 @@ Fate connection_request(EventRecord& record, const cm::Event& event) {
     child->initiator_depth = event.connection.initiator_depth;
     child->remote_ece.vendor_id = event.connection.ece_vendor_id;
     child->remote_ece.options = event.connection.ece_attribute_mod;
-    keep_transitions(*child, event);
+    keep_told(*child, event);
     bool usable = show(*child, event.info) == 0;
     // The child of a synchronous listener is synchronous, with a channel of its own.
     if (usable && listener.synchronous) {
@@ -182,8 +182,7 @@ Fate join_result(EventRecord& record, const cm::Event& event) {
 Fate translate(EventRecord& record, const cm::Event& event) {
     Id& id = *record.owner;
     record.id = &id;
-    if (event.type != cm::EventType::connect_request) keep_transitions(id, event);
-    id.wants_route = event.type == cm::EventType::addr_resolved;
+    if (event.type != cm::EventType::connect_request) keep_told(id, event);
     set_type(record, static_cast<unsigned>(event.type));
     record.status = event.status;
     switch (event.type) {

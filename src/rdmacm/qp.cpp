@@ -120,12 +120,17 @@ int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask) {
     return 0;
 }
 
-void keep_transitions(Id& id, const cm::Event& event) {
+void keep_told(Id& id, const cm::Event& event) {
+    id.wants_route = event.type == cm::EventType::addr_resolved;
     std::lock_guard lock(id.mutex);
     id.transitions = event.transitions;
 }
 
-void forget_transitions(Id& id) { keep_transitions(id, {}); }
+void forget_told(Id& id) {
+    id.wants_route = false;
+    std::lock_guard lock(id.mutex);
+    id.transitions = {};
+}
 
 PinnedQp::PinnedQp(Id& id) : id_(id) {
     std::lock_guard lock(id.mutex);

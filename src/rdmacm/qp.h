@@ -30,10 +30,10 @@ class PinnedQp {
 // The attributes for a transition to attributes.qp_state, from the daemon. 0, or -1 with errno and a reason.
 int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask);
 
-// The library's own transitions need not ask for what the id's last event told. A call that changes what they
-// would be (connect, an option) makes them ask.
-void keep_transitions(Id& id, const cm::Event& event);
-void forget_transitions(Id& id);
+// What an id's last event told is not asked for: the queue pair's next transitions, and whether a route may be
+// resolved. A call that may change that (connect, an option) makes the library ask again.
+void keep_told(Id& id, const cm::Event& event);
+void forget_told(Id& id);
 
 // INIT -> RTR -> RTS with the limits of the id (responder_resources, initiator_depth). 0 for an id without a
 // queue pair. 0, or -1 with errno and a reason.

@@ -22,7 +22,7 @@ STYLE = """
       .ours { fill: #ab7df8 } .theirs { fill: #656c76 } .range { stroke: #e6edf3 }
     }
 """
-WIDTH, LEFT, BAR, GAP, TOP = 760, 220, 14, 12, 44
+WIDTH, LEFT, BAR, GAP, TOP = 800, 250, 14, 12, 44
 ROOM = WIDTH - LEFT - 170  # the longest bar
 
 

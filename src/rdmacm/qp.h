@@ -30,8 +30,8 @@ class PinnedQp {
 // The attributes for a transition to attributes.qp_state, from the daemon. 0, or -1 with errno and a reason.
 int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask);
 
-// What an id's last event told is not asked for: the queue pair's next transitions, and whether a route may be
-// resolved. A call that may change that (connect, an option) makes the library ask again.
+// What an id's last event told is not asked for: the queue pair's next transitions, and whether a route may
+// be resolved. A call that may change that (connect, an option) makes the library ask again.
 void keep_told(Id& id, const cm::Event& event);
 void forget_told(Id& id);
 

@@ -16,7 +16,9 @@ Page* make_page() {
     const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
-    if (madvise(memory, size, MADV_WIPEONFORK) == 0) return new (memory) Page{0};
+    // Emulators may say yes to any advice, and do nothing.
+    if (madvise(memory, size, -1) != 0 && madvise(memory, size, MADV_WIPEONFORK) == 0)
+        return new (memory) Page{0};
     munmap(memory, size);
     return nullptr;
 }

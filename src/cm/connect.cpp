@@ -180,8 +180,6 @@ int Manager::State::notify(Id& id, int event) {
     return 0;
 }
 
-// The program hears of a connection while it has one: an id that is disconnected waits for the end of
-// timewait only.
 // A peer of this host that nobody listens for: what does listen here is known.
 void Manager::State::note_near_misses(const Id& id, Event& event) const {
     const auto reason = static_cast<wire::RejReason>(event.status);
@@ -192,6 +190,8 @@ void Manager::State::note_near_misses(const Id& id, Event& event) const {
     text.copy(event.note.data(), event.note.size() - 1);
 }
 
+// The program hears of a connection while it has one: an id that is disconnected waits for the end of
+// timewait only.
 void Manager::State::connection_changed(const Connection& connection, const ConnectionEvent& change) {
     Id* id = find(connection.owner);
     if (!id) return;

@@ -37,6 +37,7 @@ class World final : public Environment {
         source_address = Gid::from_ipv4(0x0a000001);
         route = Route{};
         route.source_gid = source_address;
+        route.device = 0;
         route.destination_gid = remote.address;
         route.path_mtu = 3;
         return 0;

@@ -110,7 +110,7 @@ enum class IdState : std::uint8_t {
     destroying,
 };
 
-// What rdma_bind_addr, rdma_query_route and the event handling of the library need to know of an id.
+// What rdma_bind_addr, rdma_listen and the event handling of the library need to know of an id.
 struct IdInfo {
     IdNumber id = 0;
     IdState state = IdState::idle;

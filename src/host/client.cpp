@@ -139,11 +139,12 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
     return 0;
 }
 
-void tell(Command command, std::span<const std::uint8_t> request) {
+int tell(Command command, std::span<const std::uint8_t> request) {
     NoCancellation no_cancellation;
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (s.connected && is_ours(s.connection) && !send_only(s.connection, command, request)) lose(s);
+    if (s.connected && !(is_ours(s.connection) && send_only(s.connection, command, request))) lose(s);
+    return s.connected ? 0 : refuse(s);
 }
 
 const DeviceTable* devices() {

@@ -34,8 +34,9 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
         received_fd);
 }
 
-// For the commands without reply.
-[[gnu::visibility("default")]] void tell(Command command, std::span<const std::uint8_t> request);
+// Any command about an object that exists, without waiting for its answer, which nobody gets. 0, or EIO with
+// a reason: the daemon is gone.
+[[gnu::visibility("default")]] int tell(Command command, std::span<const std::uint8_t> request);
 
 // The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.
 [[gnu::visibility("default")]] const DeviceTable* devices();

@@ -24,7 +24,8 @@ namespace {
 constexpr Duration kPatience = 15 * kSecond;     // for a daemon to be there
 constexpr Duration kLockPatience = 4 * kSecond;  // for another process that starts it
 constexpr Duration kRetryPause = 2 * kMillisecond;
-constexpr timeval kAnswerTimeout{30, 0};  // the daemon never blocks; one that is stopped is as good as dead
+constexpr int kAnswerTimeoutMs = 30'000;  // the daemon never blocks; one that is stopped is as good as dead
+constexpr timeval kSendTimeout{30, 0};    // likewise
 
 Time now() {
     timespec t{};
@@ -113,7 +114,7 @@ int try_address(const std::string& name, bool service, Connection& out) {
     if (fd < 0) return -fd;
     Peer peer;
     int error = peer_of(fd, peer);
-    if (!error && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kAnswerTimeout, sizeof kAnswerTimeout) != 0)
+    if (!error && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout) != 0)
         error = errno;
     if (!error && !(service ? peer.user == 0 : is_own_user(peer.user))) {
         close(fd);
@@ -210,14 +211,17 @@ int exchange(Connection& connection, Exchange& exchange) {
         return -1;
     }
     for (;;) {
+        if (int error = wait_readable(connection.socket, kAnswerTimeoutMs)) {
+            errno = error;
+            if (error == ETIMEDOUT)
+                fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
+            return -1;
+        }
         const iovec in[] = {part(&exchange.header, sizeof exchange.header),
                             part(exchange.reply.data(), exchange.reply.size())};
         Received received;
         if (int error = receive_datagram(connection.socket, in, received)) {
-            errno = error == EAGAIN ? ETIMEDOUT : error;
-            if (errno == ETIMEDOUT)
-                fail(ETIMEDOUT, "verbenad (pid %d) has not answered for %ld s", connection.daemon,
-                     kAnswerTimeout.tv_sec);
+            errno = error;
             return -1;
         }
         constexpr std::size_t kCommonSize = offsetof(ReplyHeader, reserved);

@@ -212,12 +212,11 @@ int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
     host::ResolveRouteRequest request;
     request.id = id->number;
     request.timeout_ms = timeout_ms;
-    // Right after ADDR_RESOLVED the daemon would answer 0; what comes of it is an event.
-    if (id->wants_route.exchange(false))
-        tell(host::Command::resolve_route, request);
-    else if (ask(host::Command::resolve_route, request) != 0)
-        return -1;
-    return complete(*id);
+    // Right after ADDR_RESOLVED the daemon would answer 0, or the device is gone: both are events.
+    const bool told = id->wants_route.exchange(false) && !id->synchronous;
+    const int result =
+        told ? tell(host::Command::resolve_route, request) : ask(host::Command::resolve_route, request);
+    return result == 0 ? complete(*id) : -1;
 }
 
 int rdma_listen(rdma_cm_id* public_id, int backlog) {

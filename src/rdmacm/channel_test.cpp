@@ -366,6 +366,29 @@ TEST_F(ChannelTest, RequestWithoutADeviceIsAbandoned) {
     EXPECT_EQ(rdma_destroy_id(other), 0);
 }
 
+// A reader that holds a request back until the one before it is used, and another thread that destroys the
+// listener.
+TEST_F(ChannelTest, RequestOfAListenerThatIsBeingDestroyedIsSwallowed) {
+    rdma_cm_id *listener = create(), *other = create();
+    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
+    request.listen_id = numbers[listener];
+    request.id = 81;
+    daemon.deliver(file, request);
+    rdma_cm_event* first = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &first), 0);
+    rdma_cm_id* child = first->id;
+    rdma_ack_cm_event(first);
+    request.id = 82;
+    daemon.deliver(file, request);
+    std::thread reader([this] { EXPECT_EQ(next_status(channel), -9); });
+    while (readable(channel)) std::this_thread::yield();
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    deliver(other, -9);
+    reader.join();
+    EXPECT_EQ(rdma_destroy_id(child), 0);
+    EXPECT_EQ(rdma_destroy_id(other), 0);
+}
+
 TEST_F(ChannelTest, DestroyedListenerTakesItsUnreadRequestsAlong) {
     rdma_cm_id* listener = create();
     cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
@@ -468,6 +491,12 @@ TEST_F(ChannelTest, NobodyWaitsForAnAnswerThatAnEventHasGiven) {
     EXPECT_EQ(daemon.last<host::ResolveRouteRequest>(Command::resolve_route).id, numbers[id]);
     EXPECT_EQ(rdma_resolve_route(id, 10), -1);  // the second one is a mistake
     EXPECT_EQ(daemon.count(Command::resolve_route), 3u);
+    // An option may change what an event that waits already told.
+    daemon.deliver(file, event_for(id, 0, cm::EventType::addr_resolved));
+    std::uint8_t service = 8;
+    EXPECT_EQ(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &service, 1), 0);
+    EXPECT_EQ(next_status(channel), 0);
+    EXPECT_EQ(rdma_resolve_route(id, 10), -1);
 
     daemon.deliver(file, event_for(id, 0, cm::EventType::established));
     EXPECT_EQ(next_status(channel), 0);

@@ -181,12 +181,12 @@ int rdma_disconnect(rdma_cm_id* public_id) {
     if (!id) return -1;
     if (fail_qp(*id) != 0) return -1;
     const host::IdRequest request{id->number};
-    // Of an id that has had a connection the daemon would answer 0, whatever has become of it since.
-    if (id->was_connected)
-        tell(host::Command::disconnect, request);
-    else if (ask(host::Command::disconnect, request) != 0)
-        return -1;
-    return complete(*id);
+    // Of an id that has had a connection the daemon would answer 0 whatever has become of that, or the device
+    // is gone, which is an event.
+    const bool told = id->was_connected && !id->synchronous;
+    const int result =
+        told ? tell(host::Command::disconnect, request) : ask(host::Command::disconnect, request);
+    return result == 0 ? complete(*id) : -1;
 }
 
 int rdma_notify(rdma_cm_id* public_id, ibv_event_type event) {

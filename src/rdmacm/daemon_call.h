@@ -22,11 +22,15 @@ int ask(host::Command command, const Request& request) {
     return ask(command, request, nothing);
 }
 
-// Without an answer, and so without waiting.
+// Without waiting for an answer. 0, or -1 with errno: the daemon is gone.
 template <class Request>
-void tell(host::Command command, const Request& request) {
-    host::tell(command, std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&request)),
-                                  sizeof request));
+int tell(host::Command command, const Request& request) {
+    const int error = host::tell(
+        command,
+        std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request));
+    if (error == 0) return 0;
+    errno = error;
+    return -1;
 }
 
 }  // namespace verbena::rdmacm

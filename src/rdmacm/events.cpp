@@ -107,10 +107,19 @@ void wait_for_last_child(Id& listener) {
     }
 }
 
+// From here on the request is the program's. False: another thread destroys the listener, and with it the
+// request; whichever of the two takes the lock first is also heard first by the daemon.
+bool take_request(const Id& listener) {
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    return self.ids.contains(&listener) &&
+           tell(host::Command::request_taken, host::IdRequest{listener.number}) == 0;
+}
+
 Fate connection_request(EventRecord& record, const cm::Event& event) {
     Id& listener = *record.owner;
     wait_for_last_child(listener);
-    tell(host::Command::request_taken, host::IdRequest{listener.number});
+    if (!take_request(listener)) return Fate::swallow;
 
     auto child = adopt_id(event.id, listener.home, listener.context, listener.ps, listener.qp_type);
     child->generation = listener.generation;

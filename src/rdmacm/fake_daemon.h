@@ -37,6 +37,8 @@ class FakeDaemon {
              int send_fd);
     void note(host::Command command, std::span<const std::uint8_t> request);
 
+    bool is_dead() const { return dead_; }
+
     std::uint32_t generation = 1;
     cm::FileNumber last_file = 0;
     cm::IdNumber last_id = 0;

@@ -112,8 +112,10 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
     return rdmacm::running ? rdmacm::running->call(command, request, reply, send_fd) : EIO;
 }
 
-void tell(Command command, std::span<const std::uint8_t> request) {
-    if (rdmacm::running) rdmacm::running->note(command, request);
+int tell(Command command, std::span<const std::uint8_t> request) {
+    if (!rdmacm::running || rdmacm::running->is_dead()) return EIO;
+    rdmacm::running->note(command, request);
+    return 0;
 }
 
 const DeviceTable* devices() {

@@ -2,7 +2,7 @@
 //
 // Thread safety: as librdmacm documents it. Calls on different ids run in parallel; on one id, event
 // retrieval may run beside another call. `mutex` guards the queue pair pointer's life (destroying it against
-// disconnecting it) and the event counters.
+// disconnecting it), the event counters, what the last event told, and the first use of a child.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -54,8 +54,9 @@ struct Id : rdma_cm_id {
     std::shared_ptr<Channel> home;
     bool synchronous = false;  // calls wait for their own event; `home` belongs to this id alone
     bool listens = false;
-    std::atomic<bool> wants_route{false};    // ADDR_RESOLVED was its last event
-    std::atomic<bool> was_connected{false};  // ESTABLISHED was reported
+    std::atomic<bool> wants_route{false};  // ADDR_RESOLVED was its last event
+    std::atomic<bool> was_connected{
+        false};                   // ESTABLISHED was reported, of no datagram, and no DEVICE_REMOVAL
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
     std::atomic<bool> removal_told{false};
     std::atomic<bool> used{false};  // the program made a call on it
@@ -72,6 +73,7 @@ struct Id : rdma_cm_id {
     std::vector<std::uint8_t> connect_data;      // rdma_create_ep: goes before the private data
 
     decltype(cm::Event::transitions) transitions{};  // of the last event, for the queue pair; under `mutex`
+    bool always_asks = false;                        // likewise
 
     // rdma_resolve_addrinfo: from the call until the answer is fetched.
     Addrinfo addrinfo;

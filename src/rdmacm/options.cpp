@@ -30,7 +30,7 @@ int rdma_set_option(rdma_cm_id* public_id, int level, int optname, void* optval,
     request.option = optname;
     request.length = static_cast<std::uint32_t>(optlen);
     std::memcpy(request.value.data(), optval, optlen);
-    forget_told(*id);
+    always_ask(*id);
     return ask(host::Command::set_option, request);
 }
 

@@ -89,7 +89,6 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     if (!context) return fail_null(ENOMEM, "no memory");
     context->device = Device::of(device);
     context->process = process;
-    context->generation = host::generation();
     ibv_context* base = context->base();
     base->device = device;
     base->cmd_fd = make_command_file(context->device->index, context->device->node_guid);

@@ -57,7 +57,6 @@ struct Context {
     abi::VerbsContextEx shown{};  // ends with the struct ibv_context that programs see
     Device* device = nullptr;
     Process* process = nullptr;
-    std::uint32_t generation = 0;
     EventQueue<AsyncEvent> async_events;
     bool failed = false;  // by a plan of faults, for good; under that lock, too
     PortView seen;        // the port as the program has been told; the process's, under its lock

@@ -257,7 +257,12 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
     transport::QueuePair& qp = *slot.qp;
     if (!link::packet_faults()) {
         // One alone: many small ones are faster through the ring than by a system call each.
-        if (requests.size() == 1 && qp.execute_straight(requests[0], now)) return index = 1, 0;
+        if (requests.size() == 1 && qp.execute_straight(requests[0], now)) {
+            index = 1;
+            if (qp.state() != transport::QpState::rts) [[unlikely]]  // its completion found no place
+                crowded = transmit(slot, now, false);
+            return 0;
+        }
         wire::PacketSink& sink = link.borrow_sink();
         while (index < requests.size() && qp.post_straight(requests[index], sink, now)) index++;
         sink.flush();

@@ -195,9 +195,9 @@ int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_a
     if (to_endpoint(dst_addr, request.remote) != 0) return -1;
     // Before the request: another thread may read the event, and with it the address, before this one goes
     // on.
-    forget_told(*id);
     const sockaddr_storage before = id->route.addr.dst_storage;
     to_sockaddr(request.remote, id->ps, id->route.addr.dst_storage);
+    forget_told(*id);
     if (ask(host::Command::resolve_address, request) != 0) {
         id->route.addr.dst_storage = before;
         return -1;

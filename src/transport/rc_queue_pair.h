@@ -39,7 +39,8 @@ class RcQueuePair final : public QueuePair {
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
     }
     bool rests(Time now, Time& until) const override {
-        if (!RcQueuePair::quiet(now, false)) return false;
+        // In another state than before there is more to do than to wait: receives flush.
+        if (state_ != QpState::rts || !RcQueuePair::quiet(now, false)) return false;
         until = RcQueuePair::next_deadline();
         return true;
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/features.h"
+#include "base/memcheck.h"
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "link/packet_order.h"
@@ -177,6 +178,7 @@ BurstBuilder::Message& BurstBuilder::message_for(const wire::OutPacket& packet, 
 void BurstBuilder::add(const wire::OutPacket& packet) {
     const std::uint32_t packets = packet.aside.psns;
     const std::size_t length = length_of(packet);
+    const memcheck::PayloadLeaves leaves;
     wire::Pieces payload(packet.payload);
     for (std::uint32_t index = 0; index < packets; index++)
         frame(message_for(packet, length), packet, index, length, payload);
@@ -295,6 +297,7 @@ void BurstBuilder::send_messages(unsigned first, unsigned end) {
         if (packet_observer()) observe(message);
     }
     packets_leave();
+    const memcheck::PayloadLeaves payload;
     while (first < end) {
         int sent = fd < 0 ? -1 : sendmmsg(fd, &headers_[first], end - first, 0);
         if (sent > 0) {
@@ -355,6 +358,7 @@ void BurstBuilder::send_singly(const Message& message) {
         header.msg_iovlen = pieces;
         ssize_t sent;
         packets_leave();
+        const memcheck::PayloadLeaves payload;
         do sent = sendmsg(message.fd, &header, 0);
         while (sent < 0 && errno == EINTR);
         if (sent < 0) count(counters_.lost);

@@ -13,6 +13,7 @@
 #include "adapter/memory_access.h"
 #include "base/failures.h"
 #include "base/features.h"
+#include "base/memcheck.h"
 #include "base/reason.h"
 #include "faults/program.h"
 #include "host/client.h"
@@ -35,14 +36,16 @@ adapter::Segment::Sizes segment_sizes() {
     return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .objects = 2 * kMaxCqs};
 }
 
-// Peers of this host are reached by memory, but with VERBENA_LINK=wire. A capture needs packets.
+// Peers of this host are reached by memory, but with VERBENA_LINK=wire. A capture needs packets, and so does
+// memcheck, which does not see what others write.
 bool wants_local_link() {
     const char* setting = std::getenv("VERBENA_LINK");
     const std::string_view link = setting ? setting : "";
     if (!link.empty() && link != "wire" && link != "local")
         log(LogLevel::warn, "VERBENA_LINK is '%s'; it may be 'wire' or 'local'", setting);
     const char* capture = std::getenv("VERBENA_CAPTURE");
-    return link != "wire" && features().local && features().memfd && !(capture && *capture);
+    return link != "wire" && features().local && features().memfd && !(capture && *capture) &&
+           !memcheck::watches;
 }
 
 // VERBENA_KEYS=either: a region's lkey serves as its rkey, too, and the other way round.

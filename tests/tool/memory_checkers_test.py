@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""memory_checkers_test.py BUILD: programs under valgrind's memcheck, or built with ASan and UBSan, see received bytes as
+defined and hear nothing of Verbena; what a program itself does too early is still reported. Over both links."""
+
+import os
+import unittest
+
+from tool import ENVIRONMENT, VERBENA, Case, run
+
+REPORTED = 99
+MEMCHECK = ("valgrind", "--quiet", f"--error-exitcode={REPORTED}", "--leak-check=full",
+            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite")
+
+
+class MemoryCheckers(Case):
+    def program(self, *flags):
+        with open(os.path.join(os.path.dirname(__file__), "fresh_memory.c"), encoding="utf-8") as source:
+            return self.compile("fresh_memory", source.read(), "-g", *flags, "-lrdmacm", "-libverbs")
+
+    def on_both_links(self, *command, check):
+        for link in ("wire", "local"):
+            with self.subTest(link=link):
+                check(run(VERBENA, "run", "--", *command, env=dict(ENVIRONMENT, VERBENA_LINK=link)))
+
+    def hears_nothing(self, result):
+        self.assertEqual((0, ""), (result.returncode, result.stderr))
+
+    def hears_of_its_look(self, result):
+        self.assertIn("Conditional jump or move depends on uninitialised value(s)", result.stderr)
+        self.assertIn("look_at (fresh_memory.c", result.stderr)
+
+    def test_memcheck(self):
+        self.on_both_links(*MEMCHECK, self.program(), check=self.hears_nothing)
+
+    def test_memcheck_sees_what_is_too_early(self):
+        self.on_both_links(*MEMCHECK, self.program(), "early", check=self.hears_of_its_look)
+
+    def test_sanitizers(self):
+        program = self.program("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+        self.on_both_links(program, check=self.hears_nothing)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -180,6 +180,18 @@ void print_markdown() {
     }
 }
 
+// As typed, or pasted as one argument: "errno 22", "RDMA_CM_EVENT_REJECTED, 28".
+std::vector<std::string> words_of(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words;
+    for (const std::string& argument : arguments)
+        for (std::size_t at = 0, end; (at = argument.find_first_not_of(" ,:", at)) != std::string::npos;
+             at = end) {
+            end = std::min(argument.find_first_of(" ,:", at), argument.size());
+            words.push_back(argument.substr(at, end - at));
+        }
+    return words;
+}
+
 int print_all(const Found& found, Language language) {
     for (const Meaning* meaning : found) print(*meaning, language);
     return found.empty();
@@ -190,7 +202,7 @@ int print_all(const Found& found, Language language) {
 int explain(const ExplainOptions& options) {
     const Language language = language_of(options.language);
     if (options.markdown) return print_markdown(), 0;
-    const auto& words = options.code;
+    const std::vector<std::string> words = words_of(options.code);
     if (words.empty()) {
         std::fprintf(stderr,
                      "verbena: explain what? For instance: verbena explain IBV_WC_RETRY_EXC_ERR, "

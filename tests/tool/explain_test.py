@@ -137,7 +137,8 @@ class Complete(Case):
 class Asked(Case):
     def test_ways_of_asking(self):
         expected = explain("IBV_WC_RETRY_EXC_ERR").stdout
-        for words in (["wc", "12"], ["status", "12"], ["ibv_wc_retry_exc_err"], ["RETRY_EXC_ERR"], ["wc", "0xc"]):
+        for words in (["wc", "12"], ["status", "12"], ["ibv_wc_retry_exc_err"], ["RETRY_EXC_ERR"], ["wc", "0xc"],
+                      ["wc 12"], ["status: 12"]):
             self.assertEqual(expected, explain(*words).stdout, words)
         self.assertEqual(explain("errno", "EINVAL").stdout, explain("-22").stdout)
         self.assertEqual(explain("ibv_modify_qp", "EINVAL").stdout, explain("ibv_modify_qp", "22").stdout)
@@ -150,6 +151,7 @@ class Asked(Case):
 
     def test_statuses_of_events(self):
         self.assertIn("rdma_reject()", explain("RDMA_CM_EVENT_REJECTED", "28").stdout)
+        self.assertIn("rdma_reject()", explain("RDMA_CM_EVENT_REJECTED, 28").stdout)
         self.assertIn("4791", explain("RDMA_CM_EVENT_UNREACHABLE", "-110").stdout)
         self.assertIn("routing table", explain("ADDR_ERROR", "-101").stdout)
 

@@ -59,10 +59,19 @@ int prepare_receive_socket(int fd, bool gro) {
         {IPPROTO_IPV6, IPV6_RECVTCLASS, 1, "IPV6_RECVTCLASS", false},
         {IPPROTO_IP, IP_RECVTTL, 1, "IP_RECVTTL", false},
         {IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS", false},
-        {SOL_SOCKET, SO_RCVBUF, kLargestBuffer, "SO_RCVBUF", false},
     };
     if (int error = set_options(fd, kOptions)) return error;
+    if (int error = enlarge_receive_buffer(fd)) return error;
     return set_option(fd, {IPPROTO_UDP, UDP_GRO, gro ? 1 : 0, "UDP_GRO", false});
+}
+
+int enlarge_receive_buffer(int fd) {
+    static constexpr Option kOptions[] = {
+        {SOL_SOCKET, SO_RCVBUF, kLargestBuffer, "SO_RCVBUF", true},
+        {SOL_SOCKET, SO_RCVBUFFORCE, kLargestBuffer, "SO_RCVBUFFORCE",
+         false},  // CAP_NET_ADMIN: beyond rmem_max
+    };
+    return set_options(fd, kOptions);
 }
 
 int prepare_send_socket(int fd, int family) {

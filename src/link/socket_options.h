@@ -9,8 +9,11 @@ namespace verbena::link {
 // A receive socket (AF_INET6, dual stack, not yet bound): takes packets without UDP checksum over IPv6 (Linux
 // rxe sends none), only the multicast groups that it joined itself, and tells destination address, interface,
 // TTL and TOS of each packet. `gro`: the kernel may hand over several packets of one flow in one piece. The
-// receive buffer is made as large as the system allows. Returns 0 or an errno value with a reason.
+// receive buffer is enlarged. Returns 0 or an errno value with a reason.
 int prepare_receive_socket(int fd, bool gro);
+
+// Makes the receive buffer as large as the system allows. Returns 0 or an errno value with a reason.
+int enlarge_receive_buffer(int fd);
 
 // A sending socket of `family` (AF_INET or AF_INET6; not yet bound). It must never be connected: an
 // unconnected socket with path MTU discovery on sends the IPv4 identification 0 that the ICRC counts on (a

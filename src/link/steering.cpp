@@ -15,8 +15,6 @@
 namespace verbena::link {
 namespace {
 
-constexpr int kLargestBuffer = 64 << 20;
-
 int close_and_fail(int fd, int error) {
     close(fd);
     errno = error;
@@ -93,9 +91,7 @@ int park(int fd) {
 
 int unpark(int fd) {
     drain(fd);
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kLargestBuffer, sizeof kLargestBuffer) != 0)
-        return fail(errno, "setsockopt(SO_RCVBUF): %s", std::strerror(errno));
-    return 0;
+    return enlarge_receive_buffer(fd);
 }
 
 }  // namespace verbena::link

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "link/socket_options.h"
 #include "wire/byte_order.h"
 
 namespace verbena::link {
@@ -110,12 +111,14 @@ TEST_F(SteeringTest, ALockedSocketCannotChangeTheProgram) {
 TEST_F(SteeringTest, AParkedSocketDropsAndComesBackEmpty) {
     open_group(2);
     ASSERT_EQ(lock_filter(sockets_[1]), 0);
+    const std::size_t room = receive_buffer(sockets_[1]);
     send_to_qp(true, 1 << kBlockBits);
     ASSERT_EQ(park(sockets_[1]), 0);
     for (unsigned i = 0; i < 500; i++) send_to_qp(true, 1 << kBlockBits);
     EXPECT_LE(drain(sockets_[1]), 8u);
     for (unsigned i = 0; i < 500; i++) send_to_qp(true, 1 << kBlockBits);
     ASSERT_EQ(unpark(sockets_[1]), 0);
+    EXPECT_EQ(receive_buffer(sockets_[1]), room);
     for (unsigned i = 0; i < 100; i++) send_to_qp(true, 1 << kBlockBits | i);
     EXPECT_EQ(counts(), (std::vector<unsigned>{0, 100}));
 }

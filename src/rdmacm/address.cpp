@@ -14,7 +14,6 @@
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
-#include "rdmacm/qp.h"
 
 namespace verbena::rdmacm {
 namespace {

@@ -206,8 +206,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             if (const host::FabricInfo fabric = host::fabric();
                 event.status == -ENETUNREACH && fabric.name[0] && !fabric.wire_available)
                 record.step_reason = fabric.note.data();
-            show_parameters(record, event);
-            return Fate::report;
+            break;
         case cm::EventType::connect_request:
             return connection_request(record, event);
         case cm::EventType::connect_response:
@@ -227,12 +226,10 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return Fate::report;
         case cm::EventType::established:
             id.was_connected = !is_datagram(id);
-            show_parameters(record, event);
-            return Fate::report;
+            break;
         case cm::EventType::device_removal:
             id.was_connected = false;
-            show_parameters(record, event);
-            return Fate::report;
+            break;
         case cm::EventType::multicast_join:
         case cm::EventType::multicast_error:
             return join_result(record, event);
@@ -243,9 +240,10 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             set_argument(record, event.argument);
             return Fate::report;
         default:
-            show_parameters(record, event);
-            return Fate::report;
+            break;
     }
+    show_parameters(record, event);
+    return Fate::report;
 }
 
 }  // namespace

@@ -31,6 +31,12 @@ void wait_for_acknowledgements(Id& id, const char* caller) {
     id.all_acknowledged.wait(lock, done);
 }
 
+// Under the id's mutex.
+void forget(Id& id) {
+    id.wants_route = false;
+    id.transitions = {};
+}
+
 bool daemon_knows(const Id& id) { return id.generation == host::generation(); }
 
 const char* port_space_text(rdma_port_space port_space) {
@@ -183,6 +189,24 @@ void acknowledge(Id& id, Group* group) {
 void drop_event(Id& id) {
     if (id.event) rdma_ack_cm_event(id.event);
     id.event = nullptr;
+}
+
+void keep_told(Id& id, const cm::Event& event) {
+    std::lock_guard lock(id.mutex);
+    if (id.always_asks) return;
+    id.wants_route = event.type == cm::EventType::addr_resolved;
+    id.transitions = event.transitions;
+}
+
+void forget_told(Id& id) {
+    std::lock_guard lock(id.mutex);
+    forget(id);
+}
+
+void always_ask(Id& id) {
+    std::lock_guard lock(id.mutex);
+    id.always_asks = true;
+    forget(id);
 }
 
 int complete(Id& id) {

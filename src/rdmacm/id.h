@@ -145,6 +145,13 @@ int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& ta
 // One event of the id was acknowledged (group: of that join).
 void acknowledge(Id& id, Group* group);
 
+// What an id's last event told is not asked for: the queue pair's next transitions, and whether a route may
+// be resolved. A call that changes what that would be makes the library ask again; an option, of which events
+// that wait already do not know, for good.
+void keep_told(Id& id, const cm::Event& event);
+void forget_told(Id& id);
+void always_ask(Id& id);
+
 // What a synchronous id's call does last: waits for the event, keeps it in id.event, and turns its status
 // into errno. 0 at once for an asynchronous id.
 int complete(Id& id);

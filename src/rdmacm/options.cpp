@@ -10,7 +10,6 @@
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/id.h"
 #include "rdmacm/newer_api.h"
-#include "rdmacm/qp.h"
 
 using namespace verbena;
 using namespace verbena::rdmacm;

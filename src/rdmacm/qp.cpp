@@ -120,27 +120,6 @@ int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask) {
     return 0;
 }
 
-void keep_told(Id& id, const cm::Event& event) {
-    std::lock_guard lock(id.mutex);
-    if (id.always_asks) return;
-    id.wants_route = event.type == cm::EventType::addr_resolved;
-    id.transitions = event.transitions;
-}
-
-void forget_told(Id& id) {
-    std::lock_guard lock(id.mutex);
-    id.wants_route = false;
-    id.transitions = {};
-}
-
-void always_ask(Id& id) {
-    {
-        std::lock_guard lock(id.mutex);
-        id.always_asks = true;
-    }
-    forget_told(id);
-}
-
 PinnedQp::PinnedQp(Id& id) : id_(id) {
     std::lock_guard lock(id.mutex);
     qp_ = id.qp;

@@ -30,13 +30,6 @@ class PinnedQp {
 // The attributes for a transition to attributes.qp_state, from the daemon. 0, or -1 with errno and a reason.
 int init_attributes(Id& id, ibv_qp_attr& attributes, int& mask);
 
-// What an id's last event told is not asked for: the queue pair's next transitions, and whether a route may
-// be resolved. A call that changes what that would be makes the library ask again; an option, of which events
-// that wait already do not know, for good.
-void keep_told(Id& id, const cm::Event& event);
-void forget_told(Id& id);
-void always_ask(Id& id);
-
 // INIT -> RTR -> RTS with the limits of the id (responder_resources, initiator_depth). 0 for an id without a
 // queue pair. 0, or -1 with errno and a reason.
 int connect_qp(Id& id);

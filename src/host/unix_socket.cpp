@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/memcheck.h"
+
 namespace verbena::host {
 namespace {
 
@@ -106,6 +108,7 @@ int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> des
         header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
         std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
     }
+    const memcheck::Unjudged unjudged;  // private data may have gaps
     while (sendmsg(fd, &message, flags | MSG_NOSIGNAL) < 0)
         if (errno != EINTR) return errno;
     return 0;

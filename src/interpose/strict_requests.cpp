@@ -10,6 +10,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "base/memcheck.h"
+
 namespace verbena::interpose {
 namespace {
 
@@ -173,6 +175,7 @@ const Requests::Interval* Requests::receiving(std::uint64_t begin, std::uint64_t
 }
 
 bool Requests::sum(const StrictSend& request, std::uint64_t& out) const {
+    const memcheck::Unjudged unjudged;  // gaps are summed, too
     out = 0;
     for (const StrictBuffer& buffer : request.buffers) {
         if (!buffer.length) continue;
@@ -180,6 +183,7 @@ bool Requests::sum(const StrictSend& request, std::uint64_t& out) const {
         if (!memory || !is_mapped(memory, buffer.length)) return false;
         out = mix(out, memory, buffer.length);
     }
+    memcheck::set_defined(&out, sizeof out);
     return true;
 }
 

@@ -178,7 +178,8 @@ BurstBuilder::Message& BurstBuilder::message_for(const wire::OutPacket& packet, 
 void BurstBuilder::add(const wire::OutPacket& packet) {
     const std::uint32_t packets = packet.aside.psns;
     const std::size_t length = length_of(packet);
-    const memcheck::PayloadLeaves leaves;
+    memcheck::check_addressable(packet.payload);
+    const memcheck::Unjudged unjudged;
     wire::Pieces payload(packet.payload);
     for (std::uint32_t index = 0; index < packets; index++)
         frame(message_for(packet, length), packet, index, length, payload);
@@ -285,6 +286,7 @@ void BurstBuilder::prepare(const Message& message, unsigned segments, Prepared& 
 }
 
 void BurstBuilder::send_messages(unsigned first, unsigned end) {
+    const memcheck::Unjudged unjudged;
     const int fd = messages_[first].fd;
     for (unsigned i = first; i < end; i++) {
         const Message& message = messages_[i];
@@ -297,7 +299,6 @@ void BurstBuilder::send_messages(unsigned first, unsigned end) {
         if (packet_observer()) observe(message);
     }
     packets_leave();
-    const memcheck::PayloadLeaves payload;
     while (first < end) {
         int sent = fd < 0 ? -1 : sendmmsg(fd, &headers_[first], end - first, 0);
         if (sent > 0) {
@@ -358,7 +359,6 @@ void BurstBuilder::send_singly(const Message& message) {
         header.msg_iovlen = pieces;
         ssize_t sent;
         packets_leave();
-        const memcheck::PayloadLeaves payload;
         do sent = sendmsg(message.fd, &header, 0);
         while (sent < 0 && errno == EINTR);
         if (sent < 0) count(counters_.lost);

@@ -43,6 +43,9 @@ int set_options(int fd, const Option (&options)[n]) {
 }
 
 constexpr int kLargestBuffer = 64 << 20;  // the kernel cuts it to net.core.rmem_max or wmem_max
+// With CAP_NET_ADMIN, whatever rmem_max says: a UC message of 8 MiB fits while its receiver waits for a
+// processor.
+constexpr int kForcedBuffer = 16 << 20;
 
 }  // namespace
 
@@ -66,12 +69,10 @@ int prepare_receive_socket(int fd, bool gro) {
 }
 
 int enlarge_receive_buffer(int fd) {
-    static constexpr Option kOptions[] = {
-        {SOL_SOCKET, SO_RCVBUF, kLargestBuffer, "SO_RCVBUF", true},
-        {SOL_SOCKET, SO_RCVBUFFORCE, kLargestBuffer, "SO_RCVBUFFORCE",
-         false},  // CAP_NET_ADMIN: beyond rmem_max
-    };
-    return set_options(fd, kOptions);
+    if (int error = set_option(fd, {SOL_SOCKET, SO_RCVBUF, kLargestBuffer, "SO_RCVBUF", false})) return error;
+    if (receive_buffer(fd) >= 2 * std::size_t{kForcedBuffer})
+        return 0;  // the kernel counts twice what is asked for
+    return set_option(fd, {SOL_SOCKET, SO_RCVBUFFORCE, kForcedBuffer, "SO_RCVBUFFORCE", false});
 }
 
 int prepare_send_socket(int fd, int family) {

@@ -12,7 +12,8 @@ namespace verbena::link {
 // receive buffer is enlarged. Returns 0 or an errno value with a reason.
 int prepare_receive_socket(int fd, bool gro);
 
-// Makes the receive buffer as large as the system allows. Returns 0 or an errno value with a reason.
+// Makes the receive buffer as large as net.core.rmem_max allows, or 32 MiB of kernel memory for who may
+// exceed it. Returns 0 or an errno value with a reason.
 int enlarge_receive_buffer(int fd);
 
 // A sending socket of `family` (AF_INET or AF_INET6; not yet bound). It must never be connected: an

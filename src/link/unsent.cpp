@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "base/memcheck.h"
 #include "wire/icrc.h"
 
 namespace verbena::link {
@@ -24,6 +25,7 @@ void observe(PacketObserver& observer, bool sent, std::span<std::uint8_t> bytes,
 }  // namespace
 
 void show_unsent(PacketObserver& observer, const wire::OutPacket& packet) {
+    const memcheck::Unjudged unjudged;
     std::vector<std::uint8_t> bytes(packet.header.data(), packet.header.data() + packet.header_length);
     for (const iovec& piece : packet.payload) {
         const auto* data = static_cast<const std::uint8_t*>(piece.iov_base);

@@ -1,5 +1,5 @@
-// The life of an id: rdma_create_id, rdma_destroy_id, rdma_migrate_id; and waiting, for acknowledgements and
-// for a synchronous call's event.
+// The life of an id: rdma_create_id, rdma_destroy_id, rdma_migrate_id; what its last event told; and waiting,
+// for acknowledgements and for a synchronous call's event.
 #include "rdmacm/id.h"
 
 #include <cerrno>

@@ -146,8 +146,8 @@ int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& ta
 void acknowledge(Id& id, Group* group);
 
 // What an id's last event told is not asked for: the queue pair's next transitions, and whether a route may
-// be resolved. A call that changes what that would be makes the library ask again; an option, of which events
-// that wait already do not know, for good.
+// be resolved. A call that changes what that would be makes the library ask again; an option does so for
+// good, as events that wait already know nothing of it.
 void keep_told(Id& id, const cm::Event& event);
 void forget_told(Id& id);
 void always_ask(Id& id);

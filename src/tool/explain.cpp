@@ -216,8 +216,8 @@ int explain(const ExplainOptions& options) {
     }
     Found found;
     std::string joined, unknown;
+    for (const std::string& argument : options.code) joined += (joined.empty() ? "" : " ") + argument;
     for (const std::string& word : words) {
-        joined += (joined.empty() ? "" : " ") + word;
         const Found of_word = alone(word);
         found.insert(found.end(), of_word.begin(), of_word.end());
         if (of_word.empty() && unknown.empty()) unknown = word;

@@ -59,7 +59,7 @@ bool is_mapped(const void* address, std::uint64_t length) {
     if (length == 0) return true;
     Pages pages;
     if (!pages_of(address, length, pages)) return false;
-    const memcheck::PayloadLeaves none;
+    const memcheck::Unjudged unjudged;
     return msync(pages.first, pages.bytes, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 

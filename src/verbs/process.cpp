@@ -45,7 +45,7 @@ bool wants_local_link() {
         log(LogLevel::warn, "VERBENA_LINK is '%s'; it may be 'wire' or 'local'", setting);
     const char* capture = std::getenv("VERBENA_CAPTURE");
     return link != "wire" && features().local && features().memfd && !(capture && *capture) &&
-           !memcheck::watches;
+           !memcheck::watches();
 }
 
 // VERBENA_KEYS=either: a region's lkey serves as its rkey, too, and the other way round.

@@ -105,7 +105,7 @@ class Program:
         """All threads asleep, in the program itself (not a launcher before it), with no context switch since."""
         try:
             executable = os.path.basename(os.readlink(f"/proc/{self.pid}/exe"))
-            if executable != self.executable and not executable.startswith("memcheck-"):  # which has it inside
+            if executable != self.executable and not executable.startswith("memcheck-"):  # valgrind, which runs it inside
                 return False
             snapshot = []
             for task in sorted(os.listdir(f"/proc/{self.pid}/task")):

@@ -162,6 +162,7 @@ class Asked(Case):
 
     def test_words(self):
         self.assertIn("IBV_WC_REM_ACCESS_ERR", explain("remote", "access").stdout)
+        self.assertIn("vendor_err", explain("flushed: the queue pair is in the error state").stdout)
 
     def test_language_of_the_environment(self):
         for name in ("LC_ALL", "LC_MESSAGES", "LANG"):

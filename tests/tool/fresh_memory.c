@@ -4,6 +4,7 @@
  *
  *   fresh_memory           exit status 0 when all bytes were right
  *   fresh_memory early     looks at a byte of the receive buffer before anything was sent
+ *   fresh_memory freed     also WRITEs from memory that it has given back
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -19,7 +20,7 @@ enum { kSmall = 41, kSet = 10, kLarge = 300000 };
 
 struct peer { /* in the private data of the server's answer */
     uint64_t target, source, counter;
-    uint32_t target_key, source_key, counter_key, unused;
+    uint32_t target_key, source_key, counter_key; /* and four bytes that nobody sets */
 };
 
 static void check(int bad, const char* what) {
@@ -104,10 +105,13 @@ static void serve(struct rdma_cm_id* listener, int early) {
     check(rdma_post_recv(id, NULL, large, kLarge, mr[1]), "rdma_post_recv");
     check(rdma_post_recv(id, NULL, small, 0, mr[0]), "rdma_post_recv");
     if (early) look_at(small, 1, "too early");
-    struct peer told = {(uintptr_t)target, (uintptr_t)source, (uintptr_t)counter, mr[2]->rkey, mr[3]->rkey, mr[4]->rkey, 0};
-    struct rdma_conn_param param = {.private_data = &told, .private_data_len = sizeof told, .responder_resources = 4,
+    struct peer* told = buffer(sizeof *told);
+    told->target = (uintptr_t)target, told->source = (uintptr_t)source, told->counter = (uintptr_t)counter;
+    told->target_key = mr[2]->rkey, told->source_key = mr[3]->rkey, told->counter_key = mr[4]->rkey;
+    struct rdma_conn_param param = {.private_data = told, .private_data_len = sizeof *told, .responder_resources = 4,
                                     .initiator_depth = 4, .rnr_retry_count = 7};
     check(rdma_accept(id, &param), "rdma_accept");
+    free(told);
     wait_for_receive(id);
     look_at(small, kSet, "small SEND");
     wait_for_receive(id);
@@ -129,7 +133,7 @@ static void post(struct rdma_cm_id* id, struct ibv_send_wr* wr, void* memory, ui
     wait_for_send(id);
 }
 
-static void call(const char* service) {
+static void call(const char* service, int freed) {
     struct rdma_cm_id* id = endpoint(service, 0);
     unsigned char *small = buffer(kSmall), *large = filled(kLarge), *read = buffer(kLarge);
     for (int i = 0; i < kSet; i++) small[i] = byte_at((size_t)i);
@@ -155,6 +159,13 @@ static void call(const char* service) {
     post(id, &add, old, sizeof *old, mr[3]);
     check(*old != 41, "fetch and add");
     struct ibv_send_wr put = {.opcode = IBV_WR_RDMA_WRITE, .wr.rdma = {peer->target, peer->target_key}};
+    if (freed) {
+        unsigned char* gone = filled(8);
+        struct ibv_mr* gone_mr = region(id, gone, 8, 0);
+        free(gone);
+        post(id, &put, gone, 8, gone_mr);
+        check(rdma_dereg_mr(gone_mr), "rdma_dereg_mr");
+    }
     post(id, &put, large, 8, mr[1]);
     post(id, &put, large, kLarge, mr[1]);
     put.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -164,21 +175,23 @@ static void call(const char* service) {
 }
 
 int main(int argc, char** argv) {
+    const int early = argc > 1 && !strcmp(argv[1], "early"), freed = argc > 1 && !strcmp(argv[1], "freed");
     int pipes[2];
     check(pipe(pipes), "pipe");
     const pid_t child = fork(); /* before either knows of RDMA */
     check(child < 0, "fork");
     char service[8] = "";
     if (child == 0) {
+        close(pipes[1]);
         check(read(pipes[0], service, sizeof service) <= 0, "read");
-        call(service);
+        call(service, freed);
         return 0;
     }
     struct rdma_cm_id* listener = endpoint(NULL, RAI_PASSIVE);
     check(rdma_listen(listener, 1), "rdma_listen");
     snprintf(service, sizeof service, "%d", ntohs(rdma_get_src_port(listener)));
     check(write(pipes[1], service, sizeof service) != sizeof service, "write");
-    serve(listener, argc > 1 && !strcmp(argv[1], "early"));
+    serve(listener, early);
     rdma_destroy_ep(listener);
     int status = 0;
     check(waitpid(child, &status, 0) != child, "waitpid");

@@ -69,7 +69,7 @@ int prepare_receive_socket(int fd, bool gro) {
 }
 
 int enlarge_receive_buffer(int fd) {
-    if (int error = set_option(fd, {SOL_SOCKET, SO_RCVBUF, kLargestBuffer, "SO_RCVBUF", false})) return error;
+    if (int error = set_option(fd, {SOL_SOCKET, SO_RCVBUF, kLargestBuffer, "SO_RCVBUF", true})) return error;
     if (receive_buffer(fd) >= 2 * std::size_t{kForcedBuffer})
         return 0;  // the kernel counts twice what is asked for
     return set_option(fd, {SOL_SOCKET, SO_RCVBUFFORCE, kForcedBuffer, "SO_RCVBUFFORCE", false});

@@ -1,9 +1,8 @@
 // Event channels and the life of ids, against the fake daemon: order, readability of the descriptor,
-// destroying and moving ids whose events wait, and the daemon's death.
+// destroying and moving ids whose events wait, and the daemon's death. Connection requests: request_test.cpp.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,59 +15,13 @@
 #include <utility>
 
 #include "base/reason.h"
-#include "rdmacm/fake_daemon.h"
+#include "rdmacm/channel_testing.h"
 
 namespace verbena::rdmacm {
 namespace {
 
 using host::Command;
-
-class ChannelTest : public testing::Test {
-   protected:
-    void SetUp() override {
-        channel = rdma_create_event_channel();
-        ASSERT_TRUE(channel);
-        file = daemon.last_file;
-    }
-    void TearDown() override {
-        if (channel) rdma_destroy_event_channel(channel);
-    }
-
-    rdma_cm_id* create(void* context = nullptr) {
-        rdma_cm_id* id = nullptr;
-        EXPECT_EQ(rdma_create_id(channel, &id, context, RDMA_PS_TCP), 0);
-        numbers[id] = daemon.last_id;
-        handles[id] = daemon.last<host::CreateIdRequest>(Command::create_id).user_handle;
-        return id;
-    }
-    cm::Event event_for(rdma_cm_id* id, int status, cm::EventType type = cm::EventType::addr_error) {
-        cm::Event event;
-        event.type = type;
-        event.status = status;
-        event.id = numbers.at(id);
-        event.user_handle = handles.at(id);
-        return event;
-    }
-    void deliver(rdma_cm_id* id, int status) { daemon.deliver(file, event_for(id, status)); }
-    static bool readable(const rdma_event_channel* which) {
-        pollfd waiting{which->fd, POLLIN, 0};
-        return poll(&waiting, 1, 0) == 1;
-    }
-    // The status of the next event, acknowledged.
-    static int next_status(rdma_event_channel* from) {
-        rdma_cm_event* event = nullptr;
-        if (rdma_get_cm_event(from, &event) != 0) return -1;
-        int status = event->status;
-        EXPECT_EQ(rdma_ack_cm_event(event), 0);
-        return status;
-    }
-
-    FakeDaemon daemon;
-    rdma_event_channel* channel = nullptr;
-    cm::FileNumber file = 0;
-    std::map<rdma_cm_id*, cm::IdNumber> numbers;
-    std::map<rdma_cm_id*, std::uint64_t> handles;
-};
+using ChannelTest = ChannelFixture;
 
 TEST_F(ChannelTest, AnEventCarriesWhatTheDaemonSaid) {
     int context = 0;
@@ -323,80 +276,6 @@ TEST_F(ChannelTest, FailedMigrationMovesNothing) {
     EXPECT_EQ(next_status(channel), -1);
     rdma_destroy_id(a);
     rdma_destroy_event_channel(other);
-}
-
-TEST_F(ChannelTest, ConnectionRequestMakesAnIdAndFreesABacklogPlace) {
-    int context = 0;
-    rdma_cm_id* listener = create(&context);
-    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
-    request.listen_id = numbers[listener];
-    request.id = 77;
-    request.connection.private_data_length = 56;
-    request.connection.qp_number = 0x1234;
-    daemon.deliver(file, request);
-    rdma_cm_event* event = nullptr;
-    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
-    EXPECT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
-    EXPECT_EQ(event->listen_id, listener);
-    ASSERT_NE(event->id, nullptr);
-    EXPECT_NE(event->id, listener);
-    EXPECT_EQ(event->id->context, &context);
-    EXPECT_EQ(event->id->channel, channel);
-    EXPECT_EQ(event->id->ps, RDMA_PS_TCP);
-    EXPECT_EQ(event->param.conn.qp_num, 0x1234u);
-    EXPECT_EQ(daemon.last<host::IdRequest>(Command::request_taken).id, numbers[listener]);
-    rdma_cm_id* child = event->id;
-    EXPECT_EQ(rdma_ack_cm_event(event), 0);
-    EXPECT_EQ(rdma_destroy_id(child), 0);
-    EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 77u);
-    EXPECT_EQ(rdma_destroy_id(listener), 0);
-}
-
-TEST_F(ChannelTest, RequestWithoutADeviceIsAbandoned) {
-    rdma_cm_id *listener = create(), *other = create();
-    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
-    request.listen_id = numbers[listener];
-    request.id = 78;
-    request.info.route.device = 9;
-    daemon.deliver(file, request);
-    deliver(other, -9);
-    EXPECT_EQ(next_status(channel), -9);
-    EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 78u);
-    EXPECT_EQ(rdma_destroy_id(listener), 0);
-    EXPECT_EQ(rdma_destroy_id(other), 0);
-}
-
-// A reader that holds a request back until the one before it is used, and another thread that destroys the
-// listener.
-TEST_F(ChannelTest, RequestOfAListenerThatIsBeingDestroyedIsSwallowed) {
-    rdma_cm_id *listener = create(), *other = create();
-    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
-    request.listen_id = numbers[listener];
-    request.id = 81;
-    daemon.deliver(file, request);
-    rdma_cm_event* first = nullptr;
-    ASSERT_EQ(rdma_get_cm_event(channel, &first), 0);
-    rdma_cm_id* child = first->id;
-    rdma_ack_cm_event(first);
-    request.id = 82;
-    daemon.deliver(file, request);
-    std::thread reader([this] { EXPECT_EQ(next_status(channel), -9); });
-    while (readable(channel)) std::this_thread::yield();
-    EXPECT_EQ(rdma_destroy_id(listener), 0);
-    deliver(other, -9);
-    reader.join();
-    EXPECT_EQ(rdma_destroy_id(child), 0);
-    EXPECT_EQ(rdma_destroy_id(other), 0);
-}
-
-TEST_F(ChannelTest, DestroyedListenerTakesItsUnreadRequestsAlong) {
-    rdma_cm_id* listener = create();
-    cm::Event request = event_for(listener, 0, cm::EventType::connect_request);
-    request.listen_id = numbers[listener];
-    request.id = 79;
-    daemon.deliver(file, request);
-    EXPECT_EQ(rdma_destroy_id(listener), 0);
-    EXPECT_FALSE(readable(channel));
 }
 
 TEST_F(ChannelTest, DeadDaemonIsReportedToEachIdOnceAndThenAsEio) {

@@ -17,8 +17,7 @@ SECTION_HEADER = b"\x0a\x0d\x0d\x0a"
 class Capture(Case):
     def setUp(self):
         super().setUp()
-        with open(os.path.join(os.path.dirname(__file__), "two_ends.c"), encoding="utf-8") as source:
-            self.program = self.compile("two_ends", source.read(), "-libverbs")
+        self.program = self.compile_file("two_ends", "-libverbs")
         self.file = os.path.join(self.folder, "all.pcapng")
 
     def capture(self, file, **options):

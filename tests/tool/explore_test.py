@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from tool import ENVIRONMENT, ROOT, VERBENA, Case, run
+from tool import ENVIRONMENT, VERBENA, Case, run
 
 # Several programs are explored as one script, as a user would.
 PAIR = """#!/bin/sh
@@ -26,9 +26,7 @@ exit 1
 class Fragile(Case):
     def setUp(self):
         super().setUp()
-        self.program = os.path.join(self.folder, "fragile")
-        with open(os.path.join(ROOT, "tests/tool/fragile.c"), encoding="utf-8") as source:
-            self.compile("fragile", source.read(), "-libverbs")
+        self.program = self.compile_file("fragile", "-libverbs")
 
     def explored(self, way, *options):
         result = run(VERBENA, "explore", "-j", *options, "--", self.program, way)

@@ -16,8 +16,7 @@ LINKS = ("wire", "local")
 class Base(Case):
     def setUp(self):
         super().setUp()
-        with open(os.path.join(os.path.dirname(__file__), "two_ends.c"), encoding="utf-8") as source:
-            self.program = self.compile("two_ends", source.read(), "-libverbs")
+        self.program = self.compile_file("two_ends", "-libverbs")
 
     def under(self, plan, *words, status=0, options=(), **environment):
         result = run(VERBENA, "run", *options, "--fault", plan, "--", self.program, *words, env=dict(ENVIRONMENT, **environment))

@@ -17,8 +17,7 @@ NEEDS_VALGRIND = unittest.skipUnless(shutil.which("valgrind"), "valgrind is not 
 
 class MemoryCheckers(Case):
     def program(self, *flags):
-        with open(os.path.join(os.path.dirname(__file__), "fresh_memory.c"), encoding="utf-8") as source:
-            return self.compile("fresh_memory", source.read(), "-g", *flags, "-lrdmacm", "-libverbs")
+        return self.compile_file("fresh_memory", "-g", *flags, "-lrdmacm", "-libverbs")
 
     def on_both_links(self, *command, check):
         for link in ("wire", "local"):

@@ -2,7 +2,6 @@
 """strict_test.py BUILD: `verbena run --strict` tells each mistake of strict_ends.c and nothing about the same without it, over
 both links; stock programs that do all right hear nothing."""
 
-import os
 import shutil
 import subprocess
 import time
@@ -29,8 +28,7 @@ SENTENCES = {
 class Strict(Case):
     def setUp(self):
         super().setUp()
-        with open(os.path.join(os.path.dirname(__file__), "strict_ends.c"), encoding="utf-8") as source:
-            self.program = self.compile("strict_ends", source.read(), "-g", "-lrdmacm", "-libverbs")
+        self.program = self.compile_file("strict_ends", "-g", "-lrdmacm", "-libverbs")
 
     def strict(self, *words, link="local", options=()):
         return run(VERBENA, "run", "--strict", *options, "--", self.program, *words, env=dict(ENVIRONMENT, VERBENA_LINK=link))

@@ -89,6 +89,11 @@ class Case(unittest.TestCase):
         self.assertEqual(0, result.returncode, result.stderr)
         return path
 
+    def compile_file(self, name, *flags):
+        """NAME.c of this folder."""
+        with open(os.path.join(os.path.dirname(__file__), name + ".c"), encoding="utf-8") as source:
+            return self.compile(name, source.read(), *flags)
+
     def wait_for_listener(self, port):
         for _ in range(200):
             if port in run(VERBENA, "run", "--", "rdma", "resource", "show", "cm_id").stdout:

@@ -119,8 +119,7 @@ class StockPrograms(Traced):
 
 class Forms(Traced):
     def two_ends(self):
-        with open(os.path.join(os.path.dirname(__file__), "two_ends.c"), encoding="utf-8") as source:
-            return self.compile("two_ends", source.read(), "-libverbs")
+        return self.compile_file("two_ends", "-libverbs")
 
     def test_perfetto(self):
         file = os.path.join(self.folder, "trace.json")

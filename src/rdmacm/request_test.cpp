@@ -1,0 +1,82 @@
+// Connection requests: the ids that they make, and listeners that are destroyed meanwhile.
+#include <gtest/gtest.h>
+#include <rdma/rdma_cma.h>
+
+#include <thread>
+
+#include "rdmacm/channel_testing.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+using host::Command;
+using RequestTest = ChannelFixture;
+
+TEST_F(RequestTest, ConnectionRequestMakesAnIdAndFreesABacklogPlace) {
+    int context = 0;
+    rdma_cm_id* listener = create(&context);
+    cm::Event request = request_for(listener, 77);
+    request.connection.private_data_length = 56;
+    request.connection.qp_number = 0x1234;
+    daemon.deliver(file, request);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    EXPECT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+    EXPECT_EQ(event->listen_id, listener);
+    ASSERT_NE(event->id, nullptr);
+    EXPECT_NE(event->id, listener);
+    EXPECT_EQ(event->id->context, &context);
+    EXPECT_EQ(event->id->channel, channel);
+    EXPECT_EQ(event->id->ps, RDMA_PS_TCP);
+    EXPECT_EQ(event->param.conn.qp_num, 0x1234u);
+    EXPECT_EQ(daemon.last<host::IdRequest>(Command::request_taken).id, numbers[listener]);
+    rdma_cm_id* child = event->id;
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    EXPECT_EQ(rdma_destroy_id(child), 0);
+    EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 77u);
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+}
+
+TEST_F(RequestTest, RequestWithoutADeviceIsAbandoned) {
+    rdma_cm_id *listener = create(), *other = create();
+    cm::Event request = request_for(listener, 78);
+    request.info.route.device = 9;
+    daemon.deliver(file, request);
+    deliver(other, -9);
+    EXPECT_EQ(next_status(channel), -9);
+    EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 78u);
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    EXPECT_EQ(rdma_destroy_id(other), 0);
+}
+
+// A reader that holds a request back until the one before it is used, and another thread that destroys the
+// listener.
+TEST_F(RequestTest, RequestOfAListenerThatIsBeingDestroyedIsSwallowed) {
+    rdma_cm_id *listener = create(), *other = create();
+    cm::Event request = request_for(listener, 81);
+    daemon.deliver(file, request);
+    rdma_cm_event* first = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &first), 0);
+    rdma_cm_id* child = first->id;
+    rdma_ack_cm_event(first);
+    request.id = 82;
+    daemon.deliver(file, request);
+    std::thread reader([this] { EXPECT_EQ(next_status(channel), -9); });
+    while (readable(channel)) std::this_thread::yield();
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    deliver(other, -9);
+    reader.join();
+    EXPECT_EQ(rdma_destroy_id(child), 0);
+    EXPECT_EQ(rdma_destroy_id(other), 0);
+}
+
+TEST_F(RequestTest, DestroyedListenerTakesItsUnreadRequestsAlong) {
+    rdma_cm_id* listener = create();
+    cm::Event request = request_for(listener, 79);
+    daemon.deliver(file, request);
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    EXPECT_FALSE(readable(channel));
+}
+
+}  // namespace
+}  // namespace verbena::rdmacm

@@ -101,12 +101,14 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.was_connected = false;
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
+        slot.there.store(result, std::memory_order_relaxed);
         record->device = setup.device;
         record->send_cq = setup.send_cq_number;
         record->receive_cq = setup.receive_cq_number;
         describe(slot);
     }
     table.set(number, &slot);
+    queue_pairs_.fetch_add(1, std::memory_order_relaxed);
     return result;
 }
 
@@ -117,6 +119,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     Slot* slot = table.find(number);
     if (!slot) return;
     table.set(number, nullptr);
+    queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
     std::unique_ptr<transport::QueuePair> gone;
     CrowdedFlow crowded;
     bool quarantine;
@@ -247,6 +250,7 @@ int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::Send
     index = 0;
     int error = 0;
     CrowdedFlow crowded;
+    state_->prefetch(&qp);
     {
         LockedQp locked = state_->lock(qp);
         if (!locked) return no_queue_pair();

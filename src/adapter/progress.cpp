@@ -188,6 +188,7 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
 void Adapter::State::hold(Slot* slot, std::uint32_t number) {
     if (held_ && *held_ && &held_->slot() == slot && slot->number == number) return;
     held_.reset();
+    prefetch(slot->there.load(std::memory_order_relaxed));
     held_.emplace(slot, number, segment.sections());
 }
 

@@ -33,8 +33,9 @@ struct alignas(64) Slot : TimerNode {
     bool was_connected = false;  // packets for it may be on their way
     std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
 
-    // A copy of the state that post_receive() reads without the lock.
+    // Copies that are read without the lock: by post_receive(), and to prefetch.
     std::atomic<transport::QpState> state{transport::QpState::reset};
+    std::atomic<const transport::QueuePair*> there{nullptr};
 
     // The thread in progress() only.
     bool touched = false;

@@ -54,6 +54,10 @@ class Adapter::State final : public link::Receiver {
     transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
     LockedQp lock(const transport::QueuePair& qp);
+    // Among many queue pairs, one that is about to be worked on is cold. It need not exist any more.
+    void prefetch(const transport::QueuePair* qp) const {
+        if (queue_pairs_.load(std::memory_order_relaxed) >= kMany) transport::QueuePair::prefetch(qp);
+    }
     void describe(Slot& slot);  // state and peer, to the exported record
     // No peer of this host is at work any more on what it found in the record before. No lock held.
     void wait_for_outsiders() const {
@@ -105,6 +109,7 @@ class Adapter::State final : public link::Receiver {
     static constexpr unsigned kTransmitRounds = 8;     // then the rest waits for the next run()
     static constexpr unsigned kTurns = 1024;           // of queue pairs in one serve()
     static constexpr std::uint64_t kBurstTrial = 512;  // packets
+    static constexpr std::uint32_t kMany = 64;         // queue pairs: what few consist of stays in a cache
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);
@@ -136,7 +141,8 @@ class Adapter::State final : public link::Receiver {
     std::uint64_t random_state_;  // under table_lock
     std::vector<std::uint32_t> free_records_;
     std::uint32_t used_records_ = 0;
-    Time latest_ = 0;  // under table_lock
+    std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
+    Time latest_ = 0;                            // under table_lock
 
     // The thread in run() only.
     Time now_ = 0;

@@ -21,10 +21,7 @@ constexpr unsigned kPatience = 120;  // seconds
 void wait_for(ibv_cq* cq, unsigned completions) {
     while (completions > 0) {
         ibv_wc wc;
-        const int count = ibv_poll_cq(cq, 1, &wc);
-        if (count < 0) fail("ibv_poll_cq");
-        if (count > 0 && wc.status != IBV_WC_SUCCESS) fail(ibv_wc_status_str(wc.status));
-        completions -= static_cast<unsigned>(count);
+        completions -= static_cast<unsigned>(take_completions(cq, &wc, 1));
     }
 }
 

@@ -75,11 +75,7 @@ void exchange(const Device& device, const std::vector<ibv_qp*>& qps) {
     std::size_t done = 0;
     while (done < 2 * qps.size()) {
         ibv_wc wc[64];
-        const int count = ibv_poll_cq(device.cq, 64, wc);
-        if (count < 0) fail("ibv_poll_cq");
-        for (int i = 0; i < count; i++)
-            if (wc[i].status != IBV_WC_SUCCESS) fail(ibv_wc_status_str(wc[i].status));
-        done += static_cast<std::size_t>(count);
+        done += static_cast<std::size_t>(take_completions(device.cq, wc, 64));
         if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > kPatience) {
             errno = ETIMEDOUT;
             fail("the exchange");

@@ -33,8 +33,8 @@ struct Device {
         if (!cq) fail("ibv_create_cq");
         if (ibv_query_gid(context, 1, 0, &gid)) fail("ibv_query_gid");
     }
-    ibv_mr* register_memory(void* memory, std::size_t size) const {
-        ibv_mr* region = ibv_reg_mr(pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* register_memory(void* memory, std::size_t size, int access = IBV_ACCESS_LOCAL_WRITE) const {
+        ibv_mr* region = ibv_reg_mr(pd, memory, size, access);
         if (!region) fail("ibv_reg_mr");
         return region;
     }
@@ -49,17 +49,18 @@ struct Device {
     }
 };
 
-inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer) {
+// reads: how many may be outstanding, of each side.
+inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer, std::uint8_t reads = 1) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
         fail("to INIT");
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = peer;
-    attr.max_dest_rd_atomic = 1;
+    attr.max_dest_rd_atomic = reads;
     attr.min_rnr_timer = 12;
     attr.ah_attr.is_global = 1;
     attr.ah_attr.grh.dgid = gid;
@@ -73,7 +74,7 @@ inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer) {
     attr.timeout =
         17;  // 0.5 s: where five hundred processes share a processor, a partner may wait long for it
     attr.retry_cnt = attr.rnr_retry = 7;
-    attr.max_rd_atomic = 1;
+    attr.max_rd_atomic = reads;
     if (ibv_modify_qp(qp, &attr,
                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                           IBV_QP_MAX_QP_RD_ATOMIC))
@@ -88,13 +89,33 @@ inline void post_receive(ibv_qp* qp, ibv_sge sge, std::uint64_t wr_id = 0) {
     if (ibv_post_recv(qp, &wr, &bad)) fail("ibv_post_recv");
 }
 
-inline void post_send(ibv_qp* qp, ibv_sge sge) {
+// Where in the peer's memory.
+struct Remote {
+    std::uint64_t address = 0;
+    std::uint32_t rkey = 0;
+};
+
+inline void post_send(ibv_qp* qp, ibv_sge sge, ibv_wr_opcode opcode = IBV_WR_SEND, Remote remote = {}) {
     ibv_send_wr wr{}, *bad;
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
+    wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = remote.address;
+    wr.wr.rdma.rkey = remote.rkey;
     if (ibv_post_send(qp, &wr, &bad)) fail("ibv_post_send");
+}
+
+// Up to so many completions, all of them successes.
+inline int take_completions(ibv_cq* cq, ibv_wc* completions, int most) {
+    const int count = ibv_poll_cq(cq, most, completions);
+    if (count < 0) fail("ibv_poll_cq");
+    for (int i = 0; i < count; i++)
+        if (completions[i].status != IBV_WC_SUCCESS) {
+            std::fprintf(stderr, "a request ended with %s\n", ibv_wc_status_str(completions[i].status));
+            std::exit(1);
+        }
+    return count;
 }
 
 inline ibv_sge word(std::uint64_t& value, const ibv_mr* region) {

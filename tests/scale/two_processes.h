@@ -1,0 +1,70 @@
+// Two processes of one program, each on a processor of its own, and the socket over which they tell each
+// other what a connection needs.
+#pragma once
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "verbs_pair.h"
+
+namespace verbena::scale {
+
+template <class Record>
+void tell(int socket, const Record& record) {
+    if (write(socket, &record, sizeof record) != sizeof record) fail("write");
+}
+template <class Record>
+Record hear(int socket) {
+    Record record{};
+    if (recv(socket, &record, sizeof record, MSG_WAITALL) != sizeof record) fail("the other end");
+    return record;
+}
+// Both have arrived there.
+inline void meet(int socket) {
+    tell(socket, 'm');
+    hear<char>(socket);
+}
+
+inline void stay_on(int processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    sched_setaffinity(0, sizeof set, &set);
+}
+
+// A child on that processor, which ends with its parent, if not before.
+template <class Work>
+pid_t start_on(int processor, Work work) {
+    const pid_t child = fork();
+    if (child < 0) fail("fork");
+    if (child > 0) return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    stay_on(processor);
+    work();
+    std::exit(0);
+}
+
+// Runs passive(socket) in a child on processor 0 and active(socket) here, on processor 1: call it before
+// there is a device. Returns the exit status of both.
+template <class Passive, class Active>
+int run_pair(Passive passive, Active active) {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
+    const pid_t child = start_on(0, [&] {
+        close(sockets[0]);
+        passive(sockets[1]);
+    });
+    close(sockets[1]);
+    stay_on(1);
+    active(sockets[0]);
+    std::fflush(stdout);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status != 0;
+}
+
+}  // namespace verbena::scale

@@ -1,9 +1,11 @@
 """A virtual machine with soft-RoCE on a bridge of a network namespace, and a station (see stations.py) inside it."""
 
+import contextlib
 import ipaddress
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +20,7 @@ NETWORK = {4: ("10.92.0.%d", 24), 6: ("fd92::%d", 64)}
 HOST = 1  # the namespace's own address; guest i has i + 1
 BOOT_SECONDS = 180
 ANSWER_SECONDS = 60
+KVM_SECONDS = 15
 MEMORY_MB = 2048
 BUILT = ("bin/verbena", "bin/verbenad", "lib/libibverbs.so.1", "lib/librdmacm.so.1", "lib/libverbena-view.so",
          "lib/libverbena-interpose.so")
@@ -29,6 +32,53 @@ def addresses(number):
 
 class Unavailable(Exception):
     """This host cannot run the guest; the text says why."""
+
+
+def built(build):
+    return all(os.path.exists(os.path.join(build, path)) for path in BUILT)
+
+
+def missing(build=None):
+    """Why this host cannot run a guest (with that build in it), or nothing."""
+    if os.geteuid() != 0:
+        return "needs root (network namespaces, debootstrap)"
+    for program in ("qemu-system-x86_64", "debootstrap", "ip"):
+        if not shutil.which(program):
+            return f"{program} is not installed (scripts/install-deps interop)"
+    if not os.access("/dev/net/tun", os.W_OK):
+        return "/dev/net/tun is not there"
+    if build and not built(build):
+        return f"{build} is not whole: build first"
+    return None
+
+
+def find_image():
+    """The folder of the guest's kernel and disk, which are built when they are not there, or None."""
+    done = subprocess.run([os.path.join(HERE, "build-guest")], stdout=subprocess.PIPE, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def acceleration(image):
+    """QEMU's options: KVM where it starts a stock kernel (a nested hypervisor's may not, or only interpret it)."""
+    noted = os.path.join(image, "acceleration")
+    if not os.path.exists(noted):
+        works = False
+        if os.access("/dev/kvm", os.W_OK):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                done = subprocess.run(
+                    ["qemu-system-x86_64", "-accel", "kvm", "-cpu", "host", "-m", "512", "-nodefaults", "-display",
+                     "none", "-serial", "stdio", "-no-reboot", "-kernel", os.path.join(image, "vmlinuz"), "-append",
+                     "console=ttyS0 panic=-1"],
+                    stdin=subprocess.DEVNULL, capture_output=True, timeout=KVM_SECONDS, check=False)
+                works = b"Kernel panic" in done.stdout  # for want of a root: it came that far
+        with open(noted, "w", encoding="ascii") as file:
+            file.write("kvm" if works else "tcg")
+    with open(noted, encoding="ascii") as file:
+        if file.read() == "kvm":
+            return ["-accel", "kvm", "-cpu", "host"]
+    # Without "erms" the kernel copies eight bytes a step, which the emulator does much faster than single ones. It
+    # multiplies without carries bit by bit: checksums by tables are faster.
+    return ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-erms,-la57,-pclmulqdq,-vpclmulqdq"]
 
 
 def ip(*words):
@@ -221,7 +271,7 @@ def overlay(out, programs, build):
                 add_file(archive, entry.path)
     for program in programs:
         add_file(archive, program)
-    if build and all(os.path.exists(os.path.join(build, path)) for path in BUILT):
+    if build and built(build):
         for directory in ("build", "build/bin", "build/lib"):
             archive.add("verbena/" + directory, 0o40755)
         for path in BUILT:

@@ -135,6 +135,8 @@ class Guest(Station):
         tap = f"tap{number}"
         ip("netns", "exec", network.name, "ip", "tuntap", "add", "dev", tap, "mode", "tap")
         ip("-n", network.name, "link", "set", tap, "mtu", str(network.mtu), "master", "eth0", "up")
+        # An emulated processor's time stamps are the host's, but seem unsynchronized; the clock would be one that QEMU answers.
+        clock = ["tsc=reliable"] if "tcg" in acceleration[1] else []
         words = [f"verbena.ip{family}={address}/{NETWORK[family][1]}" for family, address in self.addresses.items()]
         channel = os.path.join(self.directory.name, "channel")
         self.qemu = subprocess.Popen(
@@ -143,7 +145,7 @@ class Guest(Station):
              "qemu-system-x86_64", *acceleration, "-smp", "2", "-m", str(MEMORY_MB), "-nodefaults", "-display", "none", "-no-reboot",
              "-kernel", os.path.join(image, "vmlinuz"), "-initrd", initrd,
              "-append", " ".join(["console=ttyS0 quiet panic=-1 mitigations=off rdinit=/verbena/init net.ifnames=0",
-                                  f"verbena.mtu={network.mtu}", *words]),
+                                  f"verbena.mtu={network.mtu}", *clock, *words]),
              "-serial", f"file:{self.console}",
              "-netdev", f"tap,id=net,ifname={tap},script=no,downscript=no",
              "-device", f"virtio-net-pci,netdev=net,mac=52:54:00:92:00:{number + 1:02x},host_mtu={network.mtu}",

@@ -1,32 +1,15 @@
-"""What is measured, against what, and the ratio that is wanted (latencies: at most; the others: at least)."""
+"""What stock programs measure on this host, against what, and the ratio that is wanted; all lines together."""
 
 import contextlib
-import dataclasses
 import os
 import shutil
-from typing import Callable
 
 import loss
 import measuring
+import own_lines
 import places
 import ucx
-
-BANDWIDTHS = tuple((program, *size) for size in ((65536, "64 KiB", 20000), (1048576, "1 MiB", 2000))
-                   for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"))
-ONE_WAY = r"median ([\d.]+) us"
-
-
-@dataclasses.dataclass
-class Line:
-    name: str
-    group: str  # the figure that it belongs to
-    unit: str
-    against: str
-    wanted: float | None
-    higher: bool
-    ours: Callable
-    theirs: Callable | None
-    skip: str | None = None
+from line import BANDWIDTHS, ONE_WAY, Line
 
 
 @contextlib.contextmanager
@@ -34,7 +17,7 @@ def make_lines(build, yardsticks):
     """Yields all lines; the namespaces that some need exist until the end."""
     fabric = {"VERBENA_FABRIC": f"bench-{os.getpid()}"}
     with contextlib.ExitStack() as made:
-        found = same_host(build, fabric, yardsticks) + many(build, fabric, yardsticks)
+        found = same_host(build, fabric, yardsticks) + own_lines.make_lines(build, fabric, yardsticks)
         for mtu, wanted, wanted_read in ((9000, 0.9, 0.75), (1500, 0.75, 0.65)):
             try:
                 ends = made.enter_context(places.namespaces(f"bench-{mtu}", [], mtu))
@@ -66,35 +49,19 @@ def same_host(build, fabric, yardsticks):
         ONE_WAY, *polling, times=2)
     add("ib_send_lat -e 8 B", "sleeping", "us", "pingpong eventfd", 1.5,
         lambda: local.latency("ib_send_lat", "-s", "8", "-n", "10000", "-e"), ONE_WAY, "pingpong", "eventfd", "0", "30000", "8")
-    for program, size, label, iterations in BANDWIDTHS:
-        call = "readv" if program == "ib_read_bw" else "writev"
-        add(f"{program} {label}", "bandwidth", "GB/s", "vm bw", 0.9,
-            lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
-            rf"{call} \d+ B: ([\d.]+) GB/s", "vm", "bw", str(size))
+    for place, more, group, wanted in ((local, "", "bandwidth", 0.9),
+                                       (own_lines.without_process_vm(build, fabric), ", no process_vm", "rings", None)):
+        for program, size, label, iterations in BANDWIDTHS:
+            call = "readv" if program == "ib_read_bw" else "writev"
+            add(f"{program} {label}{more}", group, "GB/s", "vm bw", wanted,
+                lambda w=place, p=program, s=size, n=iterations: w.bandwidth(p, s, n),
+                rf"{call} \d+ B: ([\d.]+) GB/s", "vm", "bw", str(size))
     for words, label, posts in (((), "", "1"), (("-l", "16"), " -l 16", "16")):
         add(f"ib_write_bw 8 B{label}", "rate", "M/s", f"vm rate {posts}", 0.9,
             lambda w=words: local.rate("ib_write_bw", 400000, *w), r"([\d.]+) M writes/s", "vm", "rate", posts)
         add(f"ib_send_bw 8 B{label}", "rate", "M/s", "ring_rate 0", None,
             lambda w=words: local.rate("ib_send_bw", 400000, *w), r"([\d.]+) M msg/s", "ring_rate", "0")
     return lines + against_ucx(local)
-
-
-def many(build, fabric, yardsticks):
-    """What many connections cost: 4 096 queue pairs against 16, and one connection from its id to its end."""
-    lines = []
-    program = build / "tests/scale/shared_load"
-    for link, where in (("local", ""), ("wire", " by packets")):
-        pair = measuring.Perftest(build, fabric | {"VERBENA_LINK": link})
-        for kind in ("send", "write"):
-            lines.append(Line(f"{kind.upper()} 64 B, 4 096 QPs{where}", "many", "M/s", "16 QPs", 0.7, True,
-                              lambda p=pair, k=kind: p.shared_load(program, 4096, k),
-                              lambda p=pair, k=kind: p.shared_load(program, 16, k).value))
-    if yardsticks:
-        pair = measuring.Perftest(build, fabric)
-        lines.append(Line("cmtime, one connection", "connecting", "us", "20 x pingpong eventfd", 1, False,
-                          lambda: pair.connection(1000),
-                          lambda: 20 * measuring.yardstick(yardsticks, "pingpong", "eventfd", "0", "30000", "8", pattern=ONE_WAY)))
-    return lines
 
 
 def against_ucx(local):
@@ -145,6 +112,11 @@ def namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read):
         lines.append(Line(f"{program} 1 MiB, MTU {mtu}", "wire", "GB/s", "one TCP stream", ratio, True,
                           lambda p=program: wire.bandwidth(p, 1048576, 2000),
                           lambda: measuring.tcp_stream(*wraps, addresses[0]), no_tcp))
+    if mtu == 1500:
+        for program in ("ib_send_bw", "ib_write_bw"):
+            lines.append(Line(f"{program} 8 B -l 16, MTU {mtu}", "packets", "M/s", "sendmmsg", None, True,
+                              lambda p=program: wire.rate(p, 200000, "-l", "16"),
+                              lambda: own_lines.datagram_rate(build, server.name, client.name, addresses[0])))
     if mtu == 9000 and yardsticks:
         # The yardstick has both of its processes in one namespace, so over loopback, and so have we.
         near = measuring.Perftest(build, fabric | {"VERBENA_LINK": "wire"})

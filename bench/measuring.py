@@ -39,12 +39,35 @@ def wait_for(server, port):
     raise Failed("the server does not listen: " + last_line(server.communicate()[0]))
 
 
-class Perftest:
-    """A place for pairs: what stands in front of the programs' words on either side, and where the server is."""
+def processor_seconds():
+    """Of all programs that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
-    def __init__(self, build, settings=(), server_at="127.0.0.1", device="verbena_lo", wrap=((), ())):
-        self.environment = environment({"LD_LIBRARY_PATH": str(build / "lib"), **dict(settings)})
-        self.server_at, self.device, self.wrap = server_at, device, wrap
+
+def printed(command, pattern, env=None):
+    """The number that is the first group of the pattern in what the program prints."""
+    name = os.path.basename(command[0])
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name} has not ended after {SECONDS} s") from None
+    return found(name, done.returncode, done.stdout + done.stderr, pattern)
+
+
+def found(name, code, output, pattern):
+    match = re.search(pattern, output)
+    if code != 0 or not match:
+        raise Failed(f"{name}: {last_line(output)}")
+    return float(match.group(1))
+
+
+class Pair:
+    """Stock programs in pairs: where the server is, by which device, and what they say. Where they run is for others to say:
+    both(server's words, client's words, port) runs them and returns what the client printed."""
+
+    def __init__(self, server_at, device, index):
+        self.server_at, self.device, self.index = server_at, device, index
 
     def latency(self, program, *words):
         return Figure(float(self.pair(program, *words)[0][4]))  # t_typical, us
@@ -57,20 +80,11 @@ class Perftest:
         return Figure(float(self.pair(program, "-s", "8", "-n", str(iterations), *words)[0][4]))  # millions a second
 
     def pair(self, program, *words):
-        """The columns of the report's last line, and the seconds of processor time of both sides."""
-        command = [program, "-d", self.device, "-x", "0", "-F", "-p", str(PORT), *words]
-        before = os.times()
-        server = self.start(self.wrap[0], 0, command)
-        try:
-            wait_for(server, PORT)
-            client = self.start(self.wrap[1], 1, [*command, self.server_at])
-            output = self.end(client, program)
-            self.end(server, program)
-        finally:
-            server.kill()
-            server.wait()
-        after = os.times()
-        used = after.children_user + after.children_system - before.children_user - before.children_system
+        """The columns of the last line of perftest's report, and the seconds of processor time of both sides."""
+        command = [program, "-d", self.device, "-x", str(self.index), "-F", "-p", str(PORT), *words]
+        before = processor_seconds()
+        output = self.both(command, [*command, self.server_at], PORT)
+        used = processor_seconds() - before
         rows = [line.split() for line in output.splitlines() if re.fullmatch(r"[\d.\s]+", line) and len(line.split()) >= 5]
         if not rows:
             raise Failed(f"{program} printed no figures")
@@ -78,27 +92,43 @@ class Perftest:
 
     def connection(self, count):
         """What cmtime says that all steps of one connection take, in us: from rdma_create_id to rdma_destroy_id."""
-        server = self.start(self.wrap[0], 0, ["cmtime", "-b", self.server_at, "-p", str(PORT)])
-        try:
-            time.sleep(0.5)  # it listens in a port space of its own, where nobody can look
-            output = self.end(self.start(self.wrap[1], 1, ["cmtime", "-s", self.server_at, "-p", str(PORT), "-c", str(count)]), "cmtime")
-        finally:
-            server.kill()
-            server.wait()
+        words = ["cmtime", "-p", str(PORT)]
+        output = self.both([*words, "-b", self.server_at], [*words, "-s", self.server_at, "-c", str(count)], None)
         steps = re.findall(r"^[a-z ]+: +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)$", output, re.MULTILINE)
         if len(steps) != 7:
             raise Failed("cmtime printed no figures")
         return Figure(sum(map(float, steps)))
 
-    def shared_load(self, program, count, kind):
-        """Millions of messages a second that one process sends another over so many queue pairs; the program stays on a processor for
-        each end by itself."""
-        done = subprocess.run([str(program), str(count), kind], env=self.environment, capture_output=True, text=True, timeout=SECONDS,
-                              check=False)
-        found = re.search(r"([\d.]+) M messages/s", done.stdout)
-        if done.returncode != 0 or not found:
-            raise Failed(f"shared_load: {last_line(done.stdout + done.stderr)}")
-        return Figure(float(found.group(1)))
+
+class Perftest(Pair):
+    """Pairs on this host over a build; wrap: what stands in front of the programs' words on either side."""
+
+    def __init__(self, build, settings=(), server_at="127.0.0.1", device="verbena_lo", wrap=((), ())):
+        super().__init__(server_at, device, 0)
+        self.environment = environment({"LD_LIBRARY_PATH": str(build / "lib"), **dict(settings)})
+        self.wrap = wrap
+
+    def own(self, program, *words, pattern, gigabytes=None):
+        """The figure of a program that makes both ends by itself and puts each on a processor."""
+        before = processor_seconds()
+        value = printed([*self.wrap[0], str(program), *words], pattern, self.environment)
+        return Figure(value, (processor_seconds() - before) / gigabytes if gigabytes else None)
+
+    def both(self, server_words, client_words, port):
+        """Without a port: a server that listens where nobody can look, and does not end by itself."""
+        server = self.start(self.wrap[0], 0, server_words)
+        try:
+            if port:
+                wait_for(server, port)
+            else:
+                time.sleep(0.5)
+            output = self.end(self.start(self.wrap[1], 1, client_words), client_words[0])
+            if port:
+                self.end(server, server_words[0])
+        finally:
+            server.kill()
+            server.wait()
+        return output
 
     def start(self, wrap, processor, command):
         return subprocess.Popen([*wrap, "taskset", "-c", str(processor), *command], env=self.environment, text=True,
@@ -116,17 +146,8 @@ class Perftest:
         return output
 
 
-def yardstick(folder, *words, pattern, wrap=()):
-    """The first group of the pattern in what the program prints."""
-    try:
-        done = subprocess.run([*wrap, str(folder / words[0]), *words[1:]], capture_output=True, text=True, timeout=SECONDS,
-                              check=False)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"{' '.join(words)} has not ended after {SECONDS} s") from None
-    found = re.search(pattern, done.stdout)
-    if done.returncode != 0 or not found:
-        raise Failed(f"{' '.join(words)}: {last_line(done.stdout + done.stderr)}")
-    return float(found.group(1))
+def yardstick(folder, *words, pattern):
+    return printed([str(folder / words[0]), *words[1:]], pattern)
 
 
 def tcp_stream(server_wrap, client_wrap, address, seconds=2):

@@ -16,6 +16,18 @@ def ratio(result):
     return each[0], statistics.median(each), each[-1]
 
 
+def aim(result):
+    """In words; nothing where none is wanted, or what it is measured against is not here."""
+    if result["wanted"] is None or (result["against"] and not result["theirs"]):
+        return ""
+    return f"{'at least' if result['higher'] else 'at most'} {result['wanted']:g}"
+
+
+def met(result):
+    judged = ratio(result)[1] if result["theirs"] else statistics.median(result["ours"])
+    return judged >= result["wanted"] if result["higher"] else judged <= result["wanted"]
+
+
 def table(results):
     rounds = max((len(result["ours"]) for result in results), default=0)
     text = (f"{datetime.date.today()}, {os.cpu_count()} processors, Linux {platform.release().partition('-')[0]}, {rounds} rounds, "
@@ -25,13 +37,11 @@ def table(results):
         if not result["ours"]:
             text += f"| {result['name']} | {result.get('skipped') or result.get('error')} | | | | |\n"
             continue
-        cells = [result["name"], f"{statistics.median(result['ours']):.3g} {result['unit']}", "", "", "", ""]
+        cells = [result["name"], f"{statistics.median(result['ours']):.3g} {result['unit']}", "", "", aim(result), ""]
         if result["theirs"]:
             low, middle, high = ratio(result)
             cells[2] = f"{result['against']}: {statistics.median(result['theirs']):.3g}"
             cells[3] = f"{middle:.2f} ({low:.2f} to {high:.2f})"
-        if result["wanted"]:
-            cells[4] = f"{'at least' if result['higher'] else 'at most'} {result['wanted']:g}"
         if result["cpu"]:
             cells[5] = f"{statistics.median(result['cpu']):.2f}"
         text += "| " + " | ".join(cells) + " |\n"

@@ -1,0 +1,122 @@
+// A target that computes and never calls the library, or polls its completion queue, and what an initiator
+// gets done against it: the first operation after a silence, and the bandwidth of many.
+//
+//     computing_target read|write computes|polls      prints ms (median) and GB/s
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "two_processes.h"
+
+using namespace verbena::scale;
+
+namespace {
+
+constexpr std::uint32_t kBytes = 65536;
+constexpr std::uint32_t kOutstanding = 16;
+constexpr unsigned kFirst = 15;
+constexpr auto kSilence = std::chrono::milliseconds(100);  // whoever served the target is asleep again
+constexpr auto kMeasured = std::chrono::seconds(1);
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class End {
+   public:
+    explicit End(int socket) : memory_(kBytes) {
+        region_ = device_.register_memory(
+            memory_.data(), kBytes,
+            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+        qp_ = device_.create_qp(kOutstanding);
+        tell(socket, Address{device_.gid, qp_->qp_num, {element(0).addr, region_->rkey}});
+        peer_ = hear<Address>(socket);
+        connect(qp_, peer_.gid, peer_.number, kOutstanding);
+        meet(socket);
+    }
+
+    // Both until they are ended.
+    [[noreturn]] static void compute() {
+        for (volatile std::uint64_t sum = 0;;) sum = sum + 1;
+    }
+    [[noreturn]] void poll() const {
+        for (ibv_wc completion;;) take_completions(device_.cq, &completion, 1);
+    }
+
+    double first_ms(ibv_wr_opcode opcode) {
+        std::vector<double> ms;
+        for (unsigned n = 0; n < kFirst; n++) {
+            std::this_thread::sleep_for(kSilence);
+            const auto begin = Clock::now();
+            post(opcode, 8);
+            while (take_completions(device_.cq, completions_, 1) == 0) continue;
+            ms.push_back(seconds_since(begin) * 1e3);
+        }
+        std::nth_element(ms.begin(), ms.begin() + kFirst / 2, ms.end());
+        return ms[kFirst / 2];
+    }
+
+    double bandwidth(ibv_wr_opcode opcode) {
+        const auto begin = Clock::now();
+        std::uint64_t completed = 0;
+        std::uint32_t outstanding = 0;
+        for (bool over = false; !over || outstanding > 0; over = Clock::now() - begin > kMeasured) {
+            for (; !over && outstanding < kOutstanding; outstanding++) post(opcode, kBytes);
+            const int count = take_completions(device_.cq, completions_, kOutstanding);
+            completed += static_cast<unsigned>(count);
+            outstanding -= static_cast<unsigned>(count);
+        }
+        return double{kBytes} * static_cast<double>(completed) / seconds_since(begin) / 1e9;
+    }
+
+   private:
+    struct Address {
+        ibv_gid gid;
+        std::uint32_t number;
+        Remote memory;
+    };
+
+    ibv_sge element(std::uint32_t bytes) const {
+        return {reinterpret_cast<std::uintptr_t>(memory_.data()), bytes, region_->lkey};
+    }
+    void post(ibv_wr_opcode opcode, std::uint32_t bytes) {
+        post_send(qp_, element(bytes), opcode, peer_.memory);
+    }
+
+    Device device_{2 * kOutstanding};
+    std::vector<std::uint8_t> memory_;
+    ibv_mr* region_ = nullptr;
+    ibv_qp* qp_ = nullptr;
+    Address peer_{};
+    ibv_wc completions_[kOutstanding];
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+    const std::string what = count > 1 ? words[1] : "", target = count > 2 ? words[2] : "";
+    if ((what != "read" && what != "write") || (target != "computes" && target != "polls")) {
+        std::fprintf(stderr, "computing_target read|write computes|polls\n");
+        return 2;
+    }
+    const ibv_wr_opcode opcode = what == "read" ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
+    const pid_t child = start_on(0, [&] {
+        const End end(sockets[1]);
+        if (target == "computes") End::compute();
+        end.poll();
+    });
+    stay_on(1);
+    End end(sockets[0]);
+    const double first = end.first_ms(opcode);
+    std::printf("first %.3f ms\n", first);
+    std::printf("%.3f GB/s\n", end.bandwidth(opcode));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return 0;
+}

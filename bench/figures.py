@@ -10,6 +10,7 @@ GROUPS = {
     "rate": ("Same host, 8 bytes: million messages a second (more is better)", "M/s"),
     "many": ("64 bytes over many queue pairs: million messages a second (more is better)", "M/s"),
     "loss": ("A wire that loses packets, MTU 1500, no segmentation bursts: GB/s (more is better)", "GB/s"),
+    "guest": ("In a virtual machine, 64 KiB, beside Linux soft-RoCE (rxe): GB/s (more is better)", "GB/s"),
     "wire": ("Between two network namespaces: GB/s (more is better)", "GB/s"),
 }
 STYLE = """

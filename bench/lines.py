@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 
+import guest_lines
 import loss
 import measuring
 import own_lines
@@ -27,7 +28,7 @@ def make_lines(build, yardsticks):
                     found += with_losses(build, lossy)
             except places.Unavailable as reason:
                 found.append(Line(f"namespaces, MTU {mtu}", "wire", "", "", None, True, None, None, str(reason)))
-        yield found
+        yield found + guest_lines.make_lines(build, made)
 
 
 def same_host(build, fabric, yardsticks):

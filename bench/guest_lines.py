@@ -1,0 +1,120 @@
+"""Verbena beside Linux soft-RoCE (rxe) within one boot of the virtual machine of tests/interop: both ends of each in the guest,
+one on each of its processors, rxe over the guest's interface, Verbena over one of a namespace of its own, since the kernel has
+the port where rxe is. Both have MTU 1500, and neither's packets leave the guest."""
+
+import signal
+import time
+
+import guest as machine
+import measuring
+from line import Line
+
+BUILD = "/verbena/build"  # in the guest
+ADDRESS = "10.93.0.1"
+PLACE = ("ip netns add measured", "ip -n measured link set lo up", "ip -n measured link add eth9 mtu 1500 type dummy",
+         "ip -n measured link set eth9 up", f"ip -n measured address add {ADDRESS}/24 dev eth9")
+LOOKS_EVERY = 0.3  # seconds: the guest's processors have to answer
+SMALL = ("-s", "8", "-n", "1000")
+# Verbena's way, its name, what is wanted of bandwidths and of latencies.
+WAYS = (("wire", " by packets", 2, 0.5), ("local", "", 5, 0.2))
+
+
+class Machine:
+    """Boots when it is first asked for."""
+
+    def __init__(self, build, made):
+        self.build, self.made = build, made
+        self.guest = self.failed = None
+
+    def running(self):
+        if not self.guest and not self.failed:
+            try:
+                self.guest = self.boot()
+            except machine.Unavailable as reason:
+                self.failed = str(reason)
+        if self.failed:
+            raise measuring.Failed(self.failed)
+        return self.guest
+
+    def boot(self):
+        image = machine.find_image()
+        if not image:
+            raise machine.Unavailable("the guest could not be built")
+        network = self.made.enter_context(machine.Network(1500))
+        guest = machine.Guest(network, 1, image, machine.acceleration(image), programs=[str(self.build / "bench/open_close")],
+                              build=str(self.build))
+        self.made.callback(guest.end)
+        for command in PLACE:
+            status, text = guest.run(*command.split())
+            if status:
+                raise machine.Unavailable(f"in the guest: {command}: {text.strip()}")
+        return guest
+
+
+class InGuest(measuring.Pair):
+    """Pairs in the guest; wrap: what stands in front of the programs' words."""
+
+    def __init__(self, computer, wrap, server_at, device, index):
+        super().__init__(server_at, device, index)
+        self.computer, self.wrap = computer, wrap
+
+    def both(self, server_words, client_words, port):
+        server = self.start(0, server_words)
+        try:
+            if port:
+                self.wait_for(server, lambda: server.ready(port) or server.code() is not None)
+            else:
+                time.sleep(3)
+            output = self.end(self.start(1, client_words), client_words[0])
+            if port:
+                self.end(server, server_words[0])
+        finally:
+            server.stop(signal.SIGKILL)
+        return output
+
+    def open_close(self, count):
+        """us of one connection after the other."""
+        program = self.computer.running().start([*self.wrap, "/verbena/open_close", self.server_at, str(count)])
+        return measuring.Figure(measuring.found("open_close", 0, self.end(program, "open_close"), r"([\d.]+) us"))
+
+    def start(self, processor, words):
+        return self.computer.running().start([*self.wrap, "taskset", "-c", str(processor), *words])
+
+    def end(self, program, name):
+        self.wait_for(program, lambda: program.code() is not None)
+        if program.code() != 0:
+            raise measuring.Failed(f"{name} in the guest: {measuring.last_line(program.text())}")
+        return program.text()
+
+    def wait_for(self, program, condition):
+        deadline = time.monotonic() + measuring.SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                program.stop(signal.SIGKILL)
+                raise measuring.Failed(f"{' '.join(program.argv)} in the guest takes more than {measuring.SECONDS} s")
+            time.sleep(LOOKS_EVERY)
+
+
+def make_lines(build, made):
+    """made: an ExitStack, which ends the guest."""
+    computer = Machine(build, made)
+    reason = machine.missing(str(build))
+    rxe = InGuest(computer, [], machine.addresses(2)[4], "rxe0", 1)
+    lines = []
+
+    def add(name, unit, wanted, measure, ours):
+        lines.append(Line(f"VM: {name}", "guest" if unit == "GB/s" else "guest, small", unit, "rxe", wanted, unit != "us",
+                          lambda: measuring.Figure(measure(ours).value), lambda: measure(rxe).value, reason))
+
+    for link, where, wanted, wanted_latency in WAYS:
+        wrap = ["ip", "netns", "exec", "measured", "env", f"LD_LIBRARY_PATH={BUILD}/lib", f"VERBENA_LINK={link}"]
+        verbena = InGuest(computer, wrap, ADDRESS, "verbena_eth9", 0)
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+            add(f"{program} 64 KiB{where}", "GB/s", wanted, lambda pair, p=program: pair.bandwidth(p, 65536, 200), verbena)
+        for program in ("ib_send_lat", "ib_write_lat"):
+            add(f"{program} 8 B{where}", "us", wanted_latency, lambda pair, p=program: pair.latency(p, *SMALL), verbena)
+        if link == "wire":
+            add(f"ib_send_bw 8 B -l 16{where}", "M/s", 5, lambda pair: pair.rate("ib_send_bw", 4096, "-l", "16"), verbena)
+    add("cmtime, one connection", "us", 0.5, lambda pair: pair.connection(100), verbena)
+    add("one thread opening and closing", "us", 0.5, lambda pair: pair.open_close(100), verbena)
+    return lines

@@ -21,7 +21,8 @@ namespace verbena::adapter {
 namespace {
 
 constexpr Duration kTick = kMillisecond;
-constexpr Duration kLinger = 50 * kMicrosecond;  // polling after a packet was served
+constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
+constexpr Duration kHesitation = 5 * kMicrosecond;  // the same while others want the processor
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
 constexpr Duration kStreakGap = 50 * kMicrosecond;  // polls farther apart do not count as polling
 constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves the link to the poller
@@ -332,15 +333,22 @@ void Engine::stand_in() {
 
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
 bool Engine::serve() {
-    bool any = false;
+    bool any = false, lingers = false;
     for (Time last = now(), time = last;; time = now()) {
         if (progress(time) > 0) {
+            if (!any) lingers = lingering_.pays();
             any = true;
             last = time;
-        } else {
-            if (!any || time - last > kLinger || mode_.load(std::memory_order_relaxed) != Mode::armed)
-                return any;
-            if (yield_was_long()) return any;
+            continue;
+        }
+        if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;
+        if (time - last > (lingers ? kLinger : kHesitation)) {
+            if (lingers) lingering_.nobody_ran();
+            return any;
+        }
+        if (lingers && yield_was_long()) {
+            lingering_.others_ran();
+            return any;
         }
     }
 }
@@ -388,11 +396,12 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
     Lending lending(*this);
     // The packet of the wait before this one counts: its answer is what the program now waits for.
     Time last = served_at_.load(std::memory_order_relaxed);
+    bool lingers = lingering_.pays();
     for (unsigned round = 1;; round++) {
         const Time time = now();
         const bool served = progress(time) > 0;
         if (served) served_at_.store(last = time, std::memory_order_relaxed);
-        const bool linger = time - last <= kLinger;
+        const bool linger = time - last <= (lingers ? kLinger : kHesitation);
         if (linger && !served && round % kLookAside != 0) continue;
 
         pollfd fds[3] = {{fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
@@ -400,15 +409,21 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         if (linger) {
             ready = poll_until(fds, 3, 0);
         } else {
+            if (lingers && last != 0) lingering_.nobody_ran();
             lending.enter_sleep();
             ready = poll_until(fds, 3, deadline);
             lending.leave_sleep();
+            lingers = lingering_.pays();
         }
         if (ready < 0 && errno == EINTR && !every_handler_restarts()) return Wait::interrupted;
         if (ready > 0 && fds[0].revents) return Wait::readable;
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
-        if (linger && !served && yield_was_long()) served_at_.store(last = 0, std::memory_order_relaxed);
+        if (linger && !served && lingers && yield_was_long()) {
+            lingering_.others_ran();
+            lingers = false;
+            served_at_.store(last = 0, std::memory_order_relaxed);
+        }
     }
 }
 

@@ -23,6 +23,7 @@
 #include <mutex>
 
 #include "adapter/adapter.h"
+#include "adapter/lingering.h"
 #include "base/time.h"
 #include "link/link.h"
 
@@ -125,8 +126,9 @@ class Engine {
     std::atomic<Time> last_poll_{0};
     std::atomic<unsigned> poll_streak_{0};  // polls close to each other while armed
     std::atomic<Time> served_at_{0};        // by a thread in wait_readable()
-    std::atomic<bool> lending_{false};      // a thread is in wait_readable()
-    std::atomic<bool> lends_{false};        // the program sleeps in wait_readable(), so arm() need not hurry
+    Lingering lingering_;
+    std::atomic<bool> lending_{false};  // a thread is in wait_readable()
+    std::atomic<bool> lends_{false};    // the program sleeps in wait_readable(), so arm() need not hurry
 
     static constexpr Time kNobody = INT64_MIN;
     std::mutex timer_lock_;

@@ -19,6 +19,8 @@ constexpr Name kNames[] = {
     {"local", &Features::local},
     {"view", &Features::view},
     {"inline", &Features::inline_progress},
+    {"fetch", &Features::fetch},
+    {"copy", &Features::copy},
 };
 
 bool switch_off(Features& features, std::string_view name) {
@@ -39,7 +41,7 @@ Features read_environment() {
     if (!unknown.empty())
         log(LogLevel::warn,
             "VERBENA_DISABLE names '%.*s', which is no feature (gso, gro, steering, memfd, local, view, "
-            "inline, all)",
+            "inline, fetch, copy, all)",
             static_cast<int>(unknown.size()), unknown.data());
     return result;
 }

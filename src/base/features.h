@@ -16,10 +16,13 @@ struct Features {
     bool local = true;  // the shared-memory link to peers of this host
     bool view = true;   // what `verbena run` shows of the devices in sysfs, /dev and `rdma`
     bool inline_progress = true;  // packets are handled in the caller's thread; off: by the helper only
+    // Of large payloads of SENDs to peers of this host, where it is faster (both off: copied):
+    bool fetch = true;  // they are read from the sender's memory; off: never
+    bool copy = true;   // they are copied through the ring; off: only where they cannot be fetched
 };
 
-// Names separated by commas or spaces: gso, gro, steering, memfd, local, view, inline, all. `unknown`, if
-// given, is set to the first name that is none of these (a view into `disabled`).
+// Names separated by commas or spaces: gso, gro, steering, memfd, local, view, inline, fetch, copy, all.
+// `unknown`, if given, is set to the first name that is none of these (a view into `disabled`).
 Features parse_features(std::string_view disabled, std::string_view* unknown = nullptr);
 
 // The same of the environment, read once. An unknown name is logged.

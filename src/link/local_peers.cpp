@@ -15,7 +15,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/features.h"
 #include "base/reason.h"
+#include "link/local_reference.h"
 
 namespace verbena::link {
 namespace {
@@ -225,12 +227,19 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
         peer->event_fd = fcntl(event_fd_, F_DUPFD_CLOEXEC, 0);
         if (setup_.open_memory)
             peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
-        peer->in->fetch(peer->memory != nullptr);
+        peer->in->fetch(fetches_from(peer->memory.get()));
         std::lock_guard guard(peer->lock);
         peer->out = std::move(out);
         peer->state.store(State::met);
     }
     owners_[block].store(peer, std::memory_order_release);
+}
+
+bool LocalPeers::fetches_from(const PeerMemory* memory) {
+    if (!memory || !features().fetch) return false;
+    if (!features().copy) return true;
+    if (!fetching_pays_) fetching_pays_ = fetching_pays(*memory);
+    return *fetching_pays_;
 }
 
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
@@ -246,7 +255,7 @@ bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     peer.nonce = greeting.text.nonce;
     if (setup_.open_memory)
         peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
-    peer.in->fetch(peer.memory != nullptr);
+    peer.in->fetch(fetches_from(peer.memory.get()));
     {
         std::lock_guard guard(peer.lock);
         peer.out = std::move(out);

@@ -28,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -48,6 +49,9 @@ class PeerMemory {
     // and is alive. All or nothing of use. The peer's mark is held (LocalMark).
     virtual bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                        std::span<const iovec> into) const = 0;
+    // Some bytes that are always there, read in the same way; to find out what that costs. At most as many as
+    // `into` has room for.
+    virtual void sample(std::span<std::uint8_t> into) const = 0;
 };
 
 // A place in the table of peers. Its owner changes, itself it lives as long as the table.
@@ -170,6 +174,7 @@ class LocalPeers final : public memory::Outsiders {
     void declare_dead(LocalPeer& peer);
     void free_if_done(LocalPeer& peer);
     bool has_work();
+    bool fetches_from(const PeerMemory* memory);
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>
     LocalPeer* find_if(Like like);
@@ -187,6 +192,7 @@ class LocalPeers final : public memory::Outsiders {
     std::array<Inbox, kMaxInboxes> inboxes_{};
     std::atomic<unsigned> inbox_count_{0};
     std::uint64_t next_cookie_ = 1;
+    std::optional<bool> fetching_pays_;  // measured with the first peer that lets us
     unsigned sleepers_ = 0;
 };
 

@@ -1,9 +1,10 @@
-// Large payloads of the local link are not copied into the ring: the packet says where they lie in the
+// Large payloads of the local link need not be copied into the ring: the packet says where they lie in the
 // producer's memory, and the consumer fetches them from there (process_vm_readv) into the program's buffers,
-// when it knows which: one copy instead of two. The producer leaves them as they are until they have been
-// acknowledged.
+// when it knows which: one copy instead of two, but by the kernel, page by page, and on one processor, where
+// the two go on at the same time. Which is faster differs from machine to machine, by factors, and is
+// measured. The producer leaves such payloads as they are until they have been acknowledged.
 //
-// The consumer says in the ring whether it can (LocalRing::fetch()), and no longer after the first failure;
+// The consumer says in the ring whether it does (LocalRing::fetch()), and no longer after the first failure;
 // what was refused is sent again, and then its bytes travel along.
 //
 // Thread safety: the thread in receive().
@@ -25,6 +26,9 @@ inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
 inline constexpr std::size_t kLargestCopied = 16 << 10;
 inline constexpr unsigned kMaxReferences = 64;
+
+// Whether fetching from there is faster than copying; takes some 100 us.
+bool fetching_pays(const PeerMemory& memory);
 
 struct LocalReference {
     std::uint64_t address, length;  // in the producer

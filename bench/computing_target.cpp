@@ -107,10 +107,12 @@ int main(int count, char** words) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
     const pid_t child = start_on(0, [&] {
+        close(sockets[0]);
         const End end(sockets[1]);
         if (target == "computes") End::compute();
         end.poll();
     });
+    close(sockets[1]);
     stay_on(1);
     End end(sockets[0]);
     const double first = end.first_ms(opcode);

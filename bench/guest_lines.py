@@ -2,6 +2,7 @@
 one on each of its processors, rxe over the guest's interface, Verbena over one of a namespace of its own, since the kernel has
 the port where rxe is. Both have MTU 1500, and neither's packets leave the guest."""
 
+import contextlib
 import signal
 import time
 
@@ -51,6 +52,15 @@ class Machine:
         return guest
 
 
+@contextlib.contextmanager
+def failing_as_others():
+    """A guest that has died, or lacks a program, fails a line, not the run."""
+    try:
+        yield
+    except (machine.Unavailable, RuntimeError, FileNotFoundError) as reason:
+        raise measuring.Failed(str(reason)) from None
+
+
 class InGuest(measuring.Pair):
     """Pairs in the guest; wrap: what stands in front of the programs' words."""
 
@@ -58,6 +68,7 @@ class InGuest(measuring.Pair):
         super().__init__(server_at, device, index)
         self.computer, self.wrap = computer, wrap
 
+    @failing_as_others()
     def both(self, server_words, client_words, port):
         server = self.start(0, server_words)
         try:
@@ -72,6 +83,7 @@ class InGuest(measuring.Pair):
             server.stop(signal.SIGKILL)
         return output
 
+    @failing_as_others()
     def open_close(self, count):
         """us of one connection after the other."""
         program = self.computer.running().start([*self.wrap, "/verbena/open_close", self.server_at, str(count)])
@@ -82,6 +94,7 @@ class InGuest(measuring.Pair):
 
     def end(self, program, name):
         self.wait_for(program, lambda: program.code() is not None)
+        program.held_open()  # all that it said is here
         if program.code() != 0:
             raise measuring.Failed(f"{name} in the guest: {measuring.last_line(program.text())}")
         return program.text()

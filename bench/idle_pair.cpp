@@ -101,15 +101,24 @@ int main(int count, char** words) {
     int server_end[2], client_end[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, server_end) || socketpair(AF_UNIX, SOCK_STREAM, 0, client_end))
         fail("socketpair");
-    const pid_t server = start_on(0, [&] { serve(server_end[1]); });
-    const pid_t client = start_on(1, [&] { ask_once(client_end[1]); });
+    // The ends of others are closed, so that who fails is noticed.
+    const pid_t server = start_on(0, [&] {
+        for (int other : {server_end[0], client_end[0], client_end[1]}) close(other);
+        serve(server_end[1]);
+    });
     close(server_end[1]);
+    const pid_t client = start_on(1, [&] {
+        for (int other : {server_end[0], client_end[0]}) close(other);
+        ask_once(client_end[1]);
+    });
     close(client_end[1]);
     tell(client_end[0], hear<__be16>(server_end[0]));
     hear<char>(client_end[0]);
     sleep(kSettles);
     const unsigned long before = switches(server) + switches(client);
     sleep(seconds);
+    for (pid_t process : {server, client})
+        if (waitpid(process, nullptr, WNOHANG) != 0) fail("one of the pair has ended");
     std::printf("%lu context switches\n", switches(server) + switches(client) - before);
     for (pid_t process : {server, client}) {
         kill(process, SIGTERM);

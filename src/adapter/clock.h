@@ -7,7 +7,7 @@
 
 namespace verbena::adapter {
 
-// CLOCK_MONOTONIC, the same in all processes of the host to less than a microsecond (counter_clock.h).
+// CLOCK_MONOTONIC, or up to a microsecond less (counter_clock.h); the same in all processes of the host.
 Time now();
 
 // Nanoseconds since 1970, for what people read (captures).

@@ -1,7 +1,11 @@
-// A monotonic clock at half the price: between two readings of the system's clock, at most a millisecond
-// apart, time is told by the processor's counter, which must run at a constant rate and alike on all
-// processors. It never runs ahead of the system's clock, so that it never goes back when that is read again,
-// and stays behind by less than half a microsecond.
+// A monotonic clock at half the price: between two readings of the system's clock, a millisecond apart, time
+// is told by the processor's counter, which must run at a constant rate and alike on all processors.
+//
+// The counter's rate is measured anew with each reading, and believed when two measurements agree; it is then
+// taken a little lower, by more than a reading can be wrong, so that this clock stays behind the system's, by
+// less than a microsecond, and does not go back when that is read again. What two threads are told may be out
+// of order by as much. Where the counter is not to be trusted, after a silence, a jump or an interruption in
+// the middle of a reading, the system's clock answers.
 //
 // `Source`: static functions usable(), ticks() and time(); a test brings its own. Constant-initialised.
 //
@@ -19,6 +23,7 @@ template <class Source>
 class CounterClock {
    public:
     Time now() {
+        if (state_.load(std::memory_order_relaxed) == kUnusable) return Source::time();
         const std::uint64_t ticks = Source::ticks();
         // A sequence lock; acquire throughout, so that the sequence is read again after all else.
         const std::uint32_t before = sequence_.load(std::memory_order_acquire);
@@ -32,44 +37,46 @@ class CounterClock {
     }
 
    private:
-    static constexpr unsigned kFraction = 32;          // bits of the rate, which is in ns per tick
+    static constexpr unsigned kFraction = 32;          // bits of a rate, which is in ns per tick
     static constexpr Duration kWindow = kMillisecond;  // without reading the system's clock
-    static constexpr Duration kLeast = kMillisecond / 2, kMost = kSecond;  // what the rate is measured over
-    static constexpr unsigned kCaution = 12;  // the rate is taken 2^-kCaution lower than measured
-    static constexpr unsigned kDoubt = 8;     // two rates farther apart than 2^-kDoubt: neither is believed
+    static constexpr Duration kLeast = kMillisecond / 2, kMost = kSecond;  // what a rate is measured over
+    static constexpr unsigned kCaution = 11;  // a rate is taken 2^-kCaution lower; two agree within that
     enum State : std::uint32_t { kUnknown, kUsable, kUnusable };
 
     [[gnu::noinline]] Time read() {
-        const Time time = Source::time();
-        if (state_.load(std::memory_order_relaxed) != kUsable) {
-            if (state_.load(std::memory_order_relaxed) == kUnusable) return time;
-            state_.store(Source::usable() ? kUsable : kUnusable, std::memory_order_relaxed);
-            return time;
-        }
         std::uint32_t sequence = sequence_.load(std::memory_order_relaxed);
         if (sequence % 2 != 0 ||
             !sequence_.compare_exchange_strong(sequence, sequence + 1, std::memory_order_acquire))
-            return time;  // another thread is at it
-        // Read after the time: whoever was interrupted in between has a clock that is slow, never fast.
-        anchor(Source::ticks(), time);
+            return Source::time();  // another thread is at it
+        if (state_.load(std::memory_order_relaxed) == kUnknown)
+            state_.store(Source::usable() ? kUsable : kUnusable, std::memory_order_relaxed);
+        const std::uint64_t before = Source::ticks();
+        const Time time = Source::time();
+        const std::uint64_t after = Source::ticks();
+        anchor(time, after, after - before);
         sequence_.store(sequence + 2, std::memory_order_release);
         return time;
     }
 
-    void anchor(std::uint64_t ticks, Time time) {
+    // The time was read within the last `doubt` ticks before `ticks`.
+    void anchor(Time time, std::uint64_t ticks, std::uint64_t doubt) {
         const Duration baseline = time - anchor_time_.load(std::memory_order_relaxed);
         const std::uint64_t elapsed = ticks - anchor_ticks_.load(std::memory_order_relaxed);
-        const std::uint64_t known = rate_.load(std::memory_order_relaxed);
-        if (baseline < kLeast && baseline >= 0 && known == 0) return;  // too short to measure
-        std::uint64_t rate = known;
-        if (baseline >= kLeast && baseline < kMost && elapsed > 0) {
-            rate = (static_cast<std::uint64_t>(baseline) << kFraction) / elapsed;
-            rate -= rate >> kCaution;
-            const std::uint64_t apart = rate > known ? rate - known : known - rate;
-            if (known != 0 && apart > known >> kDoubt) rate = 0;
+        if (baseline < kLeast) return;  // too short to measure
+        const bool long_ago = baseline >= kMost;
+        if (!long_ago && doubt > elapsed >> (kCaution + 1)) return;  // interrupted: another time
+        std::uint64_t believed = 0;
+        if (!long_ago && elapsed > 0) {
+            const std::uint64_t rate = (static_cast<std::uint64_t>(baseline) << kFraction) / elapsed;
+            const std::uint64_t apart = rate > measured_ ? rate - measured_ : measured_ - rate;
+            if (apart <= measured_ >> kCaution)
+                believed = rate - (rate >> kCaution);
+            else if (measured_ != 0)
+                state_.store(kUnknown, std::memory_order_relaxed);  // it may be no longer what it was
+            measured_ = rate;
         }
-        rate_.store(rate, std::memory_order_release);
-        window_.store(rate == 0 ? 0 : (std::uint64_t{kWindow} << kFraction) / rate,
+        rate_.store(believed, std::memory_order_release);
+        window_.store(believed == 0 ? 0 : (std::uint64_t{kWindow} << kFraction) / believed,
                       std::memory_order_release);
         anchor_time_.store(time, std::memory_order_release);
         anchor_ticks_.store(ticks, std::memory_order_release);
@@ -79,8 +86,9 @@ class CounterClock {
     std::atomic<std::uint32_t> state_{kUnknown};
     std::atomic<std::uint64_t> anchor_ticks_{0};
     std::atomic<Time> anchor_time_{0};
-    std::atomic<std::uint64_t> rate_{0};    // 0: not measured yet
+    std::atomic<std::uint64_t> rate_{0};    // 0: none is believed
     std::atomic<std::uint64_t> window_{0};  // ticks
+    std::uint64_t measured_ = 0;            // the last rate, whoever writes
 };
 
 }  // namespace verbena::adapter

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "adapter/capture.h"
 #include "adapter/clock.h"
@@ -333,7 +334,7 @@ void Engine::stand_in() {
 
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
 bool Engine::serve() {
-    bool any = false, lingers = false;
+    bool any = false, asked = false, lingers = false;
     for (Time last = now(), time = last;; time = now()) {
         if (progress(time) > 0) {
             if (!any) lingers = lingering_.pays();
@@ -343,13 +344,15 @@ bool Engine::serve() {
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;
         if (time - last > (lingers ? kLinger : kHesitation)) {
-            if (lingers) lingering_.nobody_ran();
+            if (asked) lingering_.nobody_ran();
             return any;
         }
-        if (lingers && yield_was_long()) {
+        if (!lingers) continue;
+        if (yield_was_long()) {
             lingering_.others_ran();
             return any;
         }
+        asked = true;
     }
 }
 
@@ -396,11 +399,15 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
     Lending lending(*this);
     // The packet of the wait before this one counts: its answer is what the program now waits for.
     Time last = served_at_.load(std::memory_order_relaxed);
-    bool lingers = lingering_.pays();
+    bool asked = false, fresh = true, lingers = false;  // fresh: nothing was served since the last sleep
     for (unsigned round = 1;; round++) {
         const Time time = now();
         const bool served = progress(time) > 0;
         if (served) served_at_.store(last = time, std::memory_order_relaxed);
+        if (fresh && time - last <= kLinger) {
+            lingers = lingering_.pays();
+            fresh = false;
+        }
         const bool linger = time - last <= (lingers ? kLinger : kHesitation);
         if (linger && !served && round % kLookAside != 0) continue;
 
@@ -409,20 +416,24 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         if (linger) {
             ready = poll_until(fds, 3, 0);
         } else {
-            if (lingers && last != 0) lingering_.nobody_ran();
+            if (std::exchange(asked, false)) lingering_.nobody_ran();
             lending.enter_sleep();
             ready = poll_until(fds, 3, deadline);
             lending.leave_sleep();
-            lingers = lingering_.pays();
+            fresh = true;
+            lingers = false;
         }
         if (ready < 0 && errno == EINTR && !every_handler_restarts()) return Wait::interrupted;
         if (ready > 0 && fds[0].revents) return Wait::readable;
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
-        if (linger && !served && lingers && yield_was_long()) {
+        if (!linger || served || !lingers) continue;
+        if (yield_was_long()) {
             lingering_.others_ran();
-            lingers = false;
+            asked = lingers = false;
             served_at_.store(last = 0, std::memory_order_relaxed);
+        } else {
+            asked = true;
         }
     }
 }

@@ -1,14 +1,14 @@
 // Who moves the packets: mostly the program's own threads, while they post and poll; when they do not, one
 // helper thread that otherwise sleeps.
 //
-//     ticking   somebody polls. The helper looks once a millisecond whether that is still so, and nothing
-//     else. armed     nobody polls. The helper sleeps on the link's descriptor and the next timer. resting a
-//     thread of the program is blocked in wait_readable() and does the helper's work itself.
+// Ticking: somebody polls. The helper looks once a millisecond whether that is still so, and nothing else.
+// Armed: nobody polls. The helper sleeps on the link's descriptor and the next timer. Resting: a thread of
+// the program is blocked in wait_readable() and does the helper's work itself.
 //
-// ticking -> armed (or resting) when a tick saw no poll, or at once by arm(). armed -> ticking when polls
-// come in quick succession. After serving a packet, whoever sleeps first polls for 50 us, yielding: an answer
-// often follows. Nothing wakes up while nothing happens; a thread that would have to wait for the helper
-// never does.
+// Ticking becomes armed (or resting) when a tick saw no poll, or at once by arm(); armed becomes ticking when
+// polls come in quick succession. After serving a packet, whoever sleeps otherwise first polls for 50 us,
+// yielding, since an answer often follows; for 5 us where others want the processor (lingering.h). Nothing
+// wakes up while nothing happens; a thread that would have to wait for the helper never does.
 //
 // What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper.
 //

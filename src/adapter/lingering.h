@@ -12,7 +12,7 @@ namespace verbena::adapter {
 
 class Lingering {
    public:
-    static constexpr unsigned kFewest = 64, kMost = 1024;  // servings between two questions
+    static constexpr unsigned kFewest = 8, kMost = 1024;  // servings between two questions
 
     // Asked once for each serving. True: the caller polls on, yields meanwhile, and says what came of it.
     bool pays() {

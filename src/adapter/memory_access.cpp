@@ -237,10 +237,11 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
            std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
 }
 
-void ForeignMemory::sample(std::span<std::uint8_t> into) const {
-    const iovec local{into.data(), std::min(into.size(), size_)};
-    const iovec remote{pointer(address_), local.iov_len};
-    [[maybe_unused]] const auto read = process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
+    const iovec local{into.data(), into.size()};
+    const iovec remote{pointer(address_), into.size()};
+    return into.size() <= size_ &&
+           process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(into.size());
 }
 
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,

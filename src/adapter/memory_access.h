@@ -47,7 +47,7 @@ class ForeignMemory final : public link::PeerMemory {
     // Whether the tables still are that process's. `pidfd` may be -1.
     bool verify(int pidfd, Time now) const;
 
-    void sample(std::span<std::uint8_t> into) const override;  // of the tables
+    bool sample(std::span<std::uint8_t> into) const override;  // of the tables
     // Identity: the tables' nonce is read in the same call.
     bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                std::span<const iovec> into) const override;

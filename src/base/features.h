@@ -16,9 +16,11 @@ struct Features {
     bool local = true;  // the shared-memory link to peers of this host
     bool view = true;   // what `verbena run` shows of the devices in sysfs, /dev and `rdma`
     bool inline_progress = true;  // packets are handled in the caller's thread; off: by the helper only
-    // Of large payloads of SENDs to peers of this host, where it is faster (both off: copied):
-    bool fetch = true;  // they are read from the sender's memory; off: never
-    bool copy = true;   // they are copied through the ring; off: only where they cannot be fetched
+    // Large payloads of SENDs between processes of one host are fetched from the sender's memory or copied
+    // through the ring, whichever is faster. Without `copy` they are fetched if they can be; without `fetch`
+    // never.
+    bool fetch = true;
+    bool copy = true;
 };
 
 // Names separated by commas or spaces: gso, gro, steering, memfd, local, view, inline, fetch, copy, all.

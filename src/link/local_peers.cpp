@@ -235,10 +235,19 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
     owners_[block].store(peer, std::memory_order_release);
 }
 
+// Once, whoever waits for the lock meanwhile: it takes less than meeting does.
 bool LocalPeers::fetches_from(const PeerMemory* memory) {
     if (!memory || !features().fetch) return false;
     if (!features().copy) return true;
-    if (!fetching_pays_) fetching_pays_ = fetching_pays(*memory);
+    if (!fetching_pays_) {
+        const auto times = measure_transfers(*memory);
+        if (!times) return false;
+        fetching_pays_ = times->fetching_pays();
+        log(LogLevel::debug,
+            "64 KiB take %lld us to fetch from a peer and %lld us to copy: large payloads are %s",
+            static_cast<long long>(times->fetch / kMicrosecond),
+            static_cast<long long>(times->copy / kMicrosecond), *fetching_pays_ ? "fetched" : "copied");
+    }
     return *fetching_pays_;
 }
 

@@ -49,9 +49,9 @@ class PeerMemory {
     // and is alive. All or nothing of use. The peer's mark is held (LocalMark).
     virtual bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                        std::span<const iovec> into) const = 0;
-    // Some bytes that are always there, read in the same way; to find out what that costs. At most as many as
-    // `into` has room for.
-    virtual void sample(std::span<std::uint8_t> into) const = 0;
+    // Reads bytes that are always there in the same way, as many as `into` has room for; to find out what
+    // that costs. False: there are fewer, or they could not be read.
+    virtual bool sample(std::span<std::uint8_t> into) const = 0;
 };
 
 // A place in the table of peers. Its owner changes, itself it lives as long as the table.

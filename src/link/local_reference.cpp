@@ -7,22 +7,21 @@
 
 namespace verbena::link {
 
-bool fetching_pays(const PeerMemory& memory) {
+std::optional<TransferTimes> measure_transfers(const PeerMemory& memory) {
     using Clock = std::chrono::steady_clock;
     constexpr std::size_t kSample = 64 << 10;
-    constexpr unsigned kRounds = 8;  // the fastest counts: nobody interrupted it
+    constexpr unsigned kRounds = 8;
     std::vector<std::uint8_t> from(kSample), into(kSample);
-    auto copy = Clock::duration::max(), fetch = copy;
+    TransferTimes best{kNever, kNever};
     for (unsigned round = 0; round < kRounds; round++) {
         const auto begin = Clock::now();
         std::memcpy(into.data(), from.data(), kSample);
         const auto copied = Clock::now();
-        memory.sample(into);
-        copy = std::min(copy, copied - begin);
-        fetch = std::min(fetch, Clock::now() - copied);
+        if (!memory.sample(into)) return std::nullopt;
+        best.copy = std::min(best.copy, Duration{std::chrono::nanoseconds(copied - begin).count()});
+        best.fetch = std::min(best.fetch, Duration{std::chrono::nanoseconds(Clock::now() - copied).count()});
     }
-    // What is copied here comes from the own cache; out of the ring it comes from another processor's.
-    return 2 * fetch < 3 * copy;
+    return best;
 }
 
 bool ReferredPayload::read(std::span<const std::uint8_t> references) {

@@ -14,21 +14,30 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
+#include "base/time.h"
 #include "link/local_peers.h"
 #include "wire/packet.h"
 
 namespace verbena::link {
 
-// Longer payloads are fetched: a system call costs as much as copying that many bytes twice.
+// Longer payloads are fetched, where any are: a system call costs as much as copying that many bytes twice.
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
 inline constexpr std::size_t kLargestCopied = 16 << 10;
 inline constexpr unsigned kMaxReferences = 64;
 
-// Whether fetching from there is faster than copying; takes some 100 us.
-bool fetching_pays(const PeerMemory& memory);
+// What so many bytes take: the fastest of some, which nobody interrupted.
+struct TransferTimes {
+    Duration copy, fetch;
+
+    // What is copied to measure comes from the own cache; out of a ring it comes from another processor's.
+    bool fetching_pays() const { return 2 * fetch < 3 * copy; }
+};
+// Takes some 100 us. Nothing: the peer's memory cannot be read.
+std::optional<TransferTimes> measure_transfers(const PeerMemory& memory);
 
 struct LocalReference {
     std::uint64_t address, length;  // in the producer

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/prefetch.h"
 #include "base/time.h"
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
@@ -82,7 +81,11 @@ class QueuePair {
     virtual ~QueuePair() = default;
 
     // What a queue pair consists of, into the cache. Any thread, at any time, before and after its life.
-    static void prefetch(const QueuePair* qp) { verbena::prefetch(qp, kHotBytes); }
+    static void prefetch(const QueuePair* qp) {
+        constexpr std::size_t kLine = 64;
+        for (std::size_t at = 0; at < kHotBytes; at += kLine)
+            __builtin_prefetch(reinterpret_cast<const std::byte*>(qp) + at);
+    }
 
     // IBA 11.2.5.3: EINVAL with a reason for a transition or mask that the specification forbids.
     virtual int modify(const Attributes& attributes, std::uint32_t mask, Time now) = 0;
@@ -161,9 +164,9 @@ class QueuePair {
     QpSetup setup_;
     QpState state_ = QpState::reset;
 
-   private:
-    static constexpr std::size_t kHotBytes = 1344;  // the size of the connected ones
+    static constexpr std::size_t kHotBytes = 1344;  // the size of the connected ones (rc_queue_pair.h)
 
+   private:
     QpCounters own_counters_{};
     std::unique_ptr<CompletionCounters> completion_counters_;
 

@@ -77,6 +77,8 @@ class RcQueuePair final : public QueuePair {
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
     Time last_now_ = 0;  // for flushes that no call with a time causes
+
+    static void check_size() { static_assert(sizeof(RcQueuePair) <= kHotBytes); }
 };
 
 }  // namespace verbena::transport

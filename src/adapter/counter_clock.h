@@ -2,10 +2,10 @@
 // is told by the processor's counter, which must run at a constant rate and alike on all processors.
 //
 // The counter's rate is measured anew with each reading, and believed when two measurements agree; it is then
-// taken a little lower, by more than a reading can be wrong, so that this clock stays behind the system's, by
-// less than a microsecond, and does not go back when that is read again. What two threads are told may be out
-// of order by as much. Where the counter is not to be trusted, after a silence, a jump or an interruption in
-// the middle of a reading, the system's clock answers.
+// taken lower by as much as they may differ, so that this clock stays behind the system's, by less than a
+// microsecond, and does not go back when that is read again. What two threads are told may be out of order by
+// as much. Where two do not agree, after a silence, a jump or an interruption in the middle of a reading, the
+// system's clock answers for a millisecond or two.
 //
 // `Source`: static functions usable(), ticks() and time(); a test brings its own. Constant-initialised.
 //
@@ -50,23 +50,19 @@ class CounterClock {
             return Source::time();  // another thread is at it
         if (state_.load(std::memory_order_relaxed) == kUnknown)
             state_.store(Source::usable() ? kUsable : kUnusable, std::memory_order_relaxed);
-        const std::uint64_t before = Source::ticks();
+        // In this order: who is interrupted in between has a clock that is late, not early.
         const Time time = Source::time();
-        const std::uint64_t after = Source::ticks();
-        anchor(time, after, after - before);
+        anchor(time, Source::ticks());
         sequence_.store(sequence + 2, std::memory_order_release);
         return time;
     }
 
-    // The time was read within the last `doubt` ticks before `ticks`.
-    void anchor(Time time, std::uint64_t ticks, std::uint64_t doubt) {
+    void anchor(Time time, std::uint64_t ticks) {
         const Duration baseline = time - anchor_time_.load(std::memory_order_relaxed);
         const std::uint64_t elapsed = ticks - anchor_ticks_.load(std::memory_order_relaxed);
         if (baseline < kLeast) return;  // too short to measure
-        const bool long_ago = baseline >= kMost;
-        if (!long_ago && doubt > elapsed >> (kCaution + 1)) return;  // interrupted: another time
         std::uint64_t believed = 0;
-        if (!long_ago && elapsed > 0) {
+        if (baseline < kMost && elapsed > 0) {
             const std::uint64_t rate = (static_cast<std::uint64_t>(baseline) << kFraction) / elapsed;
             const std::uint64_t apart = rate > measured_ ? rate - measured_ : measured_ - rate;
             if (apart <= measured_ >> kCaution)

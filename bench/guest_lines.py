@@ -15,7 +15,7 @@ ADDRESS = "10.93.0.1"
 PLACE = ("ip netns add measured", "ip -n measured link set lo up", "ip -n measured link add eth9 mtu 1500 type dummy",
          "ip -n measured link set eth9 up", f"ip -n measured address add {ADDRESS}/24 dev eth9")
 LOOKS_EVERY = 0.3  # seconds: the guest's processors have to answer
-SMALL = ("-s", "8", "-n", "1000")
+SMALL = ("-s", "8", "-n", "10000")
 # Verbena's way, its name, what is wanted of bandwidths and of latencies.
 WAYS = (("wire", " by packets", 2, 0.5), ("local", "", 5, 0.2))
 

@@ -39,10 +39,8 @@ Features read_environment() {
     std::string_view unknown;
     Features result = parse_features(setting, &unknown);
     if (!unknown.empty())
-        log(LogLevel::warn,
-            "VERBENA_DISABLE names '%.*s', which is no feature (gso, gro, steering, memfd, local, view, "
-            "inline, fetch, copy, all)",
-            static_cast<int>(unknown.size()), unknown.data());
+        log(LogLevel::warn, "VERBENA_DISABLE names '%.*s', which is no feature (%s)",
+            static_cast<int>(unknown.size()), unknown.data(), feature_names().c_str());
     return result;
 }
 
@@ -58,6 +56,12 @@ Features parse_features(std::string_view disabled, std::string_view* unknown) {
         disabled.remove_prefix(end + 1);
     }
     return result;
+}
+
+std::string feature_names() {
+    std::string names;
+    for (const Name& known : kNames) names.append(known.text).append(", ");
+    return names + "all";
 }
 
 const Features& features() {

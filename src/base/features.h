@@ -3,6 +3,7 @@
 // a problem.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace verbena {
@@ -23,9 +24,12 @@ struct Features {
     bool copy = true;
 };
 
-// Names separated by commas or spaces: gso, gro, steering, memfd, local, view, inline, fetch, copy, all.
-// `unknown`, if given, is set to the first name that is none of these (a view into `disabled`).
+// Names separated by commas or spaces, those of feature_names(). `unknown`, if given, is set to the first
+// name that is none of these (a view into `disabled`).
 Features parse_features(std::string_view disabled, std::string_view* unknown = nullptr);
+
+// "gso, gro, ..., all", for messages.
+std::string feature_names();
 
 // The same of the environment, read once. An unknown name is logged.
 const Features& features();

@@ -17,6 +17,7 @@ TEST(FeaturesTest, EverythingIsOnUnlessNamed) {
     const Features none = parse_features("all");
     EXPECT_FALSE(none.gso || none.gro || none.steering || none.memfd || none.local || none.view ||
                  none.inline_progress || none.fetch || none.copy);
+    EXPECT_EQ(feature_names(), "gso, gro, steering, memfd, local, view, inline, fetch, copy, all");
     EXPECT_FALSE(parse_features("fetch").fetch);
     EXPECT_FALSE(parse_features("copy").copy);
 }

@@ -60,8 +60,7 @@ std::string wrong_setting() {
     std::string_view unknown;
     if (const char* text = std::getenv("VERBENA_DISABLE"); text) parse_features(text, &unknown);
     if (!unknown.empty())
-        return "VERBENA_DISABLE names " + std::string(unknown) +
-               ", which is none of gso, gro, steering, memfd, local, view, inline, fetch, copy, all";
+        return "VERBENA_DISABLE names " + std::string(unknown) + ", which is none of " + feature_names();
     if (const char* text = std::getenv("VERBENA_FABRIC"); text && *text && !host::is_fabric_name(text))
         return "VERBENA_FABRIC=" + std::string(text) +
                ": a fabric's name has 1 to 31 letters, digits, dots, dashes or underscores";

@@ -77,8 +77,7 @@ class RcQueuePair final : public QueuePair {
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
     Time last_now_ = 0;  // for flushes that no call with a time causes
-
-    static void check_size() { static_assert(sizeof(RcQueuePair) <= kHotBytes); }
 };
+static_assert(sizeof(RcQueuePair) <= QueuePair::kHotBytes);
 
 }  // namespace verbena::transport

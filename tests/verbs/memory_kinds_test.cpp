@@ -142,16 +142,19 @@ struct Regions {
     ibv_mr* b;
 };
 
-class KindOfMemory : public testing::TestWithParam<Kind> {};
+class KindOfMemory : public testing::TestWithParam<Kind> {
+   protected:
+    void SetUp() override {
+        if (kind.data()) return;
+        ASSERT_EQ(GetParam(), Kind::reserved_huge) << std::strerror(errno);
+        GTEST_SKIP() << "no huge pages are reserved here";
+    }
+    Mapping kind{GetParam()}, plain{Kind::anonymous};
+};
 
 // Small messages, and some that the link fetches or executes in the peer's memory; the other side has plain
 // memory.
 TEST_P(KindOfMemory, CarriesTheRightData) {
-    Mapping kind(GetParam()), plain(Kind::anonymous);
-    if (!kind.data()) {
-        ASSERT_EQ(GetParam(), Kind::reserved_huge) << std::strerror(errno);
-        GTEST_SKIP() << "no huge pages are reserved here";
-    }
     Regions regions(kind.data(), kAllAccess, plain.data(), kAllAccess, kMemory);
     ASSERT_TRUE(regions.a && regions.b);
     Side &a = regions.pair.a, &b = regions.pair.b;
@@ -193,11 +196,6 @@ TEST_P(KindOfMemory, CarriesTheRightData) {
 
 // What cannot be written cannot be registered for writing, and gives what it holds.
 TEST_P(KindOfMemory, ThatCanOnlyBeRead) {
-    Mapping kind(GetParam()), plain(Kind::anonymous);
-    if (!kind.data()) {
-        ASSERT_EQ(GetParam(), Kind::reserved_huge) << std::strerror(errno);
-        GTEST_SKIP() << "no huge pages are reserved here";
-    }
     fill(kind.data(), kMemory, 7);
     ASSERT_EQ(mprotect(kind.data(), kMemory, PROT_READ), 0) << std::strerror(errno);
     Regions regions(kind.data(), kReadOnlyAccess, plain.data(), kAllAccess, kMemory);

@@ -12,18 +12,23 @@ namespace {
 
 // A counter of 3.2 ticks a nanosecond; reading the system's clock takes 30 ns.
 struct Machine {
-    static bool usable() { return is_usable; }
+    static bool usable() {
+        looked++;
+        return is_usable;
+    }
     static std::uint64_t ticks() { return static_cast<std::uint64_t>(real * 16 / 5) + jump; }
     static Time time() {
         asked++;
         real += 10;
         const Time time = real;
         real += 20 + std::exchange(interruption, 0);
+        if (jitter > 0) real += asked * 7919 % jitter;
         return time;
     }
     static inline Time real, interruption;  // `interruption`: between the next reading and what follows
+    static inline Duration jitter;          // up to so much, at each reading
     static inline std::uint64_t jump;
-    static inline unsigned asked;
+    static inline unsigned asked, looked;
     static inline bool is_usable;
 };
 
@@ -31,6 +36,8 @@ struct CounterClockTest : testing::Test {
     CounterClockTest() {
         Machine::real = 5 * kSecond;
         Machine::interruption = 0;
+        Machine::jitter = 0;
+        Machine::looked = 0;
         Machine::jump = 12345;
         Machine::asked = 0;
         Machine::is_usable = true;
@@ -119,6 +126,17 @@ TEST_F(CounterClockTest, InterruptedReadings) {
             watch(5 * kMillisecond);
             expect_trust();
         }
+}
+
+// As in an emulator.
+TEST_F(CounterClockTest, ReadingsThatTakeLong) {
+    Machine::jitter = 5 * kMicrosecond;
+    watch(200 * kMillisecond);
+    Machine::asked = Machine::looked = 0;
+    watch(kSecond);
+    EXPECT_LT(ahead_by_system, 2 * Machine::jitter);
+    EXPECT_LE(Machine::asked, 1100u);
+    EXPECT_LE(Machine::looked, 1u);
 }
 
 TEST(Clock, GoesOn) {

@@ -124,7 +124,8 @@ def namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read):
         lines.append(Line("ib_send_lat -e 8 B by packets", "sleeping", "us", "pingpong udp", 1.3, False,
                           lambda: near.latency("ib_send_lat", "-s", "8", "-n", "10000", "-e"),
                           lambda: measuring.yardstick(yardsticks, "pingpong", "udp", "0", "30000", "8", pattern=ONE_WAY)))
-        lines.append(Line("ib_send_lat 8 B by packets", "packets", "us", "udp_acked", 1.3, False,
-                          lambda: near.latency("ib_send_lat", "-s", "8", "-n", "20000"),
-                          lambda: measuring.yardstick(yardsticks, "udp_acked", "50000", pattern=r"one-way ([\d.]+) us")))
+        for program in ("ib_send_lat", "ib_write_lat"):
+            lines.append(Line(f"{program} 8 B by packets", "packets", "us", "udp_acked", 1.3, False,
+                              lambda p=program: near.latency(p, "-s", "8", "-n", "20000"),
+                              lambda: measuring.yardstick(yardsticks, "udp_acked", "50000", pattern=r"one-way ([\d.]+) us")))
     return lines

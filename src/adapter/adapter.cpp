@@ -328,13 +328,18 @@ int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t in
 
 unsigned Adapter::progress(Time now, bool idle) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return lock ? state_->run(now, idle) : 0;
+    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays) : 0;
+}
+
+unsigned Adapter::progress_in_turn(LazyTime now) {
+    std::lock_guard lock(state_->progress_lock);
+    return state_->run(now.get(), State::Owed::may_wait);
 }
 
 std::optional<unsigned> Adapter::glance(LazyTime now) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     if (!lock || state_->link.looks_empty()) return std::nullopt;
-    return state_->run(now.get(), true);
+    return state_->run(now.get(), State::Owed::leaves);
 }
 
 void Adapter::settle(Time now) {
@@ -343,7 +348,7 @@ void Adapter::settle(Time now) {
     std::lock_guard lock(state_->progress_lock);
     for (unsigned i = 0; i < kRounds; i++) {
         state_->link.look_everywhere();
-        if (state_->run(now, false) == 0) break;
+        if (state_->run(now, State::Owed::stays) == 0) break;
     }
 }
 

@@ -116,6 +116,11 @@ class Adapter {
     // of datagrams and timers. One thread at a time gets in; others return 0 at once.
     unsigned progress(Time now, bool idle);
 
+    // The same for the helper. If another thread is inside it waits for its turn, asleep: looking again at
+    // once, it might keep the other, on the same processor, from getting through. An acknowledgement that
+    // will probably leave with the program's next request waits for that.
+    unsigned progress_in_turn(LazyTime now);
+
     // As progress() of an idle caller, unless a look that costs much less says that it would surely find no
     // datagram, or it is not to be entered now: then nothing. The clock is read only if it goes on.
     std::optional<unsigned> glance(LazyTime now);

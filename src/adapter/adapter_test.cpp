@@ -177,6 +177,37 @@ TEST_F(AdapterTest, ALostPacketIsSentAgainByTheTimer) {
     expect_success(left_.poll(), 1);
 }
 
+// An acknowledgement waits in the helper's hands for the program's answer where answers come.
+TEST_F(AdapterTest, TheHelperWaitsForCompany) {
+    const auto waits = [&] {  // after a message from the left
+        EXPECT_EQ(left_.post(Operation::rdma_write, 0, 6, now_, right_.address_of(100), right_.keys.rkey), 0);
+        for (unsigned i = 0; i < 3; i++) right_.adapter->progress_in_turn(now_);
+        return links_[0].waiting() == 0;
+    };
+    const auto answer = [&] {
+        EXPECT_EQ(right_.post(Operation::rdma_write, 0, 6, now_, left_.address_of(100), left_.keys.rkey), 0);
+        for (unsigned i = 0; i < 2; i++) left_.adapter->progress(now_, true);
+        right_.adapter->progress(now_, true);
+        left_.poll();
+        right_.poll();
+        now_ += kMillisecond;
+    };
+    EXPECT_FALSE(waits());
+    now_ += 20 * kMicrosecond;  // had it waited, it would have had company
+    answer();
+    EXPECT_TRUE(waits());
+    answer();
+    EXPECT_TRUE(waits());
+
+    // No answer: the timer sends it, and the next one does not wait.
+    EXPECT_LE(right_.adapter->next_deadline(), now_ + 100 * kMicrosecond);
+    now_ += 100 * kMicrosecond;
+    right_.adapter->progress_in_turn(now_);
+    EXPECT_EQ(links_[0].waiting(), 1u);
+    left_.adapter->progress(now_, true);
+    EXPECT_FALSE(waits());
+}
+
 // What has been acknowledged already must not be flushed only because nobody looked at the acknowledgement.
 TEST_F(AdapterTest, WhatHasArrivedIsProcessedBeforeTheErrorState) {
     ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);

@@ -41,9 +41,9 @@ class CounterClock {
     }
 
    private:
-    static constexpr unsigned kFraction = 32;          // bits of a rate, which is in ns per tick
-    static constexpr Duration kWindow = kMillisecond;  // without reading the system's clock
-    static constexpr Duration kLate = kWindow / 16;    // an interrupted reading; more is not believed
+    static constexpr unsigned kFraction = 32;            // bits of a rate, which is in ns per tick
+    static constexpr Duration kWindow = kMillisecond;    // without reading the system's clock
+    static constexpr Duration kLate = 4 * kMicrosecond;  // a slow reading; more is not believed
     static constexpr Duration kLeast = kMillisecond / 2, kMost = kSecond;  // what a rate is measured over
     static constexpr unsigned kDoublings = 7;                              // of kLeast, at most
     static constexpr unsigned kCaution = 11;  // a rate is taken 2^-kCaution lower; two agree within that

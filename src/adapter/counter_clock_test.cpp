@@ -130,7 +130,7 @@ TEST_F(CounterClockTest, InterruptedReadings) {
 
 // As in an emulator.
 TEST_F(CounterClockTest, ReadingsThatTakeLong) {
-    Machine::jitter = 5 * kMicrosecond;
+    Machine::jitter = 3 * kMicrosecond;
     watch(200 * kMillisecond);
     Machine::asked = Machine::looked = 0;
     watch(kSecond);

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -26,26 +25,17 @@ constexpr Duration kTick = kMillisecond;
 constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
 constexpr Duration kHesitation = 5 * kMicrosecond;  // the same while others want the processor
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
-constexpr Duration kStreakGap = 50 * kMicrosecond;  // polls farther apart do not count as polling
-constexpr unsigned kStreak = 64;       // polls in a row until the helper leaves the link to the poller
-constexpr unsigned kGlances = 7;       // between two polls that find nothing
-constexpr unsigned kYieldAfter = 200;  // empty polls; on one processor each, if somebody else runs then
-constexpr Duration kSwitch = 2 * kMicrosecond;      // a yield that took less had nobody to yield to
-constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran in between: processors are short
+constexpr unsigned kGlances = 7;    // between two polls that find nothing
 constexpr Duration kNap = 100 * kMicrosecond;
-constexpr unsigned kFewestNaps = 64;  // after a long yield; twice as many after each further one
-constexpr unsigned kMostNaps = 1024;
-constexpr unsigned kNapAfter = 4;  // empty polls, while processors are short
 constexpr std::size_t kHelperStack = 256 << 10;
 
 timespec to_timespec(Time time) {
     return {static_cast<time_t>(time / kSecond), static_cast<long>(time % kSecond)};
 }
 
-unsigned yield_after() {
+bool bound_to_one_processor() {
     cpu_set_t processors;
-    const bool one = sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
-    return one ? 1 : kYieldAfter;
+    return sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
 }
 
 // Whether a blocking read() would go on after whatever signal has just come. poll() never does by itself, and
@@ -70,28 +60,6 @@ int poll_until(pollfd* fds, nfds_t count, Time until) {
     return ppoll(fds, count, &left, nullptr);
 }
 
-long involuntary_switches() {
-    rusage usage{};
-    getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_nivcsw;
-}
-
-// Lets others run, and says for how long they did. Where the call alone takes long, as in an emulator, only a
-// switch to another thread counts: that is looked at once a call has taken long.
-Duration yield_to_others() {
-    thread_local bool slow = false;
-    const long switches = slow ? involuntary_switches() : 0;
-    const Time before = now();
-    sched_yield();
-    const Duration took = now() - before;
-    const bool nobody = slow && took > kSwitch && involuntary_switches() == switches;
-    slow = took > kSwitch;
-    return nobody ? 0 : took;
-}
-
-// True if there were others, for then a packet is better waited for asleep.
-bool yield_was_long() { return yield_to_others() > kLongYield; }
-
 void drain_counter(int fd) {
     std::uint64_t count;
     [[maybe_unused]] auto size = read(fd, &count, sizeof count);
@@ -103,7 +71,7 @@ Engine::Engine(Adapter& adapter, link::Link& link)
     : adapter_(adapter),
       link_(link),
       inline_progress_(features().inline_progress),
-      yield_after_(yield_after()) {}
+      bound_(bound_to_one_processor()) {}
 
 Engine::~Engine() {
     if (started_.load()) {
@@ -156,12 +124,17 @@ void Engine::change(Mode from, Mode to) {
 }
 
 bool Engine::poll_progress() {
-    thread_local Patience patience{.limit = yield_after_};
+    struct Poller {
+        Patience patience;
+        unsigned glances = 0;  // polls left that only look whether there is a packet
+    };
+    thread_local Poller poller{Patience(bound_)};
+    auto& [patience, glances] = poller;
     unsigned done = 0;
     // A glance looks at neither clock nor timers, so that a packet is found sooner.
-    const bool glances = patience.glances > 0;
-    if (glances) {
-        patience.glances--;
+    const bool glance = glances > 0;
+    if (glance) {
+        glances--;
         const auto found = adapter_.glance(now);
         if (!found) return false;
         done = *found;
@@ -169,52 +142,46 @@ bool Engine::poll_progress() {
     }
     // Only whether it changes counts.
     activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (inline_progress_ && !glances) {
+    if (inline_progress_ && !glance) {
         const Time time = now();
-        if (mode_.load(std::memory_order_relaxed) == Mode::armed) {
-            const bool close = time - last_poll_.load(std::memory_order_relaxed) < kStreakGap;
-            const unsigned streak = close ? poll_streak_.load(std::memory_order_relaxed) + 1 : 0;
-            poll_streak_.store(streak, std::memory_order_relaxed);
-            last_poll_.store(time, std::memory_order_relaxed);
-            if (streak >= kStreak) change(Mode::armed, Mode::ticking);
-        }
+        if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(time))
+            change(Mode::armed, Mode::ticking);
         done = progress(time);
     }
-    const bool polls =
-        inline_progress_ && patience.limit > 1 && mode_.load(std::memory_order_relaxed) == Mode::ticking;
-    patience.glances = done == 0 && polls ? kGlances : 0;
-    if (done > 0)
-        patience.in_vain = 0;
-    else if (++patience.in_vain >= (patience.naps > 0 ? std::min(kNapAfter, patience.limit) : patience.limit))
+    const bool polls = inline_progress_ && !patience.yields_at_once() &&
+                       mode_.load(std::memory_order_relaxed) == Mode::ticking;
+    glances = done == 0 && polls ? kGlances : 0;
+    if (done == 0)
         pause(patience);
+    else
+        patience.found();
     return done > 0;
 }
 
-// Lets others run. If there are others, the kernel runs them for milliseconds, whatever arrives for us, and a
-// thread that polled away its share waits as long; so then the thread naps on the link instead, from which a
-// packet wakes it, and it naps soon, so that its share is there when the packet comes. Whether there are
-// still others only another yield tells, which costs those milliseconds: the more often it told so, the later
-// comes the next. A thread that is bound to one processor yields at once while its peer seems to be bound to
-// the same, and soon as seldom as others when nobody else runs there.
 void Engine::pause(Patience& patience) {
-    if (patience.naps == 0 || !inline_progress_) {
-        const Duration away = yield_to_others();
-        const bool others = away > kLongYield;
-        patience.limit = away > kSwitch ? yield_after_ : std::min(2 * patience.limit, kYieldAfter);
-        patience.refill = others ? std::clamp(2 * patience.refill, kFewestNaps, kMostNaps) : 0;
-        patience.naps = patience.refill;
-        return;
+    switch (patience.in_vain()) {
+        case Patience::Next::poll:
+            return;
+        case Patience::Next::yield: {
+            const unsigned wakes = helper_turns_.load(std::memory_order_relaxed);
+            const Duration away = yield_to_others();
+            const bool helped = helper_turns_.load(std::memory_order_relaxed) != wakes;
+            if (inline_progress_) patience.yielded(away, helped, now());
+            return;
+        }
+        case Patience::Next::nap:
+            break;
     }
-    patience.naps--;
     pollfd waiting{link_.wait_fd(), POLLIN, 0};
     link_.enter_sleep();
-    poll_until(&waiting, 1, std::min(adapter_.next_deadline(), now() + kNap));
+    const Time before = now();
+    poll_until(&waiting, 1, std::min(adapter_.next_deadline(), before + kNap));
     link_.leave_sleep();
-    last_poll_.store(now(), std::memory_order_relaxed);  // a nap is polling, too
+    streak_.napped(now() - before);
 }
 
 void Engine::arm() {
-    poll_streak_.store(0, std::memory_order_relaxed);
+    streak_.end();
     if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
 }
 
@@ -227,6 +194,14 @@ void Engine::posted() {
 // sleeps already. So whoever sleeps is told of the timers that were set here, as after a post.
 unsigned Engine::progress(Time now) {
     const unsigned done = adapter_.progress(now, true);
+    posted();
+    return done;
+}
+
+// The helper's.
+unsigned Engine::progress_in_turn() {
+    helper_turns_.fetch_add(1, std::memory_order_relaxed);
+    const unsigned done = adapter_.progress_in_turn(now);
     posted();
     return done;
 }
@@ -300,7 +275,9 @@ void Engine::helper() {
 // Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well.
 bool Engine::take_orders(Time until) {
     pollfd fds[2] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}};
-    if (poll_until(fds, 2, until) <= 0) return false;
+    const int ready = poll_until(fds, 2, until);
+    helper_turns_.fetch_add(1, std::memory_order_relaxed);
+    if (ready <= 0) return false;
     if (fds[1].revents) look_at_watched();
     if (!fds[0].revents) return false;
     drain_counter(kick_fd_);
@@ -313,6 +290,7 @@ void Engine::look_at_watched() {
 
 void Engine::tick() {
     const std::uint64_t before = activity_.load();
+    streak_.goes_on();
     if (take_orders(now() + kTick) || activity_.load() != before) return;
     const bool rest = lending_.load();
     Mode expected = Mode::ticking;
@@ -323,13 +301,15 @@ void Engine::tick() {
         if (!lending_.load()) mode_.compare_exchange_strong(expected, Mode::ticking);
     } else {
         lends_.store(false, std::memory_order_relaxed);
+        left_alone_ = true;
     }
 }
 
 // Nobody polls: do it for them, sleeping in between.
 void Engine::stand_in() {
     while (mode_.load() == Mode::armed && !stop_.load()) {
-        serve();
+        const bool served = serve();
+        if (std::exchange(left_alone_, false)) streak_.is_over(served);
         enter_sleep();
         pollfd fds[4] = {{kick_fd_, POLLIN, 0},
                          {watched_fd_, POLLIN, 0},
@@ -349,10 +329,10 @@ void Engine::stand_in() {
 bool Engine::serve() {
     bool any = false, asked = false, lingers = false;
     for (Time last = now(), time = last;; time = now()) {
-        if (progress(time) > 0) {
+        if (progress_in_turn() > 0) {
             if (!any) lingers = lingering_.pays();
             any = true;
-            last = time;
+            last = now();
             continue;
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;

@@ -6,9 +6,10 @@
 // the program is blocked in wait_readable() and does the helper's work itself.
 //
 // Ticking becomes armed (or resting) when a tick saw no poll, or at once by arm(); armed becomes ticking when
-// polls come in quick succession. After serving a packet, whoever sleeps otherwise first polls for 50 us,
-// yielding, since an answer often follows; for 5 us where others want the processor (lingering.h). Nothing
-// wakes up while nothing happens; a thread that would have to wait for the helper never does.
+// polls come in quick succession (poll_streak.h). After serving a packet, whoever sleeps otherwise first
+// polls for 50 us, yielding, since an answer often follows; for 5 us where others want the processor
+// (lingering.h). Nothing wakes up while nothing happens; a thread that would have to wait for the helper
+// never does.
 //
 // What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper.
 //
@@ -24,6 +25,8 @@
 
 #include "adapter/adapter.h"
 #include "adapter/lingering.h"
+#include "adapter/patience.h"
+#include "adapter/poll_streak.h"
 #include "base/time.h"
 #include "link/link.h"
 
@@ -77,14 +80,6 @@ class Engine {
     enum class Mode : std::uint8_t { ticking, armed, resting };
     class Lending;
 
-    // What a polling thread knows of its chances.
-    struct Patience {
-        unsigned in_vain = 0;  // empty polls in a row
-        unsigned naps = 0;     // to take before the next yield
-        unsigned refill = 0;   // naps after the last yield; 0: nobody else ran
-        unsigned limit = 0;    // empty polls until the next yield
-        unsigned glances = 0;  // polls left that only look whether there is a packet
-    };
     void pause(Patience& patience);
 
     // The helper's.
@@ -94,6 +89,7 @@ class Engine {
     void tick();
     void stand_in();
     bool serve();
+    unsigned progress_in_turn();
     bool take_orders(Time until);
     void look_at_watched();
 
@@ -110,7 +106,7 @@ class Engine {
     Adapter& adapter_;
     link::Link& link_;
     const bool inline_progress_;
-    const unsigned yield_after_;  // empty polls
+    const bool bound_;  // to one processor, at first
 
     std::mutex start_lock_;
     std::atomic<bool> started_{false};
@@ -123,9 +119,10 @@ class Engine {
 
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
-    std::atomic<Time> last_poll_{0};
-    std::atomic<unsigned> poll_streak_{0};  // polls close to each other while armed
-    std::atomic<Time> served_at_{0};        // by a thread in wait_readable()
+    std::atomic<unsigned> helper_turns_{0};
+    PollStreak streak_;               // while armed
+    bool left_alone_ = false;         // the helper's own: by all who polled, just now
+    std::atomic<Time> served_at_{0};  // by a thread in wait_readable()
     Lingering lingering_;
     std::atomic<bool> lending_{false};  // a thread is in wait_readable()
     std::atomic<bool> lends_{false};    // the program sleeps in wait_readable(), so arm() need not hurry

@@ -27,13 +27,13 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 
 }  // namespace
 
-unsigned Adapter::State::run(Time now, bool idle) {
+unsigned Adapter::State::run(Time now, Owed owed) {
     now_ = now;
     unsigned done = link.receive(*this, kReceiveBudget);
     finish_touched();
     done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
     event_deadlines.fire(now);
-    if (done == 0 && idle) push_owed(now);
+    if (done == 0 && owed != Owed::stays) push_owed(now, owed == Owed::may_wait);
     serve_crowded(now);
     return done;
 }
@@ -213,15 +213,18 @@ void Adapter::State::finish_touched() {
 }
 
 // Nothing happens and somebody waits: acknowledgements that were held back for a better moment leave.
-void Adapter::State::push_owed(Time now) {
-    for (Slot* slot : owing_) {
-        slot->owing = false;
+// `patient`: but not those that a request will probably take along before their timer sends them.
+void Adapter::State::push_owed(Time now, bool patient) {
+    if (!std::exchange(owed_anew_, false) && patient) return;
+    std::erase_if(owing_, [&](Slot* slot) {
         std::unique_lock lock(slot->lock);
-        if (!slot->qp || slot->qp->quiet(now, true)) continue;
+        if (patient && slot->qp && slot->qp->awaits_company()) return false;
+        slot->owing = false;
+        if (!slot->qp || slot->qp->quiet(now, true)) return true;
         memory::Section section(segment.sections());
         remember(transmit(*slot, now, true));
-    }
-    owing_.clear();
+        return true;
+    });
 }
 
 void Adapter::State::fire(Slot& slot, Time now) {

@@ -86,7 +86,9 @@ class Adapter::State final : public link::Receiver {
         if (crowded) serve(crowded, now);
         return true;
     }
-    unsigned run(Time now, bool idle);  // needs progress_lock
+    // Acknowledgements that were held back, when there is nothing else to do.
+    enum class Owed : std::uint8_t { stays, leaves, may_wait };
+    unsigned run(Time now, Owed owed);  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
     void burst(const link::Datagram& all, std::size_t size) override;
 
@@ -124,13 +126,14 @@ class Adapter::State final : public link::Receiver {
     bool go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram);
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
+        owed_anew_ = true;
     }
     void touch(Slot& slot) {
         if (!std::exchange(slot.touched, true)) touched_.push_back(&slot);
     }
     void hold(Slot* slot, std::uint32_t number);
     void finish_touched();
-    void push_owed(Time now);
+    void push_owed(Time now, bool patient);
     void fire(Slot& slot, Time now);
     void watch_bursts(Slot& slot);
     void remember(CrowdedFlow flow);
@@ -150,6 +153,7 @@ class Adapter::State final : public link::Receiver {
     std::vector<std::uint32_t> members_;  // of the group that a packet is for
     std::vector<Slot*> touched_;
     std::vector<Slot*> owing_;
+    bool owed_anew_ = false;  // since push_owed() left some waiting
     std::vector<CrowdedFlow> crowded_;
 };
 

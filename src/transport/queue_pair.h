@@ -136,6 +136,9 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
+    // An acknowledgement is owed, and will probably leave with a request before next_deadline().
+    virtual bool awaits_company() const { return false; }
+
     // The window that its requests share with others (flow.h) if any of these waits there; and its own turn,
     // in which transmit() is called next.
     virtual std::shared_ptr<Flow> crowded_flow() const { return nullptr; }

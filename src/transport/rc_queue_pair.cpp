@@ -56,6 +56,7 @@ void RcQueuePair::reset() {
     attributes_.capabilities = capabilities;
     requester_.emplace(shared(), capabilities);
     responder_.emplace(shared());
+    company_ = {};
     if (!setup_.shared_receive_queue && setup_.receive_queue) setup_.receive_queue->clear();
     established_ = drain_reported_ = false;
 }
@@ -140,8 +141,10 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     const bool requests = sends || (requester_runs() && requester_->probes());
     const bool push = push_acknowledgements || requests || state_ == QpState::error;
     unsigned budget = max_packets;
+    const bool owes = responder_->may_ride();
+    const Time owed_since = responder_->owes_since();
     wire::Aside riding;
-    if (sends && responder_->may_ride() && requester_->takes_along(sink)) riding = responder_->ride();
+    if (sends && owes && requester_->takes_along(sink)) riding = responder_->ride();
     budget -= responder_->transmit(sink, now, requests ? (budget + 1) / 2 : budget, push);
     unsigned sent = 0;
     if (requests) {
@@ -149,6 +152,10 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         if (riding.acknowledges) responder_->takes_back(riding);
         responder_->transmit(sink, now, budget - sent, push);
     }
+    if (sends && sent > 0)
+        company_.request(owes, now);
+    else if (owes && !responder_->may_ride())
+        company_.alone(owed_since);
     if (responder_->completions_wait()) {
         sink.flush();
         responder_->release_completions();

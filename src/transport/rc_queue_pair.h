@@ -13,6 +13,7 @@
 
 #include <optional>
 
+#include "transport/company.h"
 #include "transport/rc_requester.h"
 #include "transport/rc_responder.h"
 
@@ -46,6 +47,9 @@ class RcQueuePair final : public QueuePair {
     }
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
+    bool awaits_company() const override {
+        return state_ == QpState::rts && responder_->may_ride() && company_.likely();
+    }
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
     void your_turn() override { requester_->your_turn(); }
     Time next_deadline() const override {
@@ -74,6 +78,7 @@ class RcQueuePair final : public QueuePair {
     Attributes attributes_;
     std::optional<RcRequester> requester_;
     std::optional<RcResponder> responder_;
+    Company company_;
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
     Time last_now_ = 0;  // for flushes that no call with a time causes

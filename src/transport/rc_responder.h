@@ -65,6 +65,7 @@ class RcResponder : private MessageReceiver {
     bool must_answer() const { return active_ > 0 || pending_ != Pending::none; }
     // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
     bool may_ride() const { return ask_ && !must_answer(); }
+    Time owes_since() const { return acknowledge_at_ - kAcknowledgeDelay; }  // if it owes one
     wire::Aside riding() const {  // that one; rides() when it has left
         return {1, true, wire::psn_add(expected_psn_, wire::kPsnMask)};
     }

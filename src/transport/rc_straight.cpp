@@ -16,6 +16,7 @@ namespace verbena::transport {
     const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
     if (!requester_->send_straight(request, *payload, sink, aside, now)) return false;
     if (aside.acknowledges) responder_->rides();
+    company_.request(aside.acknowledges, now);
     last_now_ = now;
     return true;
 }

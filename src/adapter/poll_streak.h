@@ -1,0 +1,60 @@
+// Whether a program polls so steadily that its threads can do without the helper, which then leaves the link
+// to them. That was wrong if packets wait when it looks again: the program waits for what its peer writes
+// into its memory, say, and polls only for what it sent itself. It must then poll for twice as long.
+//
+// Thread safety: all calls; two threads at once may count wrongly, which costs a poll more or less.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/time.h"
+
+namespace verbena::adapter {
+
+class PollStreak {
+   public:
+    static constexpr Duration kGap = 100 * kMicrosecond;      // farther apart, on average, is no streak
+    static constexpr unsigned kFewest = 64, kMost = 1 << 14;  // polls
+    static constexpr unsigned kLong = 32;                     // ticks; then leaving the link was right
+
+    // A poll. True: the helper is not needed.
+    bool poll(Time now) {
+        const unsigned polls = polls_.load(std::memory_order_relaxed);
+        const Duration lasted = now - began_.load(std::memory_order_relaxed);
+        if (polls == 0 || lasted > static_cast<Duration>(polls) * kGap) {
+            began_.store(now, std::memory_order_relaxed);
+            polls_.store(1, std::memory_order_relaxed);
+            return false;
+        }
+        const bool enough = polls >= needed_.load(std::memory_order_relaxed);
+        polls_.store(enough ? 0 : polls + 1, std::memory_order_relaxed);
+        return enough;
+    }
+    // A nap on the link is polling, too.
+    void napped(Duration time) {
+        began_.store(began_.load(std::memory_order_relaxed) + time, std::memory_order_relaxed);
+    }
+    void end() { polls_.store(0, std::memory_order_relaxed); }
+
+    // The helper's, while it leaves the link to the program: it was still polling; and once it was not.
+    void goes_on() {
+        if (++ticks_ % kLong != 0) return;
+        const unsigned needed = needed_.load(std::memory_order_relaxed);
+        needed_.store(std::max(needed / 2, kFewest), std::memory_order_relaxed);
+    }
+    void is_over(bool packets_waited) {
+        ticks_ = 0;
+        if (!packets_waited) return;
+        const unsigned needed = needed_.load(std::memory_order_relaxed);
+        needed_.store(std::min(2 * needed, kMost), std::memory_order_relaxed);
+    }
+
+   private:
+    std::atomic<Time> began_{0};
+    std::atomic<unsigned> polls_{0};  // since then
+    std::atomic<unsigned> needed_{kFewest};
+    unsigned ticks_ = 0;  // the helper's own
+};
+
+}  // namespace verbena::adapter

@@ -1,0 +1,18 @@
+// Giving the processor away for a moment.
+#pragma once
+
+#include "base/time.h"
+
+namespace verbena::adapter {
+
+inline constexpr Duration kSwitch = 2 * kMicrosecond;      // a yield that took less had nobody to yield to
+inline constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran in between
+
+// Lets others run, and says for how long they did. Where the call alone takes long, as in an emulator, only a
+// switch to another thread counts: that is looked at while calls usually take long.
+Duration yield_to_others();
+
+// True if there were others, for then a packet is better waited for asleep.
+inline bool yield_was_long() { return yield_to_others() > kLongYield; }
+
+}  // namespace verbena::adapter

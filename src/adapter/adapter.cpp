@@ -352,6 +352,13 @@ void Adapter::settle(Time now) {
     }
 }
 
+bool Adapter::owes() const { return state_->owes.load(std::memory_order_relaxed); }
+
+void Adapter::push_all_acknowledgements(Time now) {
+    std::lock_guard lock(state_->progress_lock);
+    state_->push_owed(now, false);
+}
+
 void Adapter::push_acknowledgements(transport::QueuePair& qp, Time now) {
     state_->work_on(
         qp.number(), now, [](Slot&) {}, true);

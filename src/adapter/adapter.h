@@ -128,6 +128,10 @@ class Adapter {
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);
 
+    // For the program's end: acknowledgements that were held back leave now. Some may be owed?
+    bool owes() const;
+    void push_all_acknowledgements(Time now);
+
     // The earliest timer, perhaps earlier than need be. progress() looks at them itself when they are due.
     Time next_deadline() const;
 

@@ -119,6 +119,23 @@ void Engine::kick() {
     [[maybe_unused]] auto size = write(kick_fd_, &one, sizeof one);
 }
 
+// The helper has been woken up.
+void Engine::kicked() {
+    drain_counter(kick_fd_);
+    if (farewell_.load() != Farewell::wanted) return;
+    adapter_.push_all_acknowledgements(now());
+    farewell_.store(Farewell::said);
+}
+
+void Engine::farewell() {
+    constexpr Duration kPatience = 10 * kMillisecond, kLook = 20 * kMicrosecond;
+    if (!started_.load() || !adapter_.owes()) return;
+    farewell_.store(Farewell::wanted);
+    kick();
+    for (const Time end = now() + kPatience; farewell_.load() != Farewell::said && now() < end;)
+        poll_until(nullptr, 0, now() + kLook);
+}
+
 void Engine::change(Mode from, Mode to) {
     if (mode_.compare_exchange_strong(from, to) && started_.load()) kick();
 }
@@ -280,7 +297,7 @@ bool Engine::take_orders(Time until) {
     if (ready <= 0) return false;
     if (fds[1].revents) look_at_watched();
     if (!fds[0].revents) return false;
-    drain_counter(kick_fd_);
+    kicked();
     return true;
 }
 
@@ -318,7 +335,7 @@ void Engine::stand_in() {
         const int ready = poll_until(fds, 4, kNever);
         leave_sleep();
         if (ready <= 0) continue;
-        if (fds[0].revents) drain_counter(kick_fd_);
+        if (fds[0].revents) kicked();
         if (fds[1].revents) look_at_watched();
         if (fds[3].revents) timer_fired();
     }

@@ -64,6 +64,11 @@ class Engine {
     // timer.
     void posted();
 
+    // The program ends: acknowledgements that were held back leave, so that its peer's last message does not
+    // fail. By the helper, for a signal may have ended the program in the middle of anything; waits for it 10
+    // ms at most.
+    void farewell();
+
     enum class Wait { readable, timed_out, interrupted };
     // Blocks until `fd` is readable, and drives the adapter meanwhile. A descriptor that is O_NONBLOCK is not
     // waited for: packets are handled once, and the answer is `readable`. `interrupted`: a signal came, and
@@ -96,6 +101,7 @@ class Engine {
     // Changes the mode if it is `from`, and wakes the helper so that it notices.
     void change(Mode from, Mode to);
     void kick();
+    void kicked();
 
     // Sleepers: the helper while armed, a thread in wait_readable().
     void enter_sleep();
@@ -111,6 +117,8 @@ class Engine {
     std::mutex start_lock_;
     std::atomic<bool> started_{false};
     std::atomic<bool> stop_{false};
+    enum class Farewell : std::uint8_t { none, wanted, said };
+    std::atomic<Farewell> farewell_{Farewell::none};
     pthread_t thread_{};
     int kick_fd_ = -1;   // eventfd
     int timer_fd_ = -1;  // ends the sleep at the earliest deadline

@@ -121,6 +121,16 @@ Process* Process::open() {
 
 Process* Process::current_one() { return current.load(); }
 
+namespace {
+
+// Of a program that ends, by exit() or from main(), without having destroyed its queue pairs.
+[[gnu::destructor]] void program_ends() {
+    Process* process = Process::current_one();
+    if (process && process->usable()) process->engine().farewell();
+}
+
+}  // namespace
+
 Process::Process() = default;
 Process::~Process() = default;
 

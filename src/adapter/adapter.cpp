@@ -310,7 +310,8 @@ int Adapter::post_shared_receive(transport::ReceiveQueue& queue,
     std::array<std::uint32_t, transport::ReceiveQueue::kMaxWaiters> waiters;
     const std::size_t count = queue.take_waiters(waiters);
     for (std::size_t i = 0; i < count; i++)
-        state_->work_on(waiters[i], now.get(), [](Slot& slot) { slot.qp->receives_posted(); });
+        state_->work_on(
+            waiters[i], now.get(), [](Slot& slot) { slot.qp->receives_posted(); }, true);
     if (error) errno = error;
     return error;
 }
@@ -352,7 +353,10 @@ void Adapter::settle(Time now) {
     }
 }
 
-bool Adapter::owes() const { return state_->owes.load(std::memory_order_relaxed); }
+bool Adapter::owes() const {
+    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
+    return !lock || state_->owes.load(std::memory_order_relaxed);
+}
 
 void Adapter::push_all_acknowledgements(Time now) {
     std::lock_guard lock(state_->progress_lock);

@@ -128,7 +128,8 @@ class Adapter {
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);
 
-    // For the program's end: acknowledgements that were held back leave now. Some may be owed?
+    // For the program's end: may acknowledgements be owed (perhaps by who is inside just now)? Then they
+    // leave. owes() waits for nobody.
     bool owes() const;
     void push_all_acknowledgements(Time now);
 

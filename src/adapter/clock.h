@@ -7,7 +7,7 @@
 
 namespace verbena::adapter {
 
-// CLOCK_MONOTONIC, or up to a microsecond less (counter_clock.h); the same in all processes of the host.
+// CLOCK_MONOTONIC, or up to some microseconds less (counter_clock.h); the same in all processes of the host.
 Time now();
 
 // Nanoseconds since 1970, for what people read (captures).

@@ -3,10 +3,11 @@
 //
 // The counter's rate is measured again and again, and believed when two measurements in a row agree; it is
 // then taken lower by as much as they may differ, so that this clock stays behind the system's, by less than
-// a microsecond, and does not go back when that is read again. What two threads are told may be out of order
-// by as much. Where two do not agree, after a silence, a jump or an interruption in the middle of a reading,
-// the system's clock answers until they do, and is given more time for each: where a reading takes long, as
-// in an emulator, only a long measurement is exact.
+// a microsecond, and does not go back when that is read again. An interruption of up to kLate in the middle
+// of a reading makes it late by as much for a millisecond; what two threads are told, or one that asks while
+// another is at it, may be out of order by that. Where two measurements do not agree, after a silence, a jump
+// or a longer interruption, the system's clock answers until they do; if they go on so, they become longer,
+// since where a reading takes long, as in an emulator, only a long one is exact.
 //
 // `Source`: static functions usable(), ticks() and time(); a test brings its own. Constant-initialised.
 //

@@ -128,12 +128,12 @@ void Engine::kicked() {
 }
 
 void Engine::farewell() {
-    constexpr Duration kPatience = 10 * kMillisecond, kLook = 20 * kMicrosecond;
+    constexpr Duration kPatience = 10 * kMillisecond;
     if (!started_.load() || !adapter_.owes()) return;
     farewell_.store(Farewell::wanted);
     kick();
     for (const Time end = now() + kPatience; farewell_.load() != Farewell::said && now() < end;)
-        poll_until(nullptr, 0, now() + kLook);
+        sched_yield();  // which, unlike a sleep, is no cancellation point
 }
 
 void Engine::change(Mode from, Mode to) {
@@ -194,7 +194,7 @@ void Engine::pause(Patience& patience) {
     const Time before = now();
     poll_until(&waiting, 1, std::min(adapter_.next_deadline(), before + kNap));
     link_.leave_sleep();
-    streak_.napped(now() - before);
+    streak_.napped(before, now());
 }
 
 void Engine::arm() {

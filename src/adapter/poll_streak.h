@@ -32,8 +32,9 @@ class PollStreak {
         return enough;
     }
     // A nap on the link is polling, too.
-    void napped(Duration time) {
-        began_.store(began_.load(std::memory_order_relaxed) + time, std::memory_order_relaxed);
+    void napped(Time from, Time now) {
+        const Time began = began_.load(std::memory_order_relaxed);
+        began_.store(std::min(began + (now - from), now), std::memory_order_relaxed);
     }
     void end() { polls_.store(0, std::memory_order_relaxed); }
 

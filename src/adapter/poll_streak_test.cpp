@@ -67,7 +67,7 @@ TEST_F(PollStreakTest, NapsDoNotEndIt) {
     unsigned n = 1;
     for (; n < kMost && !streak.poll(now += kMicrosecond); n++) {
         now += 2 * PollStreak::kGap;
-        streak.napped(2 * PollStreak::kGap);
+        streak.napped(now - 2 * PollStreak::kGap, now);
     }
     EXPECT_EQ(n, kFewest + 1);
 }

@@ -33,9 +33,7 @@ class End {
             memory_.data(), kBytes,
             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
         qp_ = device_.create_qp(kOutstanding);
-        tell(socket, Address{device_.gid, qp_->qp_num, {element(0).addr, region_->rkey}});
-        peer_ = hear<Address>(socket);
-        connect(qp_, peer_.gid, peer_.number, kOutstanding);
+        peer_ = join(socket, device_, qp_, region_, kOutstanding);
         meet(socket);
     }
 
@@ -74,12 +72,6 @@ class End {
     }
 
    private:
-    struct Address {
-        ibv_gid gid;
-        std::uint32_t number;
-        Remote memory;
-    };
-
     ibv_sge element(std::uint32_t bytes) const {
         return {reinterpret_cast<std::uintptr_t>(memory_.data()), bytes, region_->lkey};
     }
@@ -91,7 +83,7 @@ class End {
     std::vector<std::uint8_t> memory_;
     ibv_mr* region_ = nullptr;
     ibv_qp* qp_ = nullptr;
-    Address peer_{};
+    Peer peer_{};
     ibv_wc completions_[kOutstanding];
 };
 

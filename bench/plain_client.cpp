@@ -24,9 +24,7 @@ class End {
     End(int socket, std::uint32_t bytes) : socket_(socket), memory_(std::size_t{2} * bytes), bytes_(bytes) {
         region_ = device_.register_memory(memory_.data(), memory_.size());
         qp_ = device_.create_qp(kDepth);
-        tell(socket, Address{device_.gid, qp_->qp_num});
-        const auto peer = hear<Address>(socket);
-        connect(qp_, peer.gid, peer.number);
+        join(socket, device_, qp_, region_);
     }
 
     void answer(unsigned count) {
@@ -82,11 +80,6 @@ class End {
     }
 
    private:
-    struct Address {
-        ibv_gid gid;
-        std::uint32_t number;
-    };
-
     // 0: what is sent, 1: where it is received.
     ibv_sge element(unsigned which) const {
         return {reinterpret_cast<std::uintptr_t>(memory_.data()) + std::size_t{which} * bytes_, bytes_,

@@ -310,6 +310,7 @@ int Adapter::post_shared_receive(transport::ReceiveQueue& queue,
     std::array<std::uint32_t, transport::ReceiveQueue::kMaxWaiters> waiters;
     const std::size_t count = queue.take_waiters(waiters);
     for (std::size_t i = 0; i < count; i++)
+        // At once: what completes here is in nobody's list of those who owe.
         state_->work_on(
             waiters[i], now.get(), [](Slot& slot) { slot.qp->receives_posted(); }, true);
     if (error) errno = error;
@@ -355,7 +356,7 @@ void Adapter::settle(Time now) {
 
 bool Adapter::owes() const {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return !lock || state_->owes.load(std::memory_order_relaxed);
+    return !lock || state_->owes();
 }
 
 void Adapter::push_all_acknowledgements(Time now) {

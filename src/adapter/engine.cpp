@@ -180,9 +180,9 @@ void Engine::pause(Patience& patience) {
         case Patience::Next::poll:
             return;
         case Patience::Next::yield: {
-            const unsigned wakes = helper_turns_.load(std::memory_order_relaxed);
+            const unsigned turns = helper_turns_.load(std::memory_order_relaxed);
             const Duration away = yield_to_others();
-            const bool helped = helper_turns_.load(std::memory_order_relaxed) != wakes;
+            const bool helped = helper_turns_.load(std::memory_order_relaxed) != turns;
             if (inline_progress_) patience.yielded(away, helped, now());
             return;
         }
@@ -345,7 +345,7 @@ void Engine::stand_in() {
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
 bool Engine::serve() {
     bool any = false, asked = false, lingers = false;
-    for (Time last = now(), time = last;; time = now()) {
+    for (Time last = now();;) {
         if (progress_in_turn() > 0) {
             if (!any) lingers = lingering_.pays();
             any = true;
@@ -353,7 +353,7 @@ bool Engine::serve() {
             continue;
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;
-        if (time - last > (lingers ? kLinger : kHesitation)) {
+        if (now() - last > (lingers ? kLinger : kHesitation)) {
             if (asked) lingering_.nobody_ran();
             return any;
         }

@@ -24,9 +24,8 @@ class Patience {
     static constexpr unsigned kNapAfter = 4;      // the same, while processors are short
     static constexpr unsigned kFewestNaps = 64;   // after a long yield; twice as many after each further one
     static constexpr unsigned kMostNaps = 1024;
-    static constexpr Duration kOften =
-        16 * kMillisecond;  // from a long yield to the next; else nobody is short of processors
-    static constexpr Duration kShortTurn = kMillisecond;  // of our own helper's
+    static constexpr Duration kOften = 16 * kMillisecond;  // between long yields, where processors are short
+    static constexpr Duration kShortTurn = kMillisecond;   // of our own helper's
 
     // `bound`: to one processor.
     explicit Patience(bool bound) : least_(bound ? 1 : kYieldAfter), limit_(least_) {}

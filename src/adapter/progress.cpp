@@ -225,7 +225,6 @@ void Adapter::State::push_owed(Time now, bool patient) {
         remember(transmit(*slot, now, true));
         return true;
     });
-    owes.store(!owing_.empty(), std::memory_order_relaxed);
 }
 
 void Adapter::State::fire(Slot& slot, Time now) {

@@ -88,8 +88,9 @@ class Adapter::State final : public link::Receiver {
     }
     // Acknowledgements that were held back, when there is nothing else to do.
     enum class Owed : std::uint8_t { stays, leaves, may_wait };
-    unsigned run(Time now, Owed owed);       // needs progress_lock
-    void push_owed(Time now, bool patient);  // needs progress_lock
+    unsigned run(Time now, Owed owed);             // needs progress_lock
+    void push_owed(Time now, bool patient);        // needs progress_lock
+    bool owes() const { return !owing_.empty(); }  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
     void burst(const link::Datagram& all, std::size_t size) override;
 
@@ -104,8 +105,7 @@ class Adapter::State final : public link::Receiver {
     transport::FlowTable flows;
     Groups groups;
     Lock progress_lock;
-    std::atomic<bool> owes{false};  // there may be somebody in owing_
-    std::mutex table_lock;          // numbers, slots and records
+    std::mutex table_lock;  // numbers, slots and records
 
    private:
     static constexpr unsigned kReceiveBudget = 256;    // datagrams per run()
@@ -129,7 +129,6 @@ class Adapter::State final : public link::Receiver {
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
         owed_anew_ = true;
-        owes.store(true, std::memory_order_relaxed);
     }
     void touch(Slot& slot) {
         if (!std::exchange(slot.touched, true)) touched_.push_back(&slot);

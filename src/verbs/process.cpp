@@ -57,6 +57,12 @@ bool takes_either_key() {
     return keys == "either";
 }
 
+// Of a program that ends, by exit() or from main(), without having destroyed its queue pairs.
+[[gnu::destructor]] void program_ends() {
+    Process* process = current.load();
+    if (process && process->usable()) process->engine().farewell();
+}
+
 constexpr Duration kMeetingTime = 20 * kMillisecond;
 
 // Asked by threads that move packets, so without a call to the daemon.
@@ -120,16 +126,6 @@ Process* Process::open() {
 }
 
 Process* Process::current_one() { return current.load(); }
-
-namespace {
-
-// Of a program that ends, by exit() or from main(), without having destroyed its queue pairs.
-[[gnu::destructor]] void program_ends() {
-    Process* process = Process::current_one();
-    if (process && process->usable()) process->engine().farewell();
-}
-
-}  // namespace
 
 Process::Process() = default;
 Process::~Process() = default;

@@ -21,17 +21,9 @@ class End {
         region_ = device_.register_memory(memory_.data(), memory_.size(),
                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
         qp_ = device_.create_qp(4);
-        tell(socket, Address{device_.gid, qp_->qp_num, {element(0, 0).addr, region_->rkey}});
-        peer_ = hear<Address>(socket);
-        connect(qp_, peer_.gid, peer_.number, 4);
+        peer_ = join(socket, device_, qp_, region_);
     }
-    void prepare() {
-        ibv_sge place = element(0, 8);
-        ibv_recv_wr request{}, *bad;
-        request.sg_list = &place;
-        request.num_sge = 1;
-        if (ibv_post_recv(qp_, &request, &bad)) fail("ibv_post_recv");
-    }
+    void prepare() { post_receive(qp_, element(0, 8)); }
     void meet_peer() const { meet(socket_); }
     void send(ibv_wr_opcode opcode, std::uint8_t value) {
         memory_[kOutgoing] = value;
@@ -48,11 +40,6 @@ class End {
     }
 
    private:
-    struct Address {
-        ibv_gid gid;
-        std::uint32_t number;
-        Remote memory;
-    };
     ibv_sge element(std::size_t at, std::uint32_t bytes) const {
         return {reinterpret_cast<std::uintptr_t>(memory_.data() + at), bytes, region_->lkey};
     }
@@ -62,7 +49,7 @@ class End {
     std::vector<std::uint8_t> memory_;
     ibv_mr* region_ = nullptr;
     ibv_qp* qp_ = nullptr;
-    Address peer_{};
+    Peer peer_{};
 };
 
 struct Kind {

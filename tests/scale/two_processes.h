@@ -29,6 +29,20 @@ inline void meet(int socket) {
     hear<char>(socket);
 }
 
+struct Peer {
+    ibv_gid gid;
+    std::uint32_t number;
+    Remote memory;
+};
+// Both tell of their queue pair and memory, and connect.
+inline Peer join(int socket, const Device& device, ibv_qp* qp, const ibv_mr* region, std::uint8_t reads = 1) {
+    tell(socket,
+         Peer{device.gid, qp->qp_num, {reinterpret_cast<std::uintptr_t>(region->addr), region->rkey}});
+    const auto peer = hear<Peer>(socket);
+    connect(qp, peer.gid, peer.number, reads);
+    return peer;
+}
+
 inline void stay_on(int processor) {
     cpu_set_t set;
     CPU_ZERO(&set);

@@ -21,6 +21,16 @@ TEST_F(Address, PortSpaceSaysTheQpType) {
     EXPECT_EQ(client->create_id(kFile, static_cast<PortSpace>(7), QpType::rc, 0, id), EINVAL);
 }
 
+TEST_F(Address, ReservedNumbersGoToNobodyElse) {
+    const IdNumber first = client->reserve_ids(3);
+    IdNumber other = 0;
+    ASSERT_EQ(client->create_id(kFile, PortSpace::tcp, QpType::rc, 0, other), 0);
+    EXPECT_TRUE(other < first || other > first + 2);
+    EXPECT_EQ(client->create_id_as(first + 1, kFile, PortSpace::tcp, QpType::rc, 0), 0);
+    EXPECT_EQ(query(client, first + 1).id, first + 1);
+    EXPECT_EQ(client->create_id_as(first + 1, kFile, PortSpace::tcp, QpType::rc, 0), EEXIST);
+}
+
 TEST_F(Address, UnknownIdsAreRefused) {
     IdInfo info;
     std::uint64_t n;

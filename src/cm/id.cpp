@@ -23,11 +23,20 @@ int Manager::State::find(IdNumber number, Id*& id) {
     return 0;
 }
 
-Id& Manager::State::add(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle) {
-    do last_number++;
-    while (last_number == 0 || ids.contains(last_number));
-    Id& id = ids[last_number];
-    id.number = last_number;
+IdNumber Manager::State::new_numbers(std::uint32_t count) {
+    for (;;) {
+        if (last_number > UINT32_MAX - count) last_number = 0;
+        const IdNumber first = last_number + 1;
+        last_number += count;
+        const auto next = ids.lower_bound(first);
+        if (next == ids.end() || next->first > last_number) return first;
+    }
+}
+
+Id& Manager::State::add(IdNumber number, FileNumber file, PortSpace port_space, QpType qp_type,
+                        std::uint64_t user_handle) {
+    Id& id = ids[number];
+    id.number = number;
     id.file = file;
     id.port_space = port_space;
     id.qp_type = qp_type;

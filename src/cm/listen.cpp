@@ -69,7 +69,8 @@ Id* Manager::State::new_child(Id& listener, const Endpoint& source, const Endpoi
         return nullptr;
     }
     listener.backlog_left--;
-    Id& child = add(listener.file, listener.port_space, listener.qp_type, listener.user_handle);
+    Id& child =
+        add(new_numbers(1), listener.file, listener.port_space, listener.qp_type, listener.user_handle);
     child.accepted = false;
     child.state = IdState::connect;
     child.listener = listener.number;

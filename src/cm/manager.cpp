@@ -23,6 +23,16 @@ Manager::~Manager() = default;
 
 int Manager::create_id(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle,
                        IdNumber& id) {
+    const IdNumber number = reserve_ids(1);
+    const int error = create_id_as(number, file, port_space, qp_type, user_handle);
+    if (!error) id = number;
+    return error;
+}
+
+IdNumber Manager::reserve_ids(std::uint32_t count) { return state_->new_numbers(count); }
+
+int Manager::create_id_as(IdNumber id, FileNumber file, PortSpace port_space, QpType qp_type,
+                          std::uint64_t user_handle) {
     switch (port_space) {
         case PortSpace::tcp:
             qp_type = QpType::rc;
@@ -46,7 +56,8 @@ int Manager::create_id(FileNumber file, PortSpace port_space, QpType qp_type, st
         default:
             return fail(EINVAL, "QP type %u is none", static_cast<unsigned>(qp_type));
     }
-    id = state_->add(file, port_space, qp_type, user_handle).number;
+    if (state_->ids.contains(id)) return fail(EEXIST, "there is an id %u already", id);
+    state_->add(id, file, port_space, qp_type, user_handle);
     return 0;
 }
 

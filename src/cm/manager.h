@@ -64,6 +64,10 @@ class Manager {
     // --- what programs ask for (ucma's commands). `privileged`: may bind ports below 1024.
     int create_id(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle,
                   IdNumber& id);
+    // Numbers in a row, of which this is the first, that ids get by the next call only. EEXIST: one has it.
+    IdNumber reserve_ids(std::uint32_t count);
+    int create_id_as(IdNumber id, FileNumber file, PortSpace port_space, QpType qp_type,
+                     std::uint64_t user_handle);
     int destroy_id(IdNumber id, std::uint64_t& events_delivered, Time now);
     int bind(IdNumber id, const Endpoint& local, bool privileged);
     int listen(IdNumber id, int backlog);

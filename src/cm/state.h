@@ -30,7 +30,9 @@ struct Manager::State final : ConnectionUser, SidrUser {
     // id.cpp. find: ENOENT, or EIO for an id whose device is gone.
     int find(IdNumber number, Id*& id);
     Id* find(IdNumber number);
-    Id& add(FileNumber file, PortSpace port_space, QpType qp_type, std::uint64_t user_handle);
+    IdNumber new_numbers(std::uint32_t count);  // the first of them, in a row
+    Id& add(IdNumber number, FileNumber file, PortSpace port_space, QpType qp_type,
+            std::uint64_t user_handle);
     void deliver(Id& id, const Event& event);
     void deliver(Id& id, EventType type, int status);
     IdInfo info(const Id& id) const;

@@ -75,10 +75,17 @@ int CmCommands::run(const Request& request, const Caller& caller, std::span<std:
 int CmCommands::create(const host::CreateIdRequest& body, const Caller& caller,
                        std::span<std::uint8_t> reply) {
     if (!owns_file(caller, body.file)) return fail(EBADF, "the process has no event channel %u", body.file);
-    host::IdReply out;
-    if (int error = manager_.create_id(body.file, body.port_space, body.qp_type, body.user_handle, out.id))
-        return error;
+    Reserve& reserve = reserves_[caller.session];
+    host::IdReply out{body.id};
+    if (body.id == 0) {
+        out.id = manager_.reserve_ids(1 + body.reserve);
+        reserve.end = out.id + 1 + body.reserve;
+    } else if (body.id < reserve.next || body.id >= reserve.end) {
+        return fail(EINVAL, "%u is no number that the process has in reserve", body.id);
+    }
+    reserve.next = out.id + 1;
     answer(reply, out);
+    return manager_.create_id_as(out.id, body.file, body.port_space, body.qp_type, body.user_handle);
     return 0;
 }
 

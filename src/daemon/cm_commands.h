@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 
 #include "cm/manager.h"
@@ -26,8 +27,14 @@ class CmCommands {
 
     // A file is gone with all its ids.
     void close_file(cm::FileNumber file, Time now);
+    // A program is gone; its files were closed.
+    void ended(SessionNumber session) { reserves_.erase(session); }
 
    private:
+    struct Reserve {
+        cm::IdNumber next = 0, end = 0;
+    };
+
     bool owns(const Caller& caller, cm::IdNumber id) const;
     bool owns_file(const Caller& caller, cm::FileNumber file) const;
     int create(const host::CreateIdRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
@@ -38,6 +45,7 @@ class CmCommands {
 
     cm::Manager& manager_;
     Files& files_;
+    std::map<SessionNumber, Reserve> reserves_;  // numbers for ids
 };
 
 }  // namespace verbena::daemon

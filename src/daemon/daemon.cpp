@@ -425,6 +425,7 @@ void Daemon::ended(Session& session) {
     const Time at = now();
     end_captures_of(session);
     for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
+    commands_->ended(session.number);
     for (const std::uint32_t queue : session.queues) queues_.give_back(queue, at);
     if (session.tables) totals_.program_ended(session.tables.get());
     idle_since_ = at;

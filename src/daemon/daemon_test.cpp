@@ -330,6 +330,50 @@ TEST_F(DaemonTest, ManyThreadsOfOneProgram) {
     });
 }
 
+// What a process that makes many ids says instead of asking.
+void tell_id(const Channel& channel, cm::IdNumber number) {
+    host::CreateIdRequest request;
+    request.id = number;
+    request.file = channel.number;
+    request.port_space = cm::PortSpace::tcp;
+    host::tell(host::Command::create_id,
+               {static_cast<std::uint8_t*>(static_cast<void*>(&request)), sizeof request});
+}
+
+TEST_F(DaemonTest, ReservedNumbersMakeIdsOfTheirProcess) {
+    Wire reserved, tried;
+    const pid_t program = start([&] {
+        Channel channel;
+        host::CreateIdRequest request;
+        request.file = channel.number;
+        request.port_space = cm::PortSpace::tcp;
+        request.reserve = 3;
+        const cm::IdNumber first = ask<host::IdReply>(host::Command::create_id, request).id;
+        tell_id(channel, first + 2);
+        EXPECT_EQ(touch(first + 2), 0);
+        tell_id(channel, first + 1);  // behind a higher one
+        EXPECT_EQ(touch(first + 1), EINVAL);
+        tell_id(channel, first + 4);  // more than were asked for
+        EXPECT_EQ(touch(first + 4), EINVAL);
+        reserved.say(first + 3);
+        tried.hear();
+        tell_id(channel, first + 3);
+        EXPECT_EQ(touch(first + 3), 0);
+        request.reserve = host::kMostReserved + 1;
+        host::IdReply nothing;
+        EXPECT_NE(host::call(host::Command::create_id, request, nothing), 0);
+    });
+    const auto number = static_cast<cm::IdNumber>(reserved.hear());
+    run([&] {
+        Channel channel;
+        tell_id(channel, number);
+        EXPECT_EQ(touch(number), EINVAL);
+        EXPECT_NE(channel.create_id(), number);
+    });
+    tried.say(1);
+    EXPECT_EQ(wait_for(program), 0);
+}
+
 TEST_F(DaemonTest, IdsBelongToTheirProcess) {
     Wire id, finish;
     start([&] {

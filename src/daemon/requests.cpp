@@ -74,6 +74,8 @@ bool good(const cm::ConnectParameters& parameters) {
 // question.
 bool fields_fit(const Request& request) {
     switch (request.header.command) {
+        case Command::create_id:
+            return request.as<host::CreateIdRequest>().reserve <= host::kMostReserved;
         case Command::bind:
             return good(request.as<host::BindRequest>().local);
         case Command::resolve_address: {

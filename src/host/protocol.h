@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    7;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    8;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -132,7 +132,13 @@ struct FileRequest {
     cm::FileNumber file = 0;
 };
 
+// A process that makes many ids need not wait for each: it has numbers reserved beside the one that it asks
+// for, and then says which it takes, in ascending order. Such a creation that is refused shows when the id is
+// used.
+inline constexpr std::uint32_t kMostReserved = 64;
 struct CreateIdRequest {
+    cm::IdNumber id = 0;        // of the reserve; 0: asks for one
+    std::uint32_t reserve = 0;  // if it asks: how many numbers behind that one it wants, too
     cm::FileNumber file = 0;
     cm::PortSpace port_space{};
     cm::QpType qp_type{};

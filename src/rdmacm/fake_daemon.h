@@ -39,7 +39,7 @@ class FakeDaemon {
 
     bool is_dead() const { return dead_; }
 
-    std::uint32_t generation = 1;
+    std::uint32_t generation;
     cm::FileNumber last_file = 0;
     cm::IdNumber last_id = 0;
 
@@ -53,6 +53,7 @@ class FakeDaemon {
     std::vector<Seen> seen_;
     std::map<cm::FileNumber, int> files_;
     std::map<cm::IdNumber, std::uint64_t> delivered_;
+    cm::IdNumber next_id_ = 1;
     bool dead_ = false;
 };
 

@@ -16,7 +16,11 @@ FakeDaemon* running = nullptr;
 
 }  // namespace
 
-FakeDaemon::FakeDaemon() { running = this; }
+FakeDaemon::FakeDaemon() {
+    static std::uint32_t made = 0;
+    generation = ++made;  // it knows nothing of its predecessors' ids
+    running = this;
+}
 
 FakeDaemon::~FakeDaemon() {
     die();
@@ -43,6 +47,8 @@ std::size_t FakeDaemon::calls() const {
 
 void FakeDaemon::note(host::Command command, std::span<const std::uint8_t> request) {
     std::lock_guard lock(mutex_);
+    if (command == host::Command::create_id)
+        std::memcpy(&last_id, request.data() + offsetof(host::CreateIdRequest, id), sizeof last_id);
     seen_.push_back({command, {request.begin(), request.end()}});
 }
 
@@ -76,7 +82,9 @@ int FakeDaemon::answer(host::Command command, const void* request, void* reply, 
             return 0;
         }
         case host::Command::create_id: {
-            host::IdReply id{++last_id};
+            host::IdReply id{next_id_};
+            last_id = id.id;
+            next_id_ += 1 + static_cast<const host::CreateIdRequest*>(request)->reserve;
             std::memcpy(reply, &id, sizeof id);
             return 0;
         }

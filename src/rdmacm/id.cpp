@@ -11,6 +11,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
+#include "rdmacm/id_numbers.h"
 #include "rdmacm/process.h"
 #include "verbs/private.h"
 
@@ -119,9 +120,8 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
     request.port_space = static_cast<cm::PortSpace>(port_space);
     request.qp_type = static_cast<cm::QpType>(qp_type);
     request.user_handle = handle_of(*id);
-    host::IdReply reply;
-    if (ask(host::Command::create_id, request, reply) != 0) {
-        int error = errno;
+    if (process().numbers->create(request, home->generation, id->number) != 0) {
+        const int error = errno;
         {
             Process& self = process();
             std::lock_guard lock(self.mutex);
@@ -131,7 +131,6 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
         errno = error;
         return nullptr;
     }
-    id->number = reply.id;
     id->synchronous = !channel;
     return id;
 }

@@ -8,10 +8,11 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
+#include "rdmacm/id_numbers.h"
 
 namespace verbena::rdmacm {
 
-Process::Process() : pid(own_pid()), devices(new DeviceCache) {}
+Process::Process() : pid(own_pid()), devices(new DeviceCache), numbers(new IdNumbers) {}
 Process::~Process() = default;
 
 Process& process() {

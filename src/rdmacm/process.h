@@ -18,6 +18,7 @@ namespace verbena::rdmacm {
 struct Channel;
 struct Id;
 class DeviceCache;
+class IdNumbers;
 
 struct Process {
     pid_t pid = 0;
@@ -26,6 +27,7 @@ struct Process {
     std::deque<std::shared_ptr<Channel>> destroyed;  // the newest few: see late_reader in channel.h
     std::unordered_map<const rdma_cm_id*, std::shared_ptr<Id>> ids;
     std::unique_ptr<DeviceCache> devices;
+    std::unique_ptr<IdNumbers> numbers;
 
     Process();
     ~Process();

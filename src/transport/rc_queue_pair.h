@@ -41,7 +41,8 @@ class RcQueuePair final : public QueuePair {
     }
     bool rests(Time now, Time& until) const override {
         // In another state than before there is more to do than to wait: receives flush.
-        if (state_ != QpState::rts || !RcQueuePair::quiet(now, false)) return false;
+        if ((state_ != QpState::rts && state_ != QpState::rtr) || !RcQueuePair::quiet(now, false))
+            return false;
         until = RcQueuePair::next_deadline();
         return true;
     }
@@ -68,6 +69,10 @@ class RcQueuePair final : public QueuePair {
     bool is_peer(const wire::Path& sender_view) const {
         return sender_view.source == attributes_.path.destination &&
                sender_view.destination == attributes_.path.source;
+    }
+    // A program that only receives may stay in RTR; it has been told of its first message.
+    bool receives_straight() const {
+        return state_ == QpState::rts || (state_ == QpState::rtr && established_);
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
     void enter(QpState to, Time now);

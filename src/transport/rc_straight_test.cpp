@@ -209,6 +209,49 @@ INSTANTIATE_TEST_SUITE_P(Rc, StraightMishap,
                                                               Mishap::completions_overrun, Mishap::peer_dies),
                                             ::testing::Values(kWire, kBeside, kCopying)));
 
+// A server that only receives, as perftest's, may stay in RTR for good.
+StraightOutcome receive_in_rtr(bool straight, Way way, const Trouble& trouble) {
+    Harness h;
+    h.straight = straight;
+    h.memory_size = 1 << 16;
+    h.capabilities = {64, 64, 2, 2, 64};
+    way.take(h);
+    std::mt19937 network(1);
+    h.filter = [&](const testing::Sent&) { return trouble.fate(static_cast<unsigned>(network())); };
+    for (int i = 0; i < 2; i++) h.make(i);
+    h.connect(0);
+    h.to_init(1);
+    h.to_rtr(1);
+    h.fill(0, 0, 4096, 1);
+    StraightOutcome outcome;
+    for (std::uint64_t round = 0; round < 30; round++) {
+        for (std::uint64_t n = 0; n < 4; n++) {
+            h.post_receive(1, 1000 + round, {h.side[1].sge(4096 + (4 * round + n) * 64, 64)});
+            EXPECT_EQ(h.post(0, h.request(Operation::send, round), {h.side[0].sge(round * 64, 64)}), 0);
+        }
+        h.run(5 * kMillisecond);
+        outcome.take_completions(h);
+        if (round == 20) h.to_rts(1);
+    }
+    h.run(10 * kSecond);
+    outcome.end(h);
+    outcome.straight = h.went_straight;
+    return outcome;
+}
+
+TEST(StraightPath, IncludesAReceiverThatStaysInRtr) {
+    for (const Trouble& trouble : {Trouble{"none", 0, 0, 0, false}, Trouble{"losses", 5, 0, 0, false}})
+        for (const Way& way : {kWire, kBeside, kCopying}) {
+            if (way.copies && trouble.lost > 0) continue;  // memory loses nothing
+            SCOPED_TRACE(std::string(trouble.name) + ", " + way.name);
+            const StraightOutcome a = receive_in_rtr(false, way, trouble),
+                                  b = receive_in_rtr(true, way, trouble);
+            testing::expect_same(a, b);
+            EXPECT_GT(b.straight, trouble.lost ? 150u : 230u) << "sent and received";
+            EXPECT_EQ(b.events[1], std::vector<QpEvent>{QpEvent::communication_established});
+        }
+}
+
 // What the caller does wrong is answered by the long way, with its reason.
 TEST(StraightPath, LeavesMistakesToTheLongWay) {
     Harness h;

@@ -62,7 +62,20 @@ def same_host(build, fabric, yardsticks):
             lambda w=words: local.rate("ib_write_bw", 400000, *w), r"([\d.]+) M writes/s", "vm", "rate", posts)
         add(f"ib_send_bw 8 B{label}", "rate", "M/s", "ring_rate 0", None,
             lambda w=words: local.rate("ib_send_bw", 400000, *w), r"([\d.]+) M msg/s", "ring_rate", "0")
-    return lines + against_ucx(local)
+    return lines + against_bare(local, measuring.Bare(build, fabric)) + against_ucx(local)
+
+
+def against_bare(local, bare):
+    """The same programs over nothing at all: what is theirs is in both."""
+    lines = [Line("ib_send_lat 8 B, bare", "bare", "us", "bare ring", None, False,
+                  lambda: local.latency("ib_send_lat", "-s", "8", "-n", "50000"),
+                  lambda: bare.latency("ib_send_lat", "-s", "8", "-n", "50000").value)]
+    for program, words, label, against in (("ib_write_bw", (), "", "bare process_vm_writev"), ("ib_send_bw", (), "", "bare ring"),
+                                           ("ib_send_bw", ("-l", "16"), " -l 16", "bare ring")):
+        lines.append(Line(f"{program} 8 B{label}, bare", "bare", "M/s", against, None, True,
+                          lambda p=program, w=words: local.rate(p, 400000, *w),
+                          lambda p=program, w=words: bare.rate(p, 400000, *w).value))
+    return lines
 
 
 def against_ucx(local):

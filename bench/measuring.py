@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pathlib
 import re
 import subprocess
 import time
@@ -146,6 +147,25 @@ class Perftest(Pair):
         if process.returncode != 0:
             raise Failed(f"{program}: {last_line(output)}")
         return output
+
+
+class Bare(Perftest):
+    """The stock programs themselves: over a bare ring and bare system calls instead of our library's work (bare_provider.cpp)."""
+
+    def __init__(self, build, settings):
+        super().__init__(build, settings)
+        self.library = str(build / "bench/libbare_provider.so")
+        self.ring = f"/dev/shm/bare-{os.getpid()}"
+
+    def both(self, server_words, client_words, port):
+        try:
+            return super().both(server_words, client_words, port)
+        finally:
+            pathlib.Path(self.ring).unlink(missing_ok=True)
+
+    def start(self, wrap, processor, command):
+        return super().start(["env", "LD_PRELOAD=" + self.library, "BARE_RING=" + self.ring, f"BARE_SIDE={processor}", *wrap],
+                             processor, command)
 
 
 def yardstick(folder, *words, pattern):

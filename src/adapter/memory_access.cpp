@@ -29,6 +29,11 @@ Direct whole(ssize_t done, std::size_t wanted) {
     return done == static_cast<ssize_t>(wanted) ? Direct::done : Direct::declined;
 }
 
+// How many of these bytes lie in the aligned word of the last one.
+std::size_t last_word(std::uint64_t at, std::size_t length) {
+    return std::min<std::size_t>(length, ((at + length - 1) & 7) + 1);
+}
+
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
 
 }  // namespace
@@ -87,6 +92,7 @@ std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, st
 
 ForeignMemory::ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address)
     : pid_(pid),
+      file_(pid),
       header_(header),
       size_(size),
       address_(address),
@@ -98,8 +104,13 @@ ForeignMemory::~ForeignMemory() { munmap(const_cast<SegmentHeader*>(&header_), s
 // Is that process the owner of these tables, and may we?
 bool ForeignMemory::reads_nonce() const {
     std::uint64_t nonce[2] = {};
+    const std::uint64_t there = address_ + offsetof(SegmentHeader, nonce);
+    // Where /proc is of another namespace of processes, that number is somebody else there.
+    if (file_.usable() &&
+        (!file_.read(there, nonce, sizeof nonce) || std::memcmp(nonce, header_.nonce, sizeof nonce) != 0))
+        file_.give_up();
     const iovec local{nonce, sizeof nonce};
-    const iovec remote{pointer(address_ + offsetof(SegmentHeader, nonce)), sizeof nonce};
+    const iovec remote{pointer(there), sizeof nonce};
     return process_vm_readv(pid_, &local, 1, &remote, 1, 0) == sizeof nonce &&
            std::memcmp(nonce, header_.nonce, sizeof nonce) == 0 && (nonce[0] != 0 || nonce[1] != 0);
 }
@@ -180,12 +191,23 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
     std::size_t length = 0;
     for (const iovec& piece : local) length += piece.iov_len;
     if (length == 0 || length > target.length - target.offset) return Direct::declined;
+    const bool fits =
+        local.size() == 1 && (write ? length == last_word(at, length) : length <= MemoryFile::kMost);
+    if (!fits || !file_.usable()) return by_call(at, local, length, write);
+    if (write ? file_.write(local[0].iov_base, at, length) : file_.read(at, local[0].iov_base, length))
+        return Direct::done;
+    const Direct answer = by_call(at, local, length, write);
+    if (answer == Direct::done) file_.give_up();
+    return answer;
+}
+
+Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, std::size_t length,
+                              bool write) const {
     if (!write) {
         const iovec remote{pointer(at), length};
         return whole(process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0), length);
     }
-    const std::size_t into_word = (at + length - 1) & 7;
-    const std::size_t tail = length <= into_word + 1 ? length : into_word + 1;
+    const std::size_t tail = last_word(at, length);
     const iovec remote[2] = {{pointer(at), length - tail}, {pointer(at + length - tail), tail}};
     const bool one = tail == length;
 #if defined(__x86_64__)

@@ -1,7 +1,7 @@
 // One-sided operations to processes of this host, executed by the initiator with process_vm_writev and
-// process_vm_readv, as a DMA engine would: no processor time of the target. Keys, bounds and rights are those
-// of the target's exported tables (segment.h), mapped read-only; whatever does not fit is declined and leaves
-// as packets, so that the responder judges it.
+// process_vm_readv, or a few bytes by /proc/PID/mem (memory_file.h), as a DMA engine would: no processor time
+// of the target. Keys, bounds and rights are those of the target's exported tables (segment.h), mapped
+// read-only; whatever does not fit is declined and leaves as packets, so that the responder judges it.
 //
 // Order: the requester asks only when everything before was acknowledged. Visibility: the aligned word of
 // eight bytes that holds the last byte is written last and whole, as transport::place() does it. Lifetime: a
@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "adapter/memory_file.h"
 #include "adapter/segment.h"
 #include "link/local_peers.h"
 #include "transport/direct_access.h"
@@ -62,7 +63,12 @@ class ForeignMemory final : public link::PeerMemory {
     transport::Direct accepts(const QpRecord& qp, const transport::DirectTarget& target, bool write) const;
     std::uint64_t permit(const QpRecord& qp, const transport::DirectTarget& target, bool write) const;
 
+    // What was permitted, `length` bytes of `local` from or to there, by process_vm_*.
+    transport::Direct by_call(std::uint64_t there, std::span<const iovec> local, std::size_t length,
+                              bool write) const;
+
     const pid_t pid_;
+    mutable MemoryFile file_;
     const SegmentHeader& header_;
     const std::size_t size_;
     const std::uint64_t address_;  // of the header, in the target

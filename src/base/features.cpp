@@ -21,6 +21,7 @@ constexpr Name kNames[] = {
     {"inline", &Features::inline_progress},
     {"fetch", &Features::fetch},
     {"copy", &Features::copy},
+    {"procmem", &Features::procmem},
 };
 
 bool switch_off(Features& features, std::string_view name) {

@@ -22,6 +22,7 @@ struct Features {
     // never.
     bool fetch = true;
     bool copy = true;
+    bool procmem = true;  // a few bytes of a peer's memory by its file in /proc; off: by process_vm_* only
 };
 
 // Names separated by commas or spaces, those of feature_names(). `unknown`, if given, is set to the first

@@ -43,11 +43,12 @@ class ForeignMemoryTest : public testing::Test {
     std::unique_ptr<ForeignMemory> open(std::uint64_t at) {
         return ForeignMemory::open(getpid(), segment_->fd(), at);
     }
-    bool run(bool write, std::uint64_t at, std::uint32_t length, std::uint32_t rkey) {
-        const iovec pieces[2] = {{local_.data(), length / 2},
-                                 {local_.data() + length / 2, length - length / 2}};
-        return memory_->transfer({path_, kOurs, kTheirs, rkey, at, length, 0, 1, 1}, pieces, write) ==
-               transport::Direct::done;
+    bool run(bool write, std::uint64_t at, std::uint32_t length, std::uint32_t rkey,
+             std::uint32_t in_first = 0) {
+        const iovec pieces[2] = {{local_.data(), in_first}, {local_.data() + in_first, length - in_first}};
+        const std::span<const iovec> all(pieces);
+        return memory_->transfer({path_, kOurs, kTheirs, rkey, at, length, 0, 1, 1},
+                                 in_first ? all : all.subspan(1), write) == transport::Direct::done;
     }
     bool write(std::uint64_t at, std::uint32_t length) { return run(true, at, length, keys_.rkey); }
 
@@ -63,21 +64,25 @@ class ForeignMemoryTest : public testing::Test {
 
 TEST_F(ForeignMemoryTest, EveryLengthAndAlignmentIsWrittenExactly) {
     for (std::uint32_t length = 1; length <= 40; length++)
-        for (std::uint32_t at = 0; at < 16; at++) {
-            std::fill(target_.begin(), target_.end(), 0xee);
-            for (std::uint32_t i = 0; i < length; i++) local_[i] = static_cast<std::uint8_t>(i + 1);
-            ASSERT_TRUE(write(kIova + at, length));
-            for (std::uint32_t i = 0; i < target_.size(); i++)
-                ASSERT_EQ(target_[i], i >= at && i < at + length ? i - at + 1 : 0xee)
-                    << length << " at " << at;
-        }
+        for (std::uint32_t at = 0; at < 16; at++)
+            for (const std::uint32_t in_first : {0u, length / 2}) {
+                std::fill(target_.begin(), target_.end(), 0xee);
+                for (std::uint32_t i = 0; i < length; i++) local_[i] = static_cast<std::uint8_t>(i + 1);
+                ASSERT_TRUE(run(true, kIova + at, length, keys_.rkey, in_first));
+                for (std::uint32_t i = 0; i < target_.size(); i++)
+                    ASSERT_EQ(target_[i], i >= at && i < at + length ? i - at + 1 : 0xee)
+                        << length << " at " << at;
+            }
 }
 
 TEST_F(ForeignMemoryTest, ReadBringsTheTargetsBytes) {
     for (std::size_t i = 0; i < target_.size(); i++) target_[i] = static_cast<std::uint8_t>(i);
-    ASSERT_TRUE(run(false, kIova + 3, 200, keys_.rkey));
-    EXPECT_EQ(std::memcmp(local_.data(), target_.data() + 3, 200), 0);
-    EXPECT_EQ(local_[200], 0x11);
+    for (const std::uint32_t in_first : {0u, 77u}) {
+        std::fill(local_.begin(), local_.end(), 0x11);
+        ASSERT_TRUE(run(false, kIova + 3, 200, keys_.rkey, in_first));
+        EXPECT_EQ(std::memcmp(local_.data(), target_.data() + 3, 200), 0);
+        EXPECT_EQ(local_[200], 0x11);
+    }
 }
 
 TEST_F(ForeignMemoryTest, BoundsAndKeysAreChecked) {

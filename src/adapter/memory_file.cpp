@@ -1,6 +1,7 @@
 #include "adapter/memory_file.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,12 +30,15 @@ MemoryFile::~MemoryFile() {
     if (fd_ >= 0) close(fd_);
 }
 
+// pread() and pwrite() are cancellation points, and a thread must not end in the middle of a post, under
+// locks.
+
 bool MemoryFile::read(std::uint64_t from, void* into, std::size_t length) const {
-    return pread(fd_, into, length, static_cast<off_t>(from)) == static_cast<ssize_t>(length);
+    return syscall(SYS_pread64, fd_, into, length, from) == static_cast<long>(length);
 }
 
 bool MemoryFile::write(const void* from, std::uint64_t to, std::size_t length) const {
-    return pwrite(fd_, from, length, static_cast<off_t>(to)) == static_cast<ssize_t>(length);
+    return syscall(SYS_pwrite64, fd_, from, length, to) == static_cast<long>(length);
 }
 
 }  // namespace verbena::adapter

@@ -77,7 +77,7 @@ struct LocalPeer {
 
 class LocalPeers final : public memory::Outsiders {
    public:
-    static constexpr unsigned kMaxPeers = 64;  // three descriptors each
+    static constexpr unsigned kMaxPeers = 64;  // four descriptors each
 
     struct Setup {
         std::string fabric;   // as UdpLink::Setup's

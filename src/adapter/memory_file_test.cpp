@@ -1,0 +1,73 @@
+#include "adapter/memory_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace verbena::adapter {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+class MemoryFileTest : public testing::Test {
+   protected:
+    // A child with the same memory at the same place, of its own.
+    void SetUp() override {
+        void* mapping = mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        ASSERT_NE(mapping, MAP_FAILED);
+        page_ = static_cast<std::uint8_t*>(mapping);
+        std::memset(page_, 0x11, 2 * kPage);
+        ASSERT_EQ(munmap(page_ + 2 * kPage, kPage), 0);
+        child_ = fork();
+        if (child_ == 0)
+            for (;;) pause();
+    }
+    void TearDown() override {
+        kill(child_, SIGKILL);
+        waitpid(child_, nullptr, 0);
+        munmap(page_, 2 * kPage);
+    }
+    std::uint64_t at(std::size_t offset) const { return reinterpret_cast<std::uintptr_t>(page_) + offset; }
+
+    std::uint8_t* page_ = nullptr;
+    pid_t child_ = 0;
+};
+
+TEST_F(MemoryFileTest, WritesAndReadsTheOtherProcess) {
+    MemoryFile file(child_);
+    ASSERT_TRUE(file.usable());
+    const char text[] = "across two pages";
+    ASSERT_TRUE(file.write(text, at(kPage - 5), sizeof text));
+    char back[sizeof text] = {};
+    ASSERT_TRUE(file.read(at(kPage - 5), back, sizeof back));
+    EXPECT_STREQ(back, text);
+    EXPECT_EQ(page_[kPage - 5], 0x11) << "ours is another";
+}
+
+TEST_F(MemoryFileTest, AllOrNothing) {
+    MemoryFile file(child_);
+    std::uint8_t bytes[16] = {};
+    EXPECT_FALSE(file.read(at(2 * kPage - 8), bytes, sizeof bytes));
+    EXPECT_FALSE(file.write(bytes, at(2 * kPage - 8), sizeof bytes));
+    EXPECT_FALSE(file.write(bytes, 64, sizeof bytes));
+}
+
+TEST_F(MemoryFileTest, NothingOfAnAddressSpaceThatHasEnded) {
+    MemoryFile file(child_);
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    std::uint8_t bytes[8] = {};
+    EXPECT_FALSE(file.read(at(0), bytes, sizeof bytes));
+    EXPECT_FALSE(file.write(bytes, at(0), sizeof bytes));
+    EXPECT_FALSE(MemoryFile(child_).usable());
+    child_ = fork();  // for TearDown()
+    if (child_ == 0)
+        for (;;) pause();
+}
+
+}  // namespace
+}  // namespace verbena::adapter

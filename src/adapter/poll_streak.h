@@ -16,6 +16,7 @@ class PollStreak {
    public:
     static constexpr Duration kGap = 100 * kMicrosecond;      // farther apart, on average, is no streak
     static constexpr unsigned kFewest = 64, kMost = 1 << 14;  // polls
+    static constexpr Duration kLongest = 20 * kMillisecond;   // that are enough, however few polls they were
     static constexpr unsigned kLong = 32;                     // ticks; then leaving the link was right
 
     // A poll. True: the helper is not needed.
@@ -27,7 +28,7 @@ class PollStreak {
             polls_.store(1, std::memory_order_relaxed);
             return false;
         }
-        const bool enough = polls >= needed_.load(std::memory_order_relaxed);
+        const bool enough = polls >= needed_.load(std::memory_order_relaxed) || lasted >= kLongest;
         polls_.store(enough ? 0 : polls + 1, std::memory_order_relaxed);
         return enough;
     }

@@ -50,6 +50,11 @@ TEST_F(PollStreakTest, ErrorsMakeItLonger) {
     EXPECT_EQ(polls(kMicrosecond), kMost + 1);
 }
 
+TEST_F(PollStreakTest, WhereAPollTakesLongTimeIsWhatCounts) {
+    for (unsigned n = 0; n < 10; n++) streak.is_over(true);
+    EXPECT_EQ(polls(50 * kMicrosecond), PollStreak::kLongest / (50 * kMicrosecond) + 1);
+}
+
 TEST_F(PollStreakTest, SuccessMakesItShorter) {
     for (unsigned i = 0; i < 2; i++) streak.is_over(true);
     for (unsigned n = 1; n < PollStreak::kLong; n++) streak.goes_on();

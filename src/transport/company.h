@@ -15,7 +15,9 @@ namespace verbena::transport {
 
 class Company {
    public:
-    static constexpr Duration kSoon = 50 * kMicrosecond;  // an answer that would have been worth waiting for
+    // An answer that would have been worth waiting for. Where changing threads takes long, as in an emulator,
+    // a program that watches its memory is not faster.
+    static constexpr Duration kSoon = 400 * kMicrosecond;
 
     bool likely() const { return score_ > 0; }
     // A request leaves, with an acknowledgement or not.

@@ -35,8 +35,8 @@
 
 namespace verbena::transport {
 
-inline constexpr Duration kAcknowledgeDelay = 100 * kMicrosecond;
-inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next transmit
+inline constexpr Duration kAcknowledgeDelay = 500 * kMicrosecond;  // less than kProbeFloor
+inline constexpr std::uint32_t kAcknowledgeEvery = 16;             // packets, at the next transmit
 inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 

@@ -102,15 +102,7 @@ bool Adapter::State::go_straight(Slot* slot, std::uint32_t number, const link::D
               : !held_->qp().acknowledge_straight(acknowledgement, *datagram.path, now_))
         return false;
     slot->record->counters.wire_bytes_received += datagram.bytes.size();
-    Time until;
-    if (held_->qp().rests(now_, until)) {
-        timers.set(*slot, until);
-        if (CrowdedFlow crowded = held_->qp().crowded_flow()) [[unlikely]]
-            remember(std::move(crowded));
-        owe(*slot);
-    } else {
-        touch(*slot);
-    }
+    touch(*slot);
     return true;
 }
 

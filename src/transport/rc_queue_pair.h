@@ -39,13 +39,6 @@ class RcQueuePair final : public QueuePair {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
     }
-    bool rests(Time now, Time& until) const override {
-        // In another state than before there is more to do than to wait: receives flush.
-        if ((state_ != QpState::rts && state_ != QpState::rtr) || !RcQueuePair::quiet(now, false))
-            return false;
-        until = RcQueuePair::next_deadline();
-        return true;
-    }
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool awaits_company() const override {

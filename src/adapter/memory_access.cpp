@@ -34,6 +34,11 @@ std::size_t last_word(std::uint64_t at, std::size_t length) {
     return std::min<std::size_t>(length, ((at + length - 1) & 7) + 1);
 }
 
+// What is stored at once, however the kernel copies.
+bool is_word(std::uint64_t at, std::size_t length) {
+    return (length == 1 || length == 4 || length == 8) && at % length == 0;
+}
+
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
 
 }  // namespace
@@ -106,8 +111,8 @@ bool ForeignMemory::reads_nonce() const {
     std::uint64_t nonce[2] = {};
     const std::uint64_t there = address_ + offsetof(SegmentHeader, nonce);
     // Where /proc is of another namespace of processes, that number is somebody else there.
-    if (file_.usable() &&
-        (!file_.read(there, nonce, sizeof nonce) || std::memcmp(nonce, header_.nonce, sizeof nonce) != 0))
+    if (file_.usable() && (file_.read(there, nonce, sizeof nonce) != MemoryFile::Result::done ||
+                           std::memcmp(nonce, header_.nonce, sizeof nonce) != 0))
         file_.give_up();
     const iovec local{nonce, sizeof nonce};
     const iovec remote{pointer(there), sizeof nonce};
@@ -191,11 +196,15 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
     std::size_t length = 0;
     for (const iovec& piece : local) length += piece.iov_len;
     if (length == 0 || length > target.length - target.offset) return Direct::declined;
-    const bool fits =
-        local.size() == 1 && (write ? length == last_word(at, length) : length <= MemoryFile::kMost);
+    const bool fits = local.size() == 1 && (write ? is_word(at, length) : length <= MemoryFile::kMost);
     if (!fits || !file_.usable()) return by_call(at, local, length, write);
-    if (write ? file_.write(local[0].iov_base, at, length) : file_.read(at, local[0].iov_base, length))
-        return Direct::done;
+    const MemoryFile::Result result =
+        write ? file_.write(local[0].iov_base, at, length) : file_.read(at, local[0].iov_base, length);
+    if (result == MemoryFile::Result::done) return Direct::done;
+    if (result == MemoryFile::Result::over) {
+        gone_.store(true, std::memory_order_relaxed);
+        return Direct::declined;
+    }
     const Direct answer = by_call(at, local, length, write);
     if (answer == Direct::done) file_.give_up();
     return answer;

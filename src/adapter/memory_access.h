@@ -49,6 +49,7 @@ class ForeignMemory final : public link::PeerMemory {
     bool verify(int pidfd, Time now) const;
 
     bool sample(std::span<std::uint8_t> into) const override;  // of the tables
+    void abandon() override { file_.close(); }
     // Identity: the tables' nonce is read in the same call.
     bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                std::span<const iovec> into) const override;

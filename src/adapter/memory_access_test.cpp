@@ -2,6 +2,7 @@
 #include "adapter/memory_access.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -83,6 +84,28 @@ TEST_F(ForeignMemoryTest, ReadBringsTheTargetsBytes) {
         EXPECT_EQ(std::memcmp(local_.data(), target_.data() + 3, 200), 0);
         EXPECT_EQ(local_[200], 0x11);
     }
+}
+
+// What the program must not write itself tells the two ways apart (memory_file.h).
+TEST_F(ForeignMemoryTest, AWordIsWrittenThroughTheFile) {
+    constexpr std::size_t kPage = 4096;
+    void* page = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(page, MAP_FAILED);
+    ASSERT_EQ(regions_->add(kPd, static_cast<std::uint8_t*>(page), kPage, kIova, kAll, keys_), 0);
+    for (const std::uint32_t length : {1u, 4u, 8u}) EXPECT_TRUE(write(kIova + 8, length)) << length;
+    EXPECT_FALSE(write(kIova + 4, 8)) << "unaligned";
+    EXPECT_FALSE(write(kIova, 2));
+    EXPECT_FALSE(write(kIova, 16));
+    memory_->abandon();
+    EXPECT_FALSE(write(kIova + 8, 8));
+    munmap(page, kPage);
+}
+
+TEST_F(ForeignMemoryTest, WithoutTheFileEverythingGoesOn) {
+    memory_->abandon();
+    EXPECT_TRUE(write(kIova, 8));
+    EXPECT_TRUE(run(false, kIova, 8, keys_.rkey));
+    EXPECT_TRUE(memory_->verify(-1, 5 * kMillisecond));
 }
 
 TEST_F(ForeignMemoryTest, BoundsAndKeysAreChecked) {

@@ -1,6 +1,7 @@
 #include "adapter/memory_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,33 +13,53 @@
 namespace verbena::adapter {
 namespace {
 
+// open(), pread() and pwrite() are cancellation points, and a thread must not end in the middle of a post,
+// under locks. So they are called by number.
+
+// Programs that close descriptors which they do not know open others then, with low numbers.
+constexpr int kFirstDescriptor = 512;
+
 int open_memory(pid_t pid) {
     if (!features().procmem) return -1;
     char name[32];
     std::snprintf(name, sizeof name, "/proc/%d/mem", pid);
     const int before = errno;
-    const int fd = open(name, O_RDWR | O_CLOEXEC);
+    const auto low = static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC));
+    int fd = low;
+    if (low >= 0)
+        if (const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor); high >= 0) {
+            syscall(SYS_close, low);
+            fd = high;
+        }
     errno = before;
     return fd;
 }
 
+MemoryFile::Result result_of(long done, std::size_t wanted) {
+    if (done == 0) return MemoryFile::Result::over;
+    return done == static_cast<long>(wanted) ? MemoryFile::Result::done : MemoryFile::Result::failed;
+}
+
 }  // namespace
 
-MemoryFile::MemoryFile(pid_t pid) : fd_(open_memory(pid)), usable_(fd_ >= 0) {}
-
-MemoryFile::~MemoryFile() {
-    if (fd_ >= 0) close(fd_);
+MemoryFile::MemoryFile(pid_t pid) : fd_(open_memory(pid)), usable_(fd_ >= 0) {
+    if (struct stat status; usable() && fstat(fd_, &status) == 0) inode_ = status.st_ino;
 }
 
-// pread() and pwrite() are cancellation points, and a thread must not end in the middle of a post, under
-// locks.
-
-bool MemoryFile::read(std::uint64_t from, void* into, std::size_t length) const {
-    return syscall(SYS_pread64, fd_, into, length, from) == static_cast<long>(length);
+// Unless the program has: then the number is perhaps another file's.
+void MemoryFile::close() {
+    give_up();
+    if (struct stat status; fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_ino == inode_)
+        syscall(SYS_close, fd_);
+    fd_ = -1;
 }
 
-bool MemoryFile::write(const void* from, std::uint64_t to, std::size_t length) const {
-    return syscall(SYS_pwrite64, fd_, from, length, to) == static_cast<long>(length);
+MemoryFile::Result MemoryFile::read(std::uint64_t from, void* into, std::size_t length) const {
+    return result_of(syscall(SYS_pread64, fd_, into, length, from), length);
+}
+
+MemoryFile::Result MemoryFile::write(const void* from, std::uint64_t to, std::size_t length) const {
+    return result_of(syscall(SYS_pwrite64, fd_, from, length, to), length);
 }
 
 }  // namespace verbena::adapter

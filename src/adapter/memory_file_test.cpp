@@ -1,5 +1,6 @@
 #include "adapter/memory_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@ namespace verbena::adapter {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+using Result = MemoryFile::Result;
 
 class MemoryFileTest : public testing::Test {
    protected:
@@ -41,9 +43,9 @@ TEST_F(MemoryFileTest, WritesAndReadsTheOtherProcess) {
     MemoryFile file(child_);
     ASSERT_TRUE(file.usable());
     const char text[] = "across two pages";
-    ASSERT_TRUE(file.write(text, at(kPage - 5), sizeof text));
+    ASSERT_EQ(file.write(text, at(kPage - 5), sizeof text), Result::done);
     char back[sizeof text] = {};
-    ASSERT_TRUE(file.read(at(kPage - 5), back, sizeof back));
+    ASSERT_EQ(file.read(at(kPage - 5), back, sizeof back), Result::done);
     EXPECT_STREQ(back, text);
     EXPECT_EQ(page_[kPage - 5], 0x11) << "ours is another";
 }
@@ -51,9 +53,9 @@ TEST_F(MemoryFileTest, WritesAndReadsTheOtherProcess) {
 TEST_F(MemoryFileTest, AllOrNothing) {
     MemoryFile file(child_);
     std::uint8_t bytes[16] = {};
-    EXPECT_FALSE(file.read(at(2 * kPage - 8), bytes, sizeof bytes));
-    EXPECT_FALSE(file.write(bytes, at(2 * kPage - 8), sizeof bytes));
-    EXPECT_FALSE(file.write(bytes, 64, sizeof bytes));
+    EXPECT_EQ(file.read(at(2 * kPage - 8), bytes, sizeof bytes), Result::failed);
+    EXPECT_EQ(file.write(bytes, at(2 * kPage - 8), sizeof bytes), Result::failed);
+    EXPECT_EQ(file.write(bytes, 64, sizeof bytes), Result::failed);
 }
 
 TEST_F(MemoryFileTest, NothingOfAnAddressSpaceThatHasEnded) {
@@ -61,12 +63,28 @@ TEST_F(MemoryFileTest, NothingOfAnAddressSpaceThatHasEnded) {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
     std::uint8_t bytes[8] = {};
-    EXPECT_FALSE(file.read(at(0), bytes, sizeof bytes));
-    EXPECT_FALSE(file.write(bytes, at(0), sizeof bytes));
+    EXPECT_EQ(file.read(at(0), bytes, sizeof bytes), Result::over);
+    EXPECT_EQ(file.write(bytes, at(0), sizeof bytes), Result::over);
     EXPECT_FALSE(MemoryFile(child_).usable());
     child_ = fork();  // for TearDown()
     if (child_ == 0)
         for (;;) pause();
+}
+
+TEST_F(MemoryFileTest, WhatTheProgramPutInItsPlaceIsNotClosed) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    int last = dup(ends[0]);
+    close(last);
+    {
+        MemoryFile file(child_);
+        ASSERT_TRUE(file.usable());
+        while (fcntl(++last, F_GETFD) < 0) {
+        }
+        ASSERT_EQ(dup2(ends[0], last), last);
+    }
+    EXPECT_GE(fcntl(last, F_GETFD), 0);
+    for (const int fd : {last, ends[0], ends[1]}) close(fd);
 }
 
 }  // namespace

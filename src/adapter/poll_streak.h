@@ -1,6 +1,7 @@
 // Whether a program polls so steadily that its threads can do without the helper, which then leaves the link
 // to them. That was wrong if packets wait when it looks again: the program waits for what its peer writes
-// into its memory, say, and polls only for what it sent itself. It must then poll for twice as long.
+// into its memory, say, and polls only for what it sent itself. It must then poll twice as often, or for
+// long.
 //
 // Thread safety: all calls; two threads at once may count wrongly, which costs a poll more or less.
 #pragma once
@@ -16,7 +17,7 @@ class PollStreak {
    public:
     static constexpr Duration kGap = 100 * kMicrosecond;      // farther apart, on average, is no streak
     static constexpr unsigned kFewest = 64, kMost = 1 << 14;  // polls
-    static constexpr Duration kLongest = 20 * kMillisecond;   // that are enough, however few polls they were
+    static constexpr Duration kLongest = 100 * kMillisecond;  // that are enough, however few polls they were
     static constexpr unsigned kLong = 32;                     // ticks; then leaving the link was right
 
     // A poll. True: the helper is not needed.

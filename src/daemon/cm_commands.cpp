@@ -76,16 +76,20 @@ int CmCommands::create(const host::CreateIdRequest& body, const Caller& caller,
                        std::span<std::uint8_t> reply) {
     if (!owns_file(caller, body.file)) return fail(EBADF, "the process has no event channel %u", body.file);
     Reserve& reserve = reserves_[caller.session];
-    host::IdReply out{body.id};
+    Reserve left = reserve;
     if (body.id == 0) {
-        out.id = manager_.reserve_ids(1 + body.reserve);
-        reserve.end = out.id + 1 + body.reserve;
-    } else if (body.id < reserve.next || body.id >= reserve.end) {
+        left.next = manager_.reserve_ids(1 + body.reserve);
+        left.end = left.next + 1 + body.reserve;
+    } else if (body.id < left.next || body.id >= left.end) {
         return fail(EINVAL, "%u is no number that the process has in reserve", body.id);
+    } else {
+        left.next = body.id;
     }
-    reserve.next = out.id + 1;
+    const host::IdReply out{left.next++};
+    if (int error = manager_.create_id_as(out.id, body.file, body.port_space, body.qp_type, body.user_handle))
+        return error;
+    reserve = left;
     answer(reply, out);
-    return manager_.create_id_as(out.id, body.file, body.port_space, body.qp_type, body.user_handle);
     return 0;
 }
 

@@ -355,6 +355,12 @@ TEST_F(DaemonTest, ReservedNumbersMakeIdsOfTheirProcess) {
         EXPECT_EQ(touch(first + 1), EINVAL);
         tell_id(channel, first + 4);  // more than were asked for
         EXPECT_EQ(touch(first + 4), EINVAL);
+        request.id = 0;  // refused: what is in reserve stays
+        request.port_space = cm::PortSpace::ib;
+        request.qp_type = cm::QpType{};
+        host::IdReply refused;
+        EXPECT_EQ(host::call(host::Command::create_id, request, refused), EINVAL);
+        request.port_space = cm::PortSpace::tcp;
         reserved.say(first + 3);
         tried.hear();
         tell_id(channel, first + 3);

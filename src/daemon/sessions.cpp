@@ -157,7 +157,7 @@ void Sessions::answer(Session& session, const Request& request, host::Received& 
     const auto reply_body = std::span(body).first(request.info->reply_size);
     Call call(request.info->name, "pid", static_cast<unsigned long long>(session.pid));
     const int error = handler_.request(session, request, received, reply_body, descriptors);
-    if (request.header.sequence == 0) return;
+    if (request.header.sequence == 0) return;  // nobody waits; fail() has logged why it was refused
     if (!reply(session, request.header, error, error ? last_reason() : "",
                error ? std::span<const std::uint8_t>() : reply_body, descriptors))
         end(number, "it does not read its replies");

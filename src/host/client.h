@@ -34,7 +34,8 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
         received_fd);
 }
 
-// Any command about an object that exists, without waiting for its answer, which nobody gets. 0, or EIO with
+// Any command about an object that exists, or create_id with a number of the process's reserve, without
+// waiting for its answer, which nobody gets. 0, or EIO with
 // a reason: the daemon is gone.
 [[gnu::visibility("default")]] int tell(Command command, std::span<const std::uint8_t> request);
 

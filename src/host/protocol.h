@@ -133,8 +133,8 @@ struct FileRequest {
 };
 
 // A process that makes many ids need not wait for each: it has numbers reserved beside the one that it asks
-// for, and then says which it takes, in ascending order. Such a creation that is refused shows when the id is
-// used.
+// for, and then says which it takes, in ascending order; what is left when it asks again is forfeited. Such a
+// creation that is refused shows when the id is used.
 inline constexpr std::uint32_t kMostReserved = 64;
 struct CreateIdRequest {
     cm::IdNumber id = 0;        // of the reserve; 0: asks for one

@@ -70,6 +70,8 @@ LocalPeers::~LocalPeers() {
 void LocalPeers::abandon() {
     for (unsigned i = 0; i < inbox_count_.load(); i++) close(inboxes_[i].fd);
     inbox_count_.store(0);
+    for (unsigned i = 0; i < count(); i++)
+        if (peers_[i]->memory) peers_[i]->memory->abandon();
 }
 
 bool LocalPeers::watch(int fd) {

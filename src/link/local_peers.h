@@ -52,6 +52,8 @@ class PeerMemory {
     // Reads bytes that are always there in the same way, as many as `into` has room for; to find out what
     // that costs. False: there are fewer, or they could not be read.
     virtual bool sample(std::span<std::uint8_t> into) const = 0;
+    // In a child after fork(): the parent's right to the peer's memory must not live on in it.
+    virtual void abandon() {}
 };
 
 // A place in the table of peers. Its owner changes, itself it lives as long as the table.

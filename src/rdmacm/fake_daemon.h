@@ -42,6 +42,7 @@ class FakeDaemon {
     std::uint32_t generation;
     cm::FileNumber last_file = 0;
     cm::IdNumber last_id = 0;
+    bool told_in_order = true;  // of the numbers of ids that it did not give out just then
 
    private:
     struct Seen {
@@ -53,7 +54,7 @@ class FakeDaemon {
     std::vector<Seen> seen_;
     std::map<cm::FileNumber, int> files_;
     std::map<cm::IdNumber, std::uint64_t> delivered_;
-    cm::IdNumber next_id_ = 1;
+    cm::IdNumber next_id_ = 1, last_told_ = 0;
     bool dead_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace verbena::rdmacm {
 namespace {
@@ -47,8 +48,14 @@ std::size_t FakeDaemon::calls() const {
 
 void FakeDaemon::note(host::Command command, std::span<const std::uint8_t> request) {
     std::lock_guard lock(mutex_);
-    if (command == host::Command::create_id)
-        std::memcpy(&last_id, request.data() + offsetof(host::CreateIdRequest, id), sizeof last_id);
+    if (command == host::Command::create_id) {
+        cm::IdNumber told = 0;  // 0: it is asked for
+        std::memcpy(&told, request.data() + offsetof(host::CreateIdRequest, id), sizeof told);
+        if (told != 0) {
+            last_id = told;
+            told_in_order = told_in_order && told > std::exchange(last_told_, told);
+        }
+    }
     seen_.push_back({command, {request.begin(), request.end()}});
 }
 
@@ -82,9 +89,10 @@ int FakeDaemon::answer(host::Command command, const void* request, void* reply, 
             return 0;
         }
         case host::Command::create_id: {
-            host::IdReply id{next_id_};
+            const auto* wanted = static_cast<const host::CreateIdRequest*>(request);
+            host::IdReply id{wanted->id ? wanted->id : next_id_};
             last_id = id.id;
-            next_id_ += 1 + static_cast<const host::CreateIdRequest*>(request)->reserve;
+            if (wanted->id == 0) next_id_ += 1 + wanted->reserve;
             std::memcpy(reply, &id, sizeof id);
             return 0;
         }

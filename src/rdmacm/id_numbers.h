@@ -21,14 +21,15 @@ class IdNumbers {
         std::lock_guard lock(mutex_);  // until it is sent: numbers are taken in ascending order
         if (generation_ != generation) next_ = end_ = made_ = 0;
         generation_ = generation;
-        // That one takes any type of queue pair, which may be wrong.
-        if (next_ < end_ && request.port_space != cm::PortSpace::ib) {
+        host::IdReply reply;
+        if (next_ < end_) {
             number = request.id = next_++;
+            // That port space takes any type of queue pair, which may be wrong.
+            if (request.port_space == cm::PortSpace::ib) return ask(host::Command::create_id, request, reply);
             return tell(host::Command::create_id, request);
         }
         // As many as there have been: programs with few ids take few numbers.
         request.reserve = std::min(made_, host::kMostReserved);
-        host::IdReply reply;
         if (ask(host::Command::create_id, request, reply) != 0) return -1;
         number = reply.id;
         next_ = number + 1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "rdmacm/channel_testing.h"
@@ -16,8 +17,7 @@ class IdNumbersTest : public ChannelFixture {
    protected:
     rdma_cm_id* create_in(rdma_port_space space) {
         rdma_cm_id* id = nullptr;
-        EXPECT_EQ(rdma_create_id(channel, &id, nullptr, space), 0);
-        return id;
+        return rdma_create_id(channel, &id, nullptr, space) == 0 ? id : nullptr;
     }
     host::CreateIdRequest last() const { return daemon.last<host::CreateIdRequest>(Command::create_id); }
 };
@@ -63,11 +63,23 @@ TEST_F(IdNumbersTest, AnEarlierDaemonsReserveIsGone) {
 
 TEST_F(IdNumbersTest, AnIdThatMayBeRefusedIsAskedFor) {
     std::vector<rdma_cm_id*> ids{create(), create()};
-    ids.push_back(create_in(RDMA_PS_IB));
-    EXPECT_EQ(last().id, 0u);
+    unsigned asked = 0;
+    daemon.answers[Command::create_id] = [&](const void*, void*) { return asked++, EINVAL; };
+    EXPECT_EQ(create_in(RDMA_PS_IB), nullptr);
+    EXPECT_EQ(asked, 1u);
+    daemon.answers.clear();
     ids.push_back(create_in(RDMA_PS_UDP));
-    EXPECT_NE(last().id, 0u);
     for (rdma_cm_id* id : ids) EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+TEST_F(IdNumbersTest, ThreadsTellNumbersInOrder) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 8; t++)
+        threads.emplace_back([this] {
+            for (unsigned i = 0; i < 200; i++) EXPECT_EQ(rdma_destroy_id(create_in(RDMA_PS_TCP)), 0);
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(daemon.told_in_order);
 }
 
 TEST_F(IdNumbersTest, ARefusalLeavesNothing) {

@@ -2,7 +2,8 @@
 // the program holds. A pointer that is not in here is never followed: an id that another thread destroys
 // meanwhile, or that a forked child inherited, makes a call fail instead of touching freed memory.
 //
-// Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex.
+// Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex. That
+// of the id numbers is held alone.
 #pragma once
 
 #include <rdma/rdma_cma.h>

@@ -1,7 +1,10 @@
-// Whether a queue pair's acknowledgements find a request of its own to leave with, if they wait for one
-// (kAcknowledgeDelay). Where two programs answer each other they do, and the answer that comes with the
+// Whether a queue pair's acknowledgements find a request of its own to leave with, if they wait for one, and
+// how long they may. Where two programs answer each other they do, and the answer that comes with the
 // acknowledgement is taken by whoever polls for that. Where one only listens they do not, and waiting in vain
 // delays the other's completions. As it was lately, so it will be.
+//
+// What is soon depends on the machine: where a change of threads takes long, as in an emulator, an answer
+// does, too, and so do round trips.
 //
 // Thread safety: the queue pair's lock.
 #pragma once
@@ -13,16 +16,20 @@
 
 namespace verbena::transport {
 
+inline constexpr Duration kAcknowledgeDelay = 100 * kMicrosecond;
+inline constexpr Duration kLongestAcknowledgeDelay = 800 * kMicrosecond;
+
 class Company {
    public:
-    // An answer that would have been worth waiting for. Where changing threads takes long, as in an emulator,
-    // a program that watches its memory is not faster.
-    static constexpr Duration kSoon = 400 * kMicrosecond;
+    // How long an acknowledgement may wait. An answer within half of it would have been worth waiting for.
+    static Duration patience(Duration round_trip) {
+        return std::clamp(8 * round_trip, kAcknowledgeDelay, kLongestAcknowledgeDelay);
+    }
 
     bool likely() const { return score_ > 0; }
-    // A request leaves, with an acknowledgement or not.
-    void request(bool together, Time now) {
-        if (!together && now - alone_since_ > kSoon) return;
+    // A request leaves, and with it an acknowledgement that was owed since then; kNever: without one.
+    void request(Time owed_since, Time now, Duration patience) {
+        if (now - (owed_since == kNever ? alone_since_ : owed_since) > patience / 2) return;
         score_ = std::min(score_ + 1, kMost);
         alone_since_ = kLongAgo;
     }

@@ -80,7 +80,7 @@ class QueuePair {
     static std::unique_ptr<QueuePair> create(const QpSetup& setup);  // nullptr: service not supported
     virtual ~QueuePair() = default;
 
-    static constexpr std::size_t kHotBytes = 1344;  // the size of the connected ones (rc_queue_pair.h)
+    static constexpr std::size_t kHotBytes = 1360;  // the size of the connected ones (rc_queue_pair.h)
     // What a queue pair consists of, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp) {
         constexpr std::size_t kLine = 64;

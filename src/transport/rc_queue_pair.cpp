@@ -12,6 +12,9 @@
 
 namespace verbena::transport {
 
+// Who waits for an acknowledgement does not ask for it meanwhile.
+static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2);
+
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
     attributes_.capabilities = setup.capabilities;
     reset();
@@ -153,7 +156,7 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         responder_->transmit(sink, now, budget - sent, push);
     }
     if (sends && sent > 0)
-        company_.request(owes, now);
+        request_leaves(owes ? owed_since : kNever, now);
     else if (owes && !responder_->may_ride())
         company_.alone(owed_since);
     if (responder_->completions_wait()) {

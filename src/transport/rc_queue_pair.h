@@ -68,6 +68,12 @@ class RcQueuePair final : public QueuePair {
         return state_ == QpState::rts || (state_ == QpState::rtr && established_);
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
+    // With an acknowledgement that was owed since then, or kNever.
+    void request_leaves(Time owed_since, Time now) {
+        const Duration patience = Company::patience(requester_->smoothed_round_trip());
+        company_.request(owed_since, now, patience);
+        responder_->wait_up_to(patience);
+    }
     void enter(QpState to, Time now);
     void reset();
     void enter_error(bool keep_answers, Time now);

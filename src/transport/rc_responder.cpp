@@ -256,7 +256,10 @@ void RcResponder::accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool
     after_expected();
     unacknowledged_++;
     if (!ask) return;
-    if (!ask_) acknowledge_at_ = now + kAcknowledgeDelay;
+    if (!ask_) {
+        owes_since_ = now;
+        acknowledge_at_ = now + patience_;
+    }
     ask_ = true;
     if (!ends_message || shared_.setup.service == Service::xrc_receive) ask_now_ = true;
 }

@@ -9,7 +9,7 @@
 //
 // Answers leave in PSN order: READ responses and atomic results (the active resources, oldest first), then an
 // acknowledgement or NAK. A later answer implies the earlier ones, so that one acknowledgement serves many
-// packets. It may wait (kAcknowledgeDelay) for the caller's next post or idle poll when the packet that asked
+// packets. It may wait (company.h) for the caller's next post or idle poll when the packet that asked
 // for it ended a message; never when the requester asked in the middle of one, since then its window is
 // closing, and never that of an XRC target, which posts nothing: the program answers by another queue pair,
 // and does not see the message before its acknowledgement has left (message_receiver.h).
@@ -29,14 +29,14 @@
 #include <memory>
 #include <vector>
 
+#include "transport/company.h"
 #include "transport/message_receiver.h"
 #include "wire/psn.h"
 #include "wire/whole_send.h"
 
 namespace verbena::transport {
 
-inline constexpr Duration kAcknowledgeDelay = 500 * kMicrosecond;  // less than kProbeFloor
-inline constexpr std::uint32_t kAcknowledgeEvery = 16;             // packets, at the next transmit
+inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next transmit
 inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
@@ -65,8 +65,9 @@ class RcResponder : private MessageReceiver {
     bool must_answer() const { return active_ > 0 || pending_ != Pending::none; }
     // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
     bool may_ride() const { return ask_ && !must_answer(); }
-    Time owes_since() const { return acknowledge_at_ - kAcknowledgeDelay; }  // if it owes one
-    wire::Aside riding() const {  // that one; rides() when it has left
+    Time owes_since() const { return owes_since_; }               // if it owes one
+    void wait_up_to(Duration patience) { patience_ = patience; }  // with the next ones
+    wire::Aside riding() const {                                  // that one; rides() when it has left
         return {1, true, wire::psn_add(expected_psn_, wire::kPsnMask)};
     }
     void rides() { acknowledged_everything(); }
@@ -189,6 +190,8 @@ class RcResponder : private MessageReceiver {
     bool ask_now_ = false;             // ... and does not wait
     std::uint32_t unacknowledged_ = 0;
     Time acknowledge_at_ = kNever;
+    Time owes_since_ = kNever;
+    Duration patience_ = kAcknowledgeDelay;
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
     Time look_again_at_ = kNever;
     std::unique_ptr<Kept> kept_;

@@ -15,8 +15,8 @@ namespace verbena::transport {
     if (!payload || responder_->must_answer()) return false;
     const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
     if (!requester_->send_straight(request, *payload, sink, aside, now)) return false;
+    request_leaves(aside.acknowledges ? responder_->owes_since() : kNever, now);
     if (aside.acknowledges) responder_->rides();
-    company_.request(aside.acknowledges, now);
     last_now_ = now;
     return true;
 }
@@ -34,14 +34,13 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 [[gnu::flatten]] bool RcQueuePair::receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                                                     const wire::Path& sender_view, Time now) {
     if (!receives_straight() || setup_.service != Service::rc || aside.psns != 1 ||
-        send.bth.pkey != kDefaultPkey || !is_peer(sender_view))
+        (aside.acknowledges && state_ != QpState::rts) || send.bth.pkey != kDefaultPkey ||
+        !is_peer(sender_view))
         return false;
     std::uint8_t* const place = responder_->place_straight(send);
     if (!place) return false;
     // Before the message completes, as if the acknowledgement had come in front of it.
-    if (aside.acknowledges &&
-        (state_ != QpState::rts || !requester_->acknowledge_straight(aside.acknowledged, now)))
-        return false;
+    if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) return false;
     last_now_ = now;
     counters_.packets_received++;
     responder_->receive_straight(send, place, now);

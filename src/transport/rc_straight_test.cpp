@@ -247,7 +247,7 @@ TEST(StraightPath, IncludesAReceiverThatStaysInRtr) {
             const StraightOutcome a = receive_in_rtr(false, way, trouble),
                                   b = receive_in_rtr(true, way, trouble);
             testing::expect_same(a, b);
-            EXPECT_GT(b.straight, trouble.lost ? 150u : 230u) << "sent and received";
+            EXPECT_GT(b.straight, trouble.lost ? 180u : 230u) << "sent and received";
             EXPECT_EQ(b.events[1], std::vector<QpEvent>{QpEvent::communication_established});
         }
 }

@@ -70,7 +70,7 @@ def against_bare(local, bare):
     lines = [Line("ib_send_lat 8 B, bare", "bare", "us", "bare ring", None, False,
                   lambda: local.latency("ib_send_lat", "-s", "8", "-n", "50000"),
                   lambda: bare.latency("ib_send_lat", "-s", "8", "-n", "50000").value)]
-    for program, words, label, against in (("ib_write_bw", (), "", "bare process_vm_writev"), ("ib_send_bw", (), "", "bare ring"),
+    for program, words, label, against in (("ib_write_bw", (), "", "bare pwrite"), ("ib_send_bw", (), "", "bare ring"),
                                            ("ib_send_bw", ("-l", "16"), " -l 16", "bare ring")):
         lines.append(Line(f"{program} 8 B{label}, bare", "bare", "M/s", against, None, True,
                           lambda p=program, w=words: local.rate(p, 400000, *w),

@@ -150,7 +150,7 @@ class Perftest(Pair):
 
 
 class Bare(Perftest):
-    """The stock programs themselves: over a bare ring and bare system calls instead of our library's work (bare_provider.cpp)."""
+    """The stock programs themselves: over a bare ring and bare system calls in place of our library's work (bare_provider.cpp)."""
 
     def __init__(self, build, settings):
         super().__init__(build, settings)
@@ -159,9 +159,12 @@ class Bare(Perftest):
 
     def both(self, server_words, client_words, port):
         try:
-            return super().both(server_words, client_words, port)
+            output = super().both(server_words, client_words, port)
         finally:
             pathlib.Path(self.ring).unlink(missing_ok=True)
+        if "bare_provider" not in output:
+            raise Failed("the bare provider was not loaded")
+        return output
 
     def start(self, wrap, processor, command):
         return super().start(["env", "LD_PRELOAD=" + self.library, "BARE_RING=" + self.ring, f"BARE_SIDE={processor}", *wrap],

@@ -1,8 +1,11 @@
 // For the unit tests of this room: a daemon in the same process. It answers host::call from a script of
 // functions and writes events into the channels' sockets, so that every order of events can be made on
 // purpose.
+//
+// Thread safety: all calls; `answers` are set before other threads call.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -49,13 +52,13 @@ class FakeDaemon {
         host::Command command;
         std::vector<std::uint8_t> request;
     };
-    int answer(host::Command command, const void* request, void* reply, int send_fd);
+    int answer(host::Command command, const void* request, void* reply, int send_fd);  // locked
     mutable std::mutex mutex_;
     std::vector<Seen> seen_;
     std::map<cm::FileNumber, int> files_;
     std::map<cm::IdNumber, std::uint64_t> delivered_;
     cm::IdNumber next_id_ = 1, last_told_ = 0;
-    bool dead_ = false;
+    std::atomic<bool> dead_ = false;
 };
 
 }  // namespace verbena::rdmacm

@@ -29,6 +29,7 @@ FakeDaemon::~FakeDaemon() {
 }
 
 void FakeDaemon::die() {
+    std::lock_guard lock(mutex_);
     for (const auto& [number, fd] : files_) close(fd);
     files_.clear();
     dead_ = true;
@@ -60,6 +61,7 @@ void FakeDaemon::note(host::Command command, std::span<const std::uint8_t> reque
 }
 
 void FakeDaemon::deliver(cm::FileNumber file, const cm::Event& event) {
+    std::lock_guard lock(mutex_);
     if (event.id) delivered_[event.type == cm::EventType::connect_request ? event.listen_id : event.id]++;
     send(files_.at(file), &event, sizeof event, MSG_NOSIGNAL);
 }
@@ -69,12 +71,14 @@ int FakeDaemon::call(host::Command command, std::span<const std::uint8_t> reques
     if (dead_) return EIO;
     note(command, request);
     std::memset(reply.data(), 0, reply.size());
+    // A script may call back, so it runs without the lock.
+    if (auto scripted = answers.find(command); scripted != answers.end())
+        return scripted->second(request.data(), reply.data());
+    std::lock_guard lock(mutex_);
     return answer(command, request.data(), reply.data(), send_fd);
 }
 
 int FakeDaemon::answer(host::Command command, const void* request, void* reply, int send_fd) {
-    if (auto scripted = answers.find(command); scripted != answers.end())
-        return scripted->second(request, reply);
     switch (command) {
         case host::Command::create_file: {
             host::FileReply file{++last_file};

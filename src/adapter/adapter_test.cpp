@@ -8,7 +8,6 @@
 
 #include "adapter/test_endpoint.h"
 #include "link/steering.h"
-#include "transport/rc_responder.h"
 
 namespace verbena::adapter {
 namespace {
@@ -157,7 +156,7 @@ TEST_F(AdapterTest, AnOwedAcknowledgementLeavesByItsTimer) {
     ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
     right_.adapter->progress(now_, false);
     const Time deadline = right_.adapter->next_deadline();
-    EXPECT_LE(deadline, now_ + transport::kAcknowledgeDelay);
+    EXPECT_LE(deadline, now_ + 100 * kMicrosecond);
     right_.adapter->progress(deadline, false);
     EXPECT_EQ(links_[0].waiting(), 1u);
 }
@@ -201,8 +200,8 @@ TEST_F(AdapterTest, TheHelperWaitsForCompany) {
     EXPECT_TRUE(waits());
 
     // No answer: the timer sends it, and the next one does not wait.
-    EXPECT_LE(right_.adapter->next_deadline(), now_ + transport::kAcknowledgeDelay);
-    now_ += transport::kAcknowledgeDelay;
+    EXPECT_LE(right_.adapter->next_deadline(), now_ + 100 * kMicrosecond);
+    now_ += 100 * kMicrosecond;
     right_.adapter->progress_in_turn(now_);
     EXPECT_EQ(links_[0].waiting(), 1u);
     left_.adapter->progress(now_, true);

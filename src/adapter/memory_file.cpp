@@ -1,7 +1,6 @@
 #include "adapter/memory_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,21 +15,13 @@ namespace {
 // open(), pread() and pwrite() are cancellation points, and a thread must not end in the middle of a post,
 // under locks. So they are called by number.
 
-// Programs that close descriptors which they do not know open others then, with low numbers.
-constexpr int kFirstDescriptor = 512;
-
 int open_memory(pid_t pid) {
     if (!features().procmem) return -1;
     char name[32];
     std::snprintf(name, sizeof name, "/proc/%d/mem", pid);
     const int before = errno;
     const auto low = static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC));
-    int fd = low;
-    if (low >= 0)
-        if (const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor); high >= 0) {
-            syscall(SYS_close, low);
-            fd = high;
-        }
+    const int fd = low < 0 ? low : out_of_the_way(low);
     errno = before;
     return fd;
 }
@@ -42,15 +33,13 @@ MemoryFile::Result result_of(long done, std::size_t wanted) {
 
 }  // namespace
 
-MemoryFile::MemoryFile(pid_t pid) : fd_(open_memory(pid)), usable_(fd_ >= 0) {
-    if (struct stat status; usable() && fstat(fd_, &status) == 0) inode_ = status.st_ino;
-}
+MemoryFile::MemoryFile(pid_t pid)
+    : fd_(open_memory(pid)), identity_(FileIdentity::of(fd_)), usable_(fd_ >= 0) {}
 
 // Unless the program has: then the number is perhaps another file's.
 void MemoryFile::close() {
     give_up();
-    if (struct stat status; fd_ >= 0 && fstat(fd_, &status) == 0 && status.st_ino == inode_)
-        syscall(SYS_close, fd_);
+    if (identity_.is(fd_)) syscall(SYS_close, fd_);
     fd_ = -1;
 }
 

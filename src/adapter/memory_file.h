@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/own_file.h"
+
 namespace verbena::adapter {
 
 class MemoryFile {
@@ -38,7 +40,7 @@ class MemoryFile {
 
    private:
     int fd_;
-    ino_t inode_ = 0;
+    const FileIdentity identity_;
     std::atomic<bool> usable_;
 };
 

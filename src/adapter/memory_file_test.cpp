@@ -24,6 +24,9 @@ class MemoryFileTest : public testing::Test {
         page_ = static_cast<std::uint8_t*>(mapping);
         std::memset(page_, 0x11, 2 * kPage);
         ASSERT_EQ(munmap(page_ + 2 * kPage, kPage), 0);
+        start_child();
+    }
+    void start_child() {
         child_ = fork();
         if (child_ == 0)
             for (;;) pause();
@@ -66,9 +69,7 @@ TEST_F(MemoryFileTest, NothingOfAnAddressSpaceThatHasEnded) {
     EXPECT_EQ(file.read(at(0), bytes, sizeof bytes), Result::over);
     EXPECT_EQ(file.write(bytes, at(0), sizeof bytes), Result::over);
     EXPECT_FALSE(MemoryFile(child_).usable());
-    child_ = fork();  // for TearDown()
-    if (child_ == 0)
-        for (;;) pause();
+    start_child();  // for TearDown()
 }
 
 TEST_F(MemoryFileTest, WhatTheProgramPutInItsPlaceIsNotClosed) {

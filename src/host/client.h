@@ -35,8 +35,7 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 }
 
 // Any command about an object that exists, or create_id with a number of the process's reserve, without
-// waiting for its answer, which nobody gets. 0, or EIO with
-// a reason: the daemon is gone.
+// waiting for its answer, which nobody gets. 0, or EIO with a reason: the daemon is gone.
 [[gnu::visibility("default")]] int tell(Command command, std::span<const std::uint8_t> request);
 
 // The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.

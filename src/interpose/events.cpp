@@ -11,19 +11,17 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/own_file.h"
 #include "interpose/fork_lock.h"
 
 namespace verbena::interpose {
 namespace {
 
-constexpr int kFirstDescriptor = 512;  // out of the way of programs that count on low numbers
-
 struct File {
     const char* path = nullptr;
     bool data = true;
     int fd = -1;
-    dev_t device = 0;
-    ino_t inode = 0;
+    FileIdentity identity;
     pid_t announced = 0;       // the process whose first line has been written
     std::uint64_t loaded = 0;  // when this library was, and by whom
     pid_t loaded_by = 0;
@@ -44,22 +42,11 @@ constinit File file;
 
 pid_t own_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
-// Programs close descriptors that they do not know (daemons do), and the number may be another file's then.
-bool is_ours(int fd) {
-    struct stat status {};
-    return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == file.device && status.st_ino == file.inode;
-}
-
 void open_file() {
     const int low = open(file.path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (low < 0) return;
-    const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
-    file.fd = high < 0 ? low : high;
-    if (high >= 0) close(low);
-    struct stat status {};
-    fstat(file.fd, &status);
-    file.device = status.st_dev;
-    file.inode = status.st_ino;
+    file.fd = out_of_the_way(low);
+    file.identity = FileIdentity::of(file.fd);
 }
 
 void put(std::string_view text) {
@@ -133,7 +120,7 @@ void write_event(Line& line) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);  // write(2) is a point of cancellation
     {
         Locked locked(file_lock);
-        if (!is_ours(file.fd)) open_file();
+        if (!file.identity.is(file.fd)) open_file();
         if (file.fd >= 0) {
             if (const pid_t process = getpid(); file.announced != process) announce(process);
             put(line.view());

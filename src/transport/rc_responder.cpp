@@ -286,6 +286,7 @@ void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& 
             complete_receive(packet, info, completion::Opcode::receive,
                              static_cast<std::uint32_t>(packet.payload.size()), now);
         // IBA 9.7.5.1.5: acknowledged again, at once, up to the newest.
+        if (!ask_) owes_since_ = now;
         ask_ = ask_now_ = true;
         acknowledge_at_ = now;
         return;

@@ -15,6 +15,11 @@ target_compile_options(verbena_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The libraries are loaded into other people's programs, perhaps by dlopen: nothing may pin them there.
   target_compile_options(verbena_options INTERFACE -fno-gnu-unique)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+    # What is a few lines long is set by stores: a string instruction, gcc's choice, takes longer to begin than they last.
+    target_compile_options(verbena_options INTERFACE
+      -mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign -mmemcpy-strategy=vector_loop:512:noalign,libcall:-1:noalign)
+  endif()
 endif()
 if(VERBENA_SANITIZE)
   target_compile_options(verbena_options INTERFACE -fsanitize=${VERBENA_SANITIZE} -fno-omit-frame-pointer

@@ -24,6 +24,9 @@ class CallFaults {
 
 [[gnu::visibility("default")]] extern std::atomic<CallFaults*> call_faults;
 
+// Whether any call may fail by a plan.
+inline bool calls_may_fail() { return call_faults.load(std::memory_order_acquire) != nullptr; }
+
 class Fault {
    public:
     explicit Fault(const char* call) {

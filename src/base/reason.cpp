@@ -11,6 +11,8 @@
 #include <cstring>
 
 #include "base/failures.h"
+#include "base/quick_thread_local.h"
+#include "base/thread_text.h"
 
 namespace verbena {
 
@@ -47,8 +49,7 @@ const LogTarget& log_target() {
     return target;
 }
 
-thread_local CallRecord current_call;
-thread_local char reason[512];
+VERBENA_QUICK_THREAD_LOCAL constinit CallRecord current_call;
 
 // One write() per line, so that lines of several threads and processes do not mix.
 void write_line(const char* text) {
@@ -70,7 +71,8 @@ void write_line(const char* text) {
 }
 
 void record(int error, const char* format, std::va_list arguments) {
-    std::vsnprintf(reason, sizeof reason, format, arguments);
+    char* const reason = thread_text(ThreadText::reason);
+    std::vsnprintf(reason, kThreadText, format, arguments);
     if (log_enabled(LogLevel::warn)) write_line(reason);
     errno = error;
 }
@@ -115,7 +117,7 @@ int fail_minus_one(int error, const char* format, ...) {
     return -1;
 }
 
-const char* last_reason() { return reason; }
+const char* last_reason() { return thread_text_so_far(ThreadText::reason); }
 
 const char* current_call_name() { return current_call.name; }
 

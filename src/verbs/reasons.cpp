@@ -8,23 +8,19 @@
 
 #include "base/failures.h"
 #include "base/reason.h"
+#include "base/thread_text.h"
 #include "transport/vendor_error.h"
 
 namespace {
 
-// What a thread was told last, until it asks again; plain memory, since a destructor would keep the library
-// loaded. Leaves errno alone.
-struct Answer {
-    char text[512];
-
-    template <class Make>
-    const char* give(Make make) {
-        const int saved = errno;
-        std::snprintf(text, sizeof text, "%s", make().c_str());
-        errno = saved;
-        return text;
-    }
-};
+template <class Make>
+const char* give(verbena::ThreadText which, Make make) {
+    const int saved = errno;
+    char* const answer = verbena::thread_text(which);
+    std::snprintf(answer, verbena::kThreadText, "%s", make().c_str());
+    errno = saved;
+    return answer;
+}
 
 std::string of_completion(std::uint32_t qp, std::uint64_t wr_id, int status, std::uint32_t vendor_err) {
     using verbena::transport::VendorError;
@@ -57,26 +53,25 @@ std::string of_event(const ibv_async_event& event) {
 
 }  // namespace
 
+using verbena::ThreadText;
+
 extern "C" {
 
 const char* verbena_last_reason() { return verbena::last_reason(); }
 
 const char* verbena_completion_reason(std::uint32_t qp_num, std::uint64_t wr_id, int status,
                                       std::uint32_t vendor_err) {
-    thread_local Answer answer;
-    return answer.give([=] { return of_completion(qp_num, wr_id, status, vendor_err); });
+    return give(ThreadText::completion, [=] { return of_completion(qp_num, wr_id, status, vendor_err); });
 }
 
 const char* verbena_wc_reason(const ibv_wc* completion) {
-    thread_local Answer answer;
-    return answer.give([=] {
+    return give(ThreadText::work_completion, [=] {
         return of_completion(completion->qp_num, completion->wr_id, completion->status,
                              completion->vendor_err);
     });
 }
 
 const char* verbena_async_event_reason(const ibv_async_event* event) {
-    thread_local Answer answer;
-    return answer.give([=] { return of_event(*event); });
+    return give(ThreadText::event, [=] { return of_event(*event); });
 }
 }

@@ -141,10 +141,6 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
 }
 
-LockedQp Adapter::State::lock(const transport::QueuePair& qp) {
-    return {table.find(qp.number()), qp.number(), segment.sections()};
-}
-
 void Adapter::State::describe(Slot& slot) {
     const transport::QueuePair& qp = *slot.qp;
     transport::Attributes attributes;
@@ -285,9 +281,7 @@ int Adapter::post_receive(transport::QueuePair& qp, std::span<const transport::R
     int error = 0;
     for (; index < requests.size(); index++)
         if ((error = qp.setup().receive_queue->post(requests[index])) != 0) break;
-    // transmit() publishes the state and then flushes; so either it finds these requests or we see the state.
-    if (index > 0 && slot->state.load() == QpState::error)
-        state_->work_on(qp.number(), now.get(), [&](Slot&) { qp.receives_posted(); });
+    if (index > 0) state_->receives_posted(qp, *slot, now);
     if (error) errno = error;
     return error;
 }

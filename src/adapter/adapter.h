@@ -90,9 +90,14 @@ class Adapter {
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                   std::size_t& index, Time now);
+    // Most requests: what the straight path takes and a peer of this host, of which no call can fail. False:
+    // nothing was done.
+    bool post_straight(transport::QueuePair& qp, const transport::SendRequest& request, Time now);
     // Posts all of them or, with an error, none.
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);
+    // One, to a queue of the queue pair's own. False: nothing was done; post_receive() has a reason, perhaps.
+    bool post_straight(transport::QueuePair& qp, const transport::ReceiveRequest& request, LazyTime now);
     int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
                      std::size_t& index, LazyTime now);
 

@@ -16,6 +16,7 @@
 #include "adapter/capture.h"
 #include "adapter/clock.h"
 #include "base/features.h"
+#include "base/quick_thread_local.h"
 #include "base/reason.h"
 
 namespace verbena::adapter {
@@ -144,9 +145,10 @@ bool Engine::poll_progress() {
     struct Poller {
         Patience patience;
         unsigned glances = 0;  // polls left that only look whether there is a packet
+        bool known = false;    // what the thread may run on
     };
-    thread_local Poller poller{Patience(bound_)};
-    auto& [patience, glances] = poller;
+    VERBENA_QUICK_THREAD_LOCAL constinit Poller poller;
+    auto& [patience, glances, known] = poller;
     unsigned done = 0;
     // A glance looks at neither clock nor timers, so that a packet is found sooner.
     const bool glance = glances > 0;
@@ -159,6 +161,8 @@ bool Engine::poll_progress() {
     }
     // Only whether it changes counts.
     activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (!known) [[unlikely]]
+        poller = {Patience(bound_), 0, true};
     if (inline_progress_ && !glance) {
         const Time time = now();
         if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(time))

@@ -28,7 +28,7 @@ class Patience {
     static constexpr Duration kShortTurn = kMillisecond;   // of our own helper's
 
     // `bound`: to one processor.
-    explicit Patience(bool bound) : least_(bound ? 1 : kYieldAfter), limit_(least_) {}
+    constexpr explicit Patience(bool bound = false) : least_(bound ? 1 : kYieldAfter), limit_(least_) {}
 
     void found() { in_vain_ = 0; }
     enum class Next { poll, yield, nap };

@@ -9,15 +9,9 @@
 #include "wire/icrc.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
-#include "wire/plain_ack.h"
 
 namespace verbena::adapter {
 namespace {
-
-void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
-    // Only the thread in run() writes.
-    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
 
 wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id) {
     if (datagram.icrc && datagram.icrc->length() == datagram.bytes.size())
@@ -53,7 +47,6 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
         count(counters.strays);
         return link.stray(datagram, number);
     }
-    if (datagram.by_memory && go_straight(slot, number, datagram)) return;
     wire::Packet packet;
     if (is_good(datagram, packet)) deliver(slot, number, datagram, packet);
 }
@@ -80,28 +73,11 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
             wire::IcrcCheck::good)
             return false;
     }
-    hold(slot, number);
+    hold(*slot, number);
     if (!*held_ || !held_->qp().receive_run(run, *all.path, now_)) return false;
     count(segment.counters().received, run.packets);
     if (all.forwarded) count(segment.counters().strays_received, run.packets);
     slot->record->counters.wire_bytes_received += run.packets * run.stride;
-    touch(*slot);
-    return true;
-}
-
-// What came through memory was seen by observers when it left.
-bool Adapter::State::go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram) {
-    wire::WholeSend send;
-    wire::Bth acknowledgement;
-    if (datagram.elsewhere || link::packet_faults()) return false;
-    const bool sends = wire::parse_whole_send(datagram.bytes, send);
-    if (!sends && !wire::parse_plain_ack(datagram.bytes, acknowledgement)) return false;
-    hold(slot, number);
-    if (!*held_) return false;
-    if (sends ? !held_->qp().receive_straight(send, datagram.aside, *datagram.path, now_)
-              : !held_->qp().acknowledge_straight(acknowledgement, *datagram.path, now_))
-        return false;
-    slot->record->counters.wire_bytes_received += datagram.bytes.size();
     touch(*slot);
     return true;
 }
@@ -157,7 +133,7 @@ void Adapter::State::count_error(const link::Datagram& datagram) {
 
 void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                              const wire::Packet& packet) {
-    hold(slot, number);
+    hold(*slot, number);
     if (!*held_) return count(segment.counters().no_queue_pair);
     const std::size_t elsewhere = datagram.elsewhere ? datagram.elsewhere->length() : 0;
     held_->slot().record->counters.wire_bytes_received += datagram.bytes.size() + elsewhere;
@@ -176,14 +152,6 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
     touch(*slot);
 }
 
-// The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
-void Adapter::State::hold(Slot* slot, std::uint32_t number) {
-    if (held_ && *held_ && &held_->slot() == slot && slot->number == number) return;
-    held_.reset();
-    prefetch(slot->there.load(std::memory_order_relaxed));
-    held_.emplace(slot, number, segment.sections());
-}
-
 void Adapter::State::finish_touched() {
     for (Slot* slot : touched_) {
         slot->touched = false;
@@ -194,9 +162,9 @@ void Adapter::State::finish_touched() {
             std::unique_lock lock(slot->lock);
             if (!slot->qp) continue;
             memory::Section section(segment.sections());
-            remember(transmit(*slot, now_, false));
+            finish(*slot);
         } else {
-            remember(transmit(*slot, now_, false));
+            finish(*slot);
         }
         owe(*slot);
     }
@@ -240,7 +208,7 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
     for (unsigned turn = 0; turn < kTurns && flow->allows(transport::Flow::kPacketOverhead); turn++) {
         const std::uint32_t number = flow->next_waiting();
         if (number == 0) return;
-        LockedQp locked(table.find(number), number, segment.sections());
+        LockedQp locked(table.slot_of(number), number, segment.sections());
         if (!locked) continue;
         locked.qp().your_turn();
         static_cast<void>(transmit(locked.slot(), now, false));
@@ -251,16 +219,13 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
                          Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
+    if (requests.size() == 1 && post_straight(slot, requests[0], now)) {
+        index = 1;
+        return 0;
+    }
     if (!link::packet_faults()) {
-        // One alone: many small ones are faster through the ring than by a system call each.
-        if (requests.size() == 1 && qp.execute_straight(requests[0], now)) {
-            index = 1;
-            if (qp.state() != transport::QpState::rts) [[unlikely]]  // its completion found no place
-                crowded = transmit(slot, now, false);
-            return 0;
-        }
         wire::PacketSink& sink = link.borrow_sink();
-        while (index < requests.size() && qp.post_straight(requests[index], sink, now)) index++;
+        while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now)) index++;
         sink.flush();
         link.return_sink(sink);
     }

@@ -51,6 +51,11 @@ class QpTable {
             blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire);
         return block ? block->slots[number % link::kBlockSize].load(std::memory_order_acquire) : nullptr;
     }
+    // The same, or one that never has a queue pair.
+    Slot& slot_of(std::uint32_t number) {
+        Slot* slot = find(number);
+        return slot ? *slot : nowhere_;
+    }
     // Whether packets for this number belong to this process at all.
     bool is_ours(std::uint32_t number) const {
         return blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire) !=
@@ -78,6 +83,7 @@ class QpTable {
     };
 
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};
+    Slot nowhere_;
     std::deque<Slot> slots_;
     std::vector<Slot*> free_slots_;
     std::vector<std::uint32_t> free_numbers_;

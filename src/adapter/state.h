@@ -21,28 +21,26 @@ namespace verbena::adapter {
 // A slot's lock, held while its queue pair is known to be there, and a memory section with it.
 class LockedQp {
    public:
-    LockedQp(Slot* slot, std::uint32_t number, memory::Sections& sections)
-        : section_(sections, slot ? &slot->lock : nullptr) {
-        if (!slot) return;
-        if (slot->qp && slot->number == number)
-            slot_ = slot;
-        else
-            slot->lock.unlock();
-    }
-    ~LockedQp() {
-        if (slot_) slot_->lock.unlock();
-    }
+    LockedQp(Slot& slot, std::uint32_t number, memory::Sections& sections)
+        : section_(sections, slot.lock), slot_(slot), there_(slot.number == number && slot.qp) {}
+    ~LockedQp() { slot_.lock.unlock(); }
     LockedQp(const LockedQp&) = delete;
     LockedQp& operator=(const LockedQp&) = delete;
 
-    explicit operator bool() const { return slot_ != nullptr; }
-    Slot& slot() { return *slot_; }
-    transport::QueuePair& qp() { return *slot_->qp; }
+    explicit operator bool() const { return there_; }
+    Slot& slot() { return slot_; }
+    transport::QueuePair& qp() { return *slot_.qp; }
 
    private:
     const memory::Section section_;
-    Slot* slot_ = nullptr;
+    Slot& slot_;
+    const bool there_;
 };
+
+inline void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
+    // Only the thread in run() writes.
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
 
 using CrowdedFlow = std::shared_ptr<transport::Flow>;
 
@@ -53,7 +51,9 @@ class Adapter::State final : public link::Receiver {
     // adapter.cpp
     transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
-    LockedQp lock(const transport::QueuePair& qp);
+    LockedQp lock(const transport::QueuePair& qp) {
+        return {table.slot_of(qp.number()), qp.number(), segment.sections()};
+    }
     // Among many queue pairs, one that is about to be worked on is cold. It need not exist any more.
     void prefetch(const transport::QueuePair* qp) const {
         if (queue_pairs_.load(std::memory_order_relaxed) >= kMany) transport::QueuePair::prefetch(qp);
@@ -64,9 +64,17 @@ class Adapter::State final : public link::Receiver {
         if (outsiders_) outsiders_->wait_for_them();
     }
 
+    // transmit() publishes the state and then flushes; so either it finds these requests or we see the state.
+    void receives_posted(transport::QueuePair& qp, const Slot& slot, LazyTime now) {
+        if (slot.state.load() == transport::QpState::error) [[unlikely]]
+            work_on(qp.number(), now.get(), [&](Slot&) { qp.receives_posted(); });
+    }
+
     // progress.cpp. transmit() needs the slot's lock and a section.
     // Returns the window that others wait for as well, if so: serve() it when the lock is released.
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements);
+    // One that leaves, or is executed, on the straight path. False: nothing was done.
+    bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
     int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index, Time now,
              CrowdedFlow& crowded);
@@ -78,7 +86,7 @@ class Adapter::State final : public link::Receiver {
     bool work_on(std::uint32_t number, Time now, Work&& work, bool push_acknowledgements = false) {
         CrowdedFlow crowded;
         {
-            LockedQp locked(table.find(number), number, segment.sections());
+            LockedQp locked(table.slot_of(number), number, segment.sections());
             if (!locked) return false;
             work(locked.slot());
             crowded = transmit(locked.slot(), now, push_acknowledgements);
@@ -92,6 +100,7 @@ class Adapter::State final : public link::Receiver {
     void push_owed(Time now, bool patient);        // needs progress_lock
     bool owes() const { return !owing_.empty(); }  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
+    bool straight(const link::Datagram& datagram) override;  // straight.cpp
     void burst(const link::Datagram& all, std::size_t size) override;
 
     link::Link& link;
@@ -125,7 +134,6 @@ class Adapter::State final : public link::Receiver {
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
-    bool go_straight(Slot* slot, std::uint32_t number, const link::Datagram& datagram);
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
         owed_anew_ = true;
@@ -133,8 +141,15 @@ class Adapter::State final : public link::Receiver {
     void touch(Slot& slot) {
         if (!std::exchange(slot.touched, true)) touched_.push_back(&slot);
     }
-    void hold(Slot* slot, std::uint32_t number);
+    // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
+    void hold(Slot& slot, std::uint32_t number) {
+        if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;
+        held_.reset();
+        prefetch(slot.there.load(std::memory_order_relaxed));
+        held_.emplace(slot, number, segment.sections());
+    }
     void finish_touched();
+    void finish(Slot& slot);
     void fire(Slot& slot, Time now);
     void watch_bursts(Slot& slot);
     void remember(CrowdedFlow flow);

@@ -37,6 +37,12 @@ class Timers {
         announce(deadline);  // of a node that is listed already, too: next() must not be late
     }
 
+    // The same by who keeps fire() from running meanwhile.
+    void set_in_turn(TimerNode& node, Time deadline) {
+        if (deadline < node.scheduled.load(std::memory_order_relaxed)) return set(node, deadline);
+        node.deadline.store(deadline, std::memory_order_relaxed);
+    }
+
     // A lower bound: a deadline that was taken back may still be reported until fire() has seen it.
     Time next() const {
         const Time top = top_.load(), listed = earliest_listed_.load();

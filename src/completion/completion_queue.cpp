@@ -21,34 +21,25 @@ CompletionQueue::~CompletionQueue() {
     if (deadlines_) deadlines_->remove(*this);
 }
 
-std::uint64_t CompletionQueue::push(const Completion& completion, bool solicited) {
-    std::lock_guard guard(lock_);
-    if (in_error()) return 0;
-    std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
-    if (waiting == capacity() && ignore_overrun_) {
+// There is no place.
+bool CompletionQueue::make_room() {
+    if (ignore_overrun_) {
         if (++head_ == capacity()) head_ = 0;
-        waiting--;
+        waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
         remove(1);
+        return true;
     }
-    if (waiting == capacity()) {
-        in_error_.store(true, std::memory_order_relaxed);
-        if (listener_) listener_->overrun(*this);
-        return 0;
-    }
-    std::uint32_t tail = head_ + waiting;
-    if (tail >= capacity()) tail -= capacity();
-    ring_[tail] = completion;
-    waiting_.store(waiting + 1, std::memory_order_release);
+    in_error_.store(true, std::memory_order_relaxed);
+    if (listener_) listener_->overrun(*this);
+    return false;
+}
 
+void CompletionQueue::notify(const Completion& completion, bool solicited) {
     // IBA 11.4.2.2: armed for solicited completions only, an unsuccessful one counts as solicited.
-    const bool wanted = armed_ == Armed::any ||
-                        (armed_ == Armed::solicited && (solicited || completion.status != Status::success));
-    if (wanted) {
-        const auto now = static_cast<Time>(completion.timestamp);
-        if (held_++ == 0) first_held_ = now;
-        give_if_due(now);
-    }
-    return gone_.load(std::memory_order_relaxed) + waiting + 1;
+    if (armed_ == Armed::solicited && !solicited && completion.status == Status::success) return;
+    const auto now = static_cast<Time>(completion.timestamp);
+    if (held_++ == 0) first_held_ = now;
+    give_if_due(now);
 }
 
 void CompletionQueue::give_if_due(Time now) {

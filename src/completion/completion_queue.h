@@ -41,7 +41,20 @@ class CompletionQueue {
     // Adds one; `solicited`: the completion of a receive whose message asked for an event. After an overrun
     // nothing more is taken and the queue is in error. Returns its place in the sequence of all that the
     // queue ever took, from 1 on; 0 if it was not taken.
-    std::uint64_t push(const Completion& completion, bool solicited);
+    std::uint64_t push(const Completion& completion, bool solicited) {
+        std::lock_guard guard(lock_);
+        if (in_error() || (waiting_.load(std::memory_order_relaxed) == capacity() && !make_room()))
+            [[unlikely]]
+            return 0;
+        const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+        std::uint32_t tail = head_ + waiting;
+        if (tail >= capacity()) tail -= capacity();
+        ring_[tail] = completion;
+        waiting_.store(waiting + 1, std::memory_order_release);
+        if (armed_ != Armed::no) [[unlikely]]
+            notify(completion, solicited);
+        return gone_.load(std::memory_order_relaxed) + waiting + 1;
+    }
 
     // Whether nothing waits any more at that place of the sequence. Forgetting a queue pair's completions may
     // say so of another's a little early.
@@ -55,10 +68,14 @@ class CompletionQueue {
         std::lock_guard guard(lock_);
         const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
         const std::size_t taken = std::min<std::size_t>(most, waiting);
+        const Completion* const ring = ring_.data();
+        const std::uint32_t end = capacity();
+        std::uint32_t head = head_;
         for (std::size_t i = 0; i < taken; i++) {
-            take(static_cast<const Completion&>(ring_[head_]));
-            if (++head_ == capacity()) head_ = 0;
+            take(ring[head]);
+            if (++head == end) head = 0;
         }
+        head_ = head;
         waiting_.store(waiting - static_cast<std::uint32_t>(taken), std::memory_order_release);
         remove(taken);
         return taken;
@@ -93,6 +110,8 @@ class CompletionQueue {
     void remove(std::uint64_t count) {
         gone_.store(gone_.load(std::memory_order_relaxed) + count, std::memory_order_release);
     }
+    bool make_room();
+    void notify(const Completion& completion, bool solicited);
     void give_if_due(Time now);
     void give();
 

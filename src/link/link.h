@@ -35,6 +35,8 @@ class Receiver {
    public:
     virtual ~Receiver() = default;
     virtual void datagram(const Datagram& datagram) = 0;
+    // Most of what comes by memory. False: it was not taken, and is a datagram like others.
+    virtual bool straight(const Datagram&) { return false; }
     // Some that came together: `all` has their bytes, `segment` (not 0) of each but the last, which may have
     // fewer.
     virtual void burst(const Datagram& all, std::size_t segment) {
@@ -53,6 +55,8 @@ class Receiver {
 
 class Link : public wire::PacketSink {
    public:
+    // copy() of a link itself, unlike that of a sink: from any thread, and the packet has left on return.
+
     // Hands waiting datagrams to `receiver`, at most about `max` of them, without blocking. Returns how many.
     // One thread at a time.
     virtual unsigned receive(Receiver& receiver, unsigned max) = 0;

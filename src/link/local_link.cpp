@@ -37,6 +37,12 @@ bool is_connected_service(std::uint8_t opcode) {
 
 }  // namespace
 
+// The peer's lock is held.
+bool append_to(LocalPeer& peer, const wire::OutPacket& packet) {
+    return !peer.spilled.load(std::memory_order_relaxed) && peer.out &&
+           peer.state.load(std::memory_order_acquire) == LocalPeer::State::met && peer.out->append(packet);
+}
+
 // One thread's way out: local packets are copied into the peer's ring at once and published by flush();
 // others go to a sink of the wire's. The peer's lock is held from the first packet to it to the flush, or to
 // a packet that goes elsewhere: nothing else is locked meanwhile.
@@ -65,10 +71,7 @@ class LocalLink::Sink final : public wire::PacketSink {
             publish();
             if (!choose(packet.path->destination, qp_number, false)) return false;
         }
-        LocalPeer& peer = *peer_;
-        if (peer.spilled.load(std::memory_order_relaxed) || !peer.out ||
-            peer.state.load(std::memory_order_acquire) != LocalPeer::State::met || !peer.out->append(packet))
-            return false;
+        if (!append_to(*peer_, packet)) return false;
         unpublished_ += wire::kMaxHeaderLength + (packet.payload.empty() ? 0 : packet.payload[0].iov_len);
         if (unpublished_ > kPublishEvery) publish();
         return true;
@@ -233,7 +236,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         datagram.aside = in.aside();
         if (in.elsewhere())
             receive_reference(peer, datagram, receiver);
-        else
+        else if (!receiver.straight(datagram))
             receiver.datagram(datagram);
         in.release();
         unsettled += packet.size();
@@ -321,6 +324,18 @@ void LocalLink::leave_sleep() {
 
 void LocalLink::send(const wire::OutPacket& packet) { own_sink_->send(packet); }
 void LocalLink::flush() { own_sink_->flush(); }
+
+bool LocalLink::copy(const wire::OutPacket& packet) {
+    if (packets_wanted()) [[unlikely]]
+        return false;
+    LocalPeer* const peer =
+        peers_.find(packet.path->destination, wire::load_be32(packet.header.data() + 4) & wire::kLow24);
+    if (!peer) return false;
+    std::lock_guard guard(peer->lock);
+    if (!append_to(*peer, packet)) return false;
+    if (peer->out->publish()) peers_.wake(*peer);
+    return true;
+}
 
 wire::PacketSink& LocalLink::borrow_sink() {
     for (unsigned i = 0;; i++) {

@@ -34,6 +34,7 @@ class LocalLink final : public Link {
     LocalPeers& peers() { return peers_; }
 
     void send(const wire::OutPacket& packet) override;
+    bool copy(const wire::OutPacket& packet) override;
     void flush() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
     bool looks_empty() override;

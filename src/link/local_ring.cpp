@@ -10,7 +10,6 @@
 #include <cstring>
 
 #include "base/reason.h"
-#include "link/packet_order.h"
 
 namespace verbena::link {
 namespace {
@@ -19,8 +18,6 @@ constexpr std::uint64_t kMagic = 0x34474e52'42524556;  // "VERBRNG4" in memory o
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kFile = kPage + LocalRing::kCapacity;
 constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;  // records begin in the first half
-constexpr std::size_t kAlignment = 64;
-constexpr std::uint32_t kPsnBits = 0xffffff;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 unsigned mark_of_this_thread() {
@@ -28,8 +25,6 @@ unsigned mark_of_this_thread() {
     thread_local const unsigned mark = next.fetch_add(1, std::memory_order_relaxed) % LocalRing::kMarks;
     return mark;
 }
-
-constexpr std::uint64_t round_up(std::uint64_t size) { return (size + kAlignment - 1) & ~(kAlignment - 1); }
 
 // Headers and small payloads are copied in less than the time of a call.
 void copy(std::uint8_t* to, const void* from, std::size_t length) {
@@ -116,10 +111,11 @@ inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t
     std::uint8_t* at = data_ + written_ % kCapacity;
     const std::uint32_t flags = (has_path ? kHasPath : 0u) | (aside.acknowledges ? kAcknowledges : 0u) |
                                 (elsewhere ? kElsewhere : 0u);
-    const Record record{static_cast<std::uint32_t>(length), (aside.acknowledged & kPsnBits) | flags,
-                        aside.psns};
-    std::memcpy(at, &record, sizeof record);
-    at += sizeof record;
+    auto* const record = reinterpret_cast<Record*>(at);  // aligned as records are
+    record->length = static_cast<std::uint32_t>(length);
+    record->acknowledged = (aside.acknowledged & kPsnBits) | flags;
+    record->psns = aside.psns;
+    at += sizeof *record;
     if (has_path) {
         std::memcpy(at, &path, sizeof path);
         at += sizeof path;
@@ -148,7 +144,8 @@ bool LocalRing::append(const wire::OutPacket& packet) {
     std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
                                     packet.aside, false);
     if (!at) return false;
-    copy(at, packet.header.data(), packet.header_length);
+    // Word by word, as they have just been written: a load that spans two stores waits for both.
+    for (unsigned i = 0; i < packet.header_length; i += 4) std::memcpy(at + i, packet.header.data() + i, 4);
     at += packet.header_length;
     copy(at, piece.iov_base, piece.iov_len);
     at += piece.iov_len;
@@ -175,46 +172,20 @@ bool LocalRing::unread() const {
     return control_.tail.load(std::memory_order_acquire) < control_.head.load(std::memory_order_relaxed);
 }
 
-bool LocalRing::front(std::span<const std::uint8_t>& bytes) {
-    fetch_ahead();
-    const std::uint64_t head = control_.head.load(std::memory_order_acquire);
-    if (head == read_) return false;
-    packets_came();
-    if (broken_.load(std::memory_order_relaxed)) {
+bool LocalRing::nothing_more(std::uint64_t head) {
+    if (broken_.exchange(true, std::memory_order_relaxed))
         control_.tail.store(head, std::memory_order_relaxed);  // lost, but not unread
-        return false;
-    }
-    const std::uint64_t waiting = head - read_;
-    Record record;
-    const std::uint8_t* at = data_ + read_ % kCapacity;
-    std::memcpy(&record, at, sizeof record);
-    at += sizeof record;
-    const std::size_t path_size = record.acknowledged & kHasPath ? sizeof read_path_ : 0;
-    front_size_ = round_up(sizeof record + path_size + record.length);
-    if (waiting > kCapacity || front_size_ > waiting) {
-        broken_.store(true, std::memory_order_relaxed);
+    else
         log(LogLevel::warn,
             "a peer of this host wrote nonsense into its ring; nothing more is taken from it");
-        return false;
-    }
-    if (path_size > 0) std::memcpy(&read_path_, at, sizeof read_path_);
-    aside_ = {std::clamp(record.psns, 1u, kPsnBits), (record.acknowledged & kAcknowledges) != 0,
-              record.acknowledged & kPsnBits};
-    elsewhere_ = (record.acknowledged & kElsewhere) != 0;
-    bytes = {at + path_size, record.length};
-    return true;
+    return false;
 }
 
-void LocalRing::release() { read_ += front_size_; }
-
-bool LocalRing::settle() {
-    if (settled_ == read_) return false;
-    settled_ = read_;
-    control_.tail.store(read_, std::memory_order_seq_cst);
+bool LocalRing::owes_room() {
     if (control_.awaited.load(std::memory_order_seq_cst) == 0) return false;
-    if (control_.head.load(std::memory_order_relaxed) - read_ > kCapacity / 2) return false;
-    control_.awaited.store(0, std::memory_order_seq_cst);
-    return true;
+    const std::uint64_t tail = control_.tail.load(std::memory_order_relaxed);
+    if (control_.head.load(std::memory_order_relaxed) - tail > kCapacity / 2) return false;
+    return control_.awaited.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
 bool LocalRing::looks_empty() const {

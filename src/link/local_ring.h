@@ -13,8 +13,10 @@
 // that at least one of them sees the other:
 //
 //     consumer    sleepers + 1, then head     producer    head = ..., then sleepers: wake the consumer
-//     producer    awaited = 1, then tail      consumer    tail = ..., then awaited: wake the producer
+//     producer    awaited = 1, then tail      consumer    tail = ..., sleepers + 1, then awaited: wake it
 //
+// (A consumer that does not go to sleep looks at awaited, too, without making sure that it is seen after
+// tail, which would cost as much as the packet: what it overlooks it sees when it comes by again.)
 // The consumer tells of room when half of the ring is free; if it does not tell, something is left in the
 // ring, and it will come by again. Who is woken, and how, is the peers' (local_peers.h).
 //
@@ -29,13 +31,16 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 
+#include "link/packet_order.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 
@@ -77,14 +82,45 @@ class LocalRing {
     // The oldest packet; `bytes` is valid until release(), and some bytes behind it can be read. False if
     // there is none, or if the producer wrote nonsense: then the ring is broken for good and nothing comes
     // out of it any more.
-    bool front(std::span<const std::uint8_t>& bytes);
+    bool front(std::span<const std::uint8_t>& bytes) {
+        fetch_ahead();
+        const std::uint64_t head = control_.head.load(std::memory_order_acquire);
+        if (head == read_) return false;
+        packets_came();
+        const std::uint64_t waiting = head - read_;
+        Record record;
+        const std::uint8_t* at = data_ + read_ % kCapacity;
+        std::memcpy(&record, at, sizeof record);
+        at += sizeof record;
+        const std::size_t path_size = record.acknowledged & kHasPath ? sizeof read_path_ : 0;
+        front_size_ = round_up(sizeof record + path_size + record.length);
+        if (broken_.load(std::memory_order_relaxed) || waiting > kCapacity || front_size_ > waiting)
+            [[unlikely]]
+            return nothing_more(head);
+        if (path_size > 0) [[unlikely]]
+            std::memcpy(&read_path_, at, sizeof read_path_);
+        read_acknowledged_ = record.acknowledged;
+        read_psns_ = record.psns;
+        bytes = {at + path_size, record.length};
+        return true;
+    }
     // Of that packet, until release().
     const wire::Path& path() const { return read_path_; }
-    const wire::Aside& aside() const { return aside_; }
-    bool elsewhere() const { return elsewhere_; }
-    void release();
-    // What was released is the producer's again. True if it waits for room and has to be woken.
-    bool settle();
+    wire::Aside aside() const {
+        return {std::clamp(read_psns_, 1u, kPsnBits), (read_acknowledged_ & kAcknowledges) != 0,
+                read_acknowledged_ & kPsnBits};
+    }
+    bool elsewhere() const { return (read_acknowledged_ & kElsewhere) != 0; }
+    void release() { read_ += front_size_; }
+    // What was released is the producer's again. True if it waits for room and has to be woken. Must be
+    // called again, even if nothing was released since, or owes_room() before a sleep: it may have overlooked
+    // a producer that began to wait at the same time.
+    bool settle() {
+        if (settled_ != read_) control_.tail.store(settled_ = read_, std::memory_order_release);
+        return control_.awaited.load(std::memory_order_relaxed) != 0 && owes_room();
+    }
+    // Whether the producer waits for room that there is, and has to be woken: it is told once. Any thread.
+    bool owes_room();
     bool empty() const;  // any thread
     // Whether front() would surely find nothing; by the thread that calls it.
     bool looks_empty() const;
@@ -122,7 +158,14 @@ class LocalRing {
     // With the BTH a cache line has room for 40 bytes of payload.
     static_assert(sizeof(Record) == 12 && sizeof(Control) <= 4096);
 
+    static constexpr std::size_t kAlignment = 64;
+    static constexpr std::uint32_t kPsnBits = 0xffffff;
+    static constexpr std::uint64_t round_up(std::uint64_t size) {
+        return (size + kAlignment - 1) & ~(kAlignment - 1);
+    }
+
     LocalRing(std::uint8_t* memory, int fd);
+    bool nothing_more(std::uint64_t head);
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
                                bool elsewhere);
@@ -143,9 +186,8 @@ class LocalRing {
     std::uint64_t read_ = 0;
     std::uint64_t front_size_ = 0;
     wire::Path read_path_;
-    wire::Aside aside_;
-    bool elsewhere_ = false;
-    std::uint64_t settled_ = 0;  // the tail that the producer sees
+    std::uint32_t read_acknowledged_ = 0, read_psns_ = 0;  // of the record
+    std::uint64_t settled_ = 0;                            // the tail that the producer sees
     std::atomic<bool> broken_{false};
 };
 

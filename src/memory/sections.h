@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/lock.h"
+#include "base/quick_thread_local.h"
 
 namespace verbena::memory {
 
@@ -40,22 +41,71 @@ class GraceWatch {
     std::uint64_t open_ = 0;  // one bit for each stripe that was never seen quiet since
 };
 
+// The calling thread's; kStripes: it has none yet.
+extern VERBENA_QUICK_THREAD_LOCAL constinit unsigned stripe_of_thread;
+
 class Section {
    public:
-    explicit Section(Sections& sections);
-    // Takes the lock, too, which the caller gives back; without one (nullptr) it is no section.
-    Section(Sections& sections, Lock* lock);
+    explicit Section(Sections& sections) : Section(stripe_in(sections)) {
+        // Sequentially consistent: the entry must be visible before the region's state is read, and vice
+        // versa for the thread that marks a region dead and then looks at the stripes.
+        stripe_->inside.fetch_add(1, std::memory_order_seq_cst);
+    }
+    // Takes the lock, too, which the caller gives back.
+    Section(Sections& sections, Lock& lock) : Section(stripe_in(sections)) {
+        if (!own_ || !enter_with(lock)) [[unlikely]]
+            wait_for(lock);
+    }
     ~Section() {
         if (own_)
             stripe_->inside.store(stripe_->inside.load(std::memory_order_relaxed) - 1,
                                   std::memory_order_release);
-        else if (stripe_)
+        else
             stripe_->inside.fetch_sub(1, std::memory_order_release);
     }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
 
    private:
+    friend class GraceWatch;
+    static constexpr unsigned kShared = Sections::kStripes - 1;  // of threads that find all others taken
+
+    struct Place {
+        Sections::Stripe* stripe;
+        bool own;
+    };
+    explicit Section(Place place) : stripe_(place.stripe), own_(place.own) {}
+
+    static unsigned stripe_of_this_thread() {
+        if (stripe_of_thread == Sections::kStripes) [[unlikely]]
+            take_stripe();
+        return stripe_of_thread;
+    }
+    static void take_stripe();
+    static Place stripe_in(Sections& sections) {
+        const unsigned mine = stripe_of_this_thread();
+        return {&sections.stripes[mine], mine != kShared};
+    }
+    bool enter_with(Lock& lock) {
+        const std::uint32_t before = stripe_->inside.load(std::memory_order_relaxed);
+        stripe_->inside.store(before + 1, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        if (!lock.try_lock()) [[unlikely]] {
+            // Who waits for a lock is not inside: whoever has it may look for the end of a grace period.
+            stripe_->inside.store(before, std::memory_order_release);
+            return false;
+        }
+        behind_a_lock();
+        return true;
+    }
+    void wait_for(Lock& lock);
+    // Taking a lock is a full barrier already on x86.
+    static void behind_a_lock() {
+#if !defined(__x86_64__)
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+    }
+
     Sections::Stripe* const stripe_;
     const bool own_;  // the stripe is no other thread's
 };

@@ -29,7 +29,7 @@ TEST(SectionsTest, AllThreadsAreWaitedFor) {
                 Section section(sections);
                 return stay();
             }
-            Section section(sections, &lock);
+            Section section(sections, lock);
             lock.unlock();
             stay();
         });
@@ -50,7 +50,7 @@ TEST(SectionsTest, WhoWaitsForALockIsNotInside) {
     Lock lock;
     lock.lock();
     std::thread other([&] {
-        const Section section(sections, &lock);
+        const Section section(sections, lock);
         lock.unlock();
     });
     GraceWatch watch;
@@ -66,7 +66,7 @@ TEST(SectionsTest, SectionsOfOneThreadMayBeNested) {
     {
         const Section outer(sections);
         {
-            const Section inner(sections, &lock);
+            const Section inner(sections, lock);
             lock.unlock();
         }
         GraceWatch watch;

@@ -29,6 +29,7 @@ class SimLink final : public link::Link {
     bool copy(const wire::OutPacket& packet) override {
         if (largest_payload_ == 0) return false;
         send(packet);
+        flush();
         return true;
     }
     void flush() override;

@@ -96,7 +96,8 @@ class FlowShare {
 
     // Before anything is sent.
     void join(std::shared_ptr<Flow> flow) { flow_ = std::move(flow); }
-    std::shared_ptr<Flow> crowded() const { return flow_ && flow_->crowded() ? flow_ : nullptr; }
+    bool is_crowded() const { return flow_ && flow_->crowded(); }
+    std::shared_ptr<Flow> crowded() const { return is_crowded() ? flow_ : nullptr; }
 
     bool allows(std::uint32_t cost) const { return (my_turn_ || !flow_->crowded()) && flow_->allows(cost); }
     // Whether a packet of `next` will have no room behind one of `cost`.

@@ -36,7 +36,11 @@ class MessageReceiver {
     void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
                           std::uint32_t length, Time now);
     // The same with what is said of the message.
-    void complete_receive(completion::Completion& c, bool solicited, Time now);
+    void complete_receive(completion::Completion& c, bool solicited, Time now) {
+        shared_.counters.messages_received++;
+        c.source_qp = shared_.attributes.destination_qp;
+        push_receive(c, solicited, now);
+    }
     // Where a message of one packet goes that fits into the first element of the receive; nullptr: elsewhere,
     // or nowhere.
     std::uint8_t* place_of_whole(std::uint32_t length) const;
@@ -83,7 +87,18 @@ class MessageReceiver {
     };
 
     VendorError check_write_start(const wire::Reth& reth);
-    void push_receive(completion::Completion& c, bool solicited, Time now);
+    void push_receive(completion::Completion& c, bool solicited, Time now) {
+        receive_taken_ = false;
+        count_completed(shared_.setup, Counted::receive, c.status == completion::Status::success,
+                        c.byte_length);
+        c.wr_id = receive_wr_id_;
+        c.qp_number = shared_.setup.number;
+        c.timestamp = static_cast<std::uint64_t>(now);
+        if (shared_.setup.service == Service::xrc_receive)
+            waiting_.push_back({receive_source_, c, solicited});
+        else
+            shared_.setup.receive_cq->push(c, solicited);
+    }
 
     std::uint64_t receive_wr_id_ = 0;
     std::uint32_t receive_sge_count_ = 0;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/time.h"
 #include "completion/completion_queue.h"
@@ -112,10 +113,12 @@ class QueuePair {
 
     // The straight path: a SEND that fits into one packet, or a WRITE or READ that the link executes, on a
     // connection where nothing else is going on. These do the whole work, or answer false and have changed
-    // nothing that the calls above would mind. The sink is flushed by the caller. receive_straight()
-    // completes the message and the request that the aside acknowledges; acknowledge_straight() takes a plain
-    // acknowledgement by its BTH.
-    virtual bool post_straight(const SendRequest&, wire::PacketSink&, Time) { return false; }
+    // nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the caller
+    // flushes; without one (nullptr) it does not leave. receive_straight() completes the message and the
+    // request that the aside acknowledges; acknowledge_straight() takes a plain acknowledgement by its BTH.
+    virtual bool post_straight(const SendRequest&, wire::PacketCopier&, wire::PacketSink* /*sink*/, Time) {
+        return false;
+    }
     virtual bool execute_straight(const SendRequest&, Time) { return false; }
     virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
         return false;
@@ -128,6 +131,9 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
+    // After the straight path: if that is so without a push, and nobody waits for the window,
+    // next_deadline().
+    virtual std::optional<Time> rests(Time) const { return std::nullopt; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
     // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).
     // Returns false if the budget of `max_packets` ended it and more is ready.

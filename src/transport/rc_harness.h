@@ -235,7 +235,7 @@ class Harness : private QpListener {
         const std::vector<Sge> list(sges);
         request.sges = list;
         memory::Section section(side[i].sections);
-        if (straight && side[i].qp->post_straight(request, side[i], now)) return went_straight++, 0;
+        if (straight && side[i].qp->post_straight(request, side[i], &side[i], now)) return went_straight++, 0;
         return side[i].qp->post_send(request, now);
     }
     void post_receive(int i, std::uint64_t wr_id, std::vector<Sge> sges) {
@@ -368,7 +368,7 @@ class Harness : private QpListener {
             if (s.asleep) continue;
             memory::Section section(s.sections);
             wire::WholeSend send;
-            if (straight && wire::parse_whole_send(flying.bytes, send) &&
+            if (straight && send.parse(flying.bytes) &&
                 s.qp->receive_straight(send, flying.aside, side[1 - flying.to].path, now)) {
                 went_straight++;
                 continue;

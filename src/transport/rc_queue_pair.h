@@ -29,7 +29,8 @@ class RcQueuePair final : public QueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
-    bool post_straight(const SendRequest& request, wire::PacketSink& sink, Time now) override;
+    bool post_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                       Time now) override;
     bool execute_straight(const SendRequest& request, Time now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
@@ -39,6 +40,7 @@ class RcQueuePair final : public QueuePair {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
     }
+    std::optional<Time> rests(Time now) const override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool awaits_company() const override {

@@ -69,8 +69,8 @@ class RcRequester {
 
     // The straight path (rc_straight.cpp): a SEND that can leave in one packet now.
     const iovec* goes_straight(const SendRequest& request);
-    bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
-                       const wire::Aside& aside, Time now);
+    bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
+                       wire::PacketSink* sink, const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
     bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
 
@@ -88,6 +88,7 @@ class RcRequester {
     bool line_up(bool sent_something);
     void your_turn() { flow_.turn(true); }
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
+    bool is_crowded() const { return flow_.is_crowded(); }
     bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
 
     Time next_deadline() const {

@@ -8,13 +8,13 @@
 
 namespace verbena::transport {
 
-[[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketSink& sink,
-                                                 Time now) {
+[[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketCopier& copier,
+                                                 wire::PacketSink* sink, Time now) {
     if (state_ != QpState::rts || setup_.service != Service::rc) return false;
     const iovec* payload = requester_->goes_straight(request);
     if (!payload || responder_->must_answer()) return false;
     const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
-    if (!requester_->send_straight(request, *payload, sink, aside, now)) return false;
+    if (!requester_->send_straight(request, *payload, copier, sink, aside, now)) return false;
     request_leaves(aside.acknowledges ? responder_->owes_since() : kNever, now);
     if (aside.acknowledges) responder_->rides();
     last_now_ = now;
@@ -22,9 +22,9 @@ namespace verbena::transport {
 }
 
 bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
-    if (request.operation != Operation::rdma_write && request.operation != Operation::rdma_read) return false;
-    if (state_ != QpState::rts || setup_.service != Service::rc) return false;
-    if (!requester_->execute_straight(request, now)) return false;
+    if (!request.is_one_sided() || state_ != QpState::rts || setup_.service != Service::rc ||
+        !requester_->execute_straight(request, now))
+        return false;
     last_now_ = now;
     if (completion_lost()) [[unlikely]]
         after(now);
@@ -34,7 +34,7 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 [[gnu::flatten]] bool RcQueuePair::receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                                                     const wire::Path& sender_view, Time now) {
     if (!receives_straight() || setup_.service != Service::rc || aside.psns != 1 ||
-        (aside.acknowledges && state_ != QpState::rts) || send.bth.pkey != kDefaultPkey ||
+        (aside.acknowledges && state_ != QpState::rts) || send.pkey() != kDefaultPkey ||
         !is_peer(sender_view))
         return false;
     std::uint8_t* const place = responder_->place_straight(send);
@@ -59,6 +59,15 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     if (requester_->failed() || completion_lost()) [[unlikely]]
         after(now);
     return true;
+}
+
+[[gnu::flatten]] std::optional<Time> RcQueuePair::rests(Time now) const {
+    if (!receives_straight() || setup_.service != Service::rc || responder_->ready(now, false))
+        return std::nullopt;
+    const Time answers = responder_->next_deadline();
+    if (state_ != QpState::rts) return answers;
+    if (!requester_->quiet() || requester_->is_crowded()) return std::nullopt;
+    return std::min(answers, requester_->next_deadline());
 }
 
 // What of the request travels, or nullptr: it goes the long way.
@@ -90,8 +99,8 @@ const iovec* RcRequester::goes_straight(const SendRequest& request) {
 
 // What a peer of this host has been copied at once waits in its ring: nothing of it is in the window, which
 // is there for sockets. False: it cannot leave now, or not with the acknowledgement.
-bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketSink& sink,
-                                const wire::Aside& aside, Time now) {
+bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
+                                wire::PacketSink* sink, const wire::Aside& aside, Time now) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
     wire::Bth bth;
     address(bth, shared_,
@@ -109,10 +118,10 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
         static_cast<std::uint8_t>(wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
     out.payload = {&payload, length > 0 ? std::size_t{1} : 0};
     const std::uint32_t cost = length + Flow::kPacketOverhead;
-    const bool copied = sink.copy(out);
+    const bool copied = copier.copy(out);
     if (!copied) {
-        if (aside.acknowledges || !flow_.allows(cost)) return false;
-        sink.send(out);
+        if (!sink || aside.acknowledges || !flow_.allows(cost)) return false;
+        sink->send(out);
         flow_.sent(cost);
     }
     count_sent(out, length, shared_.counters);
@@ -194,24 +203,24 @@ bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
 
 // Where the payload belongs, or nullptr: the packet goes the long way, which finds the receive taken.
 std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
-    if (send.bth.psn != expected_psn_ || pending_ != Pending::none || refusing_ ||
-        message_ != Message::none || send.payload.size() > shared_.mtu() || !take_receive())
+    if (send.psn() != expected_psn_ || pending_ != Pending::none || refusing_ || message_ != Message::none ||
+        send.payload().size() > shared_.mtu() || !take_receive())
         return nullptr;
-    return place_of_whole(static_cast<std::uint32_t>(send.payload.size()));
+    return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
 
 void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
-    const std::size_t length = send.payload.size();
-    place(to, send.payload.data(), length);
-    accepted(1, length, send.bth.ack_request, true, now);
+    const std::size_t length = send.payload().size();
+    place(to, send.payload().data(), length);
+    accepted(1, length, send.ack_request(), true, now);
     completion::Completion c;
     c.opcode = completion::Opcode::receive;
     c.byte_length = static_cast<std::uint32_t>(length);
     if (send.has_immediate()) {
         c.flags = completion::kHasImmediate;
-        c.immediate = send.immediate;
+        c.immediate = send.immediate();
     }
-    complete_receive(c, send.bth.solicited, now);
+    complete_receive(c, send.solicited(), now);
 }
 
 }  // namespace verbena::transport

@@ -261,7 +261,7 @@ TEST(StraightPath, LeavesMistakesToTheLongWay) {
     const auto refused = [&](SendRequest request, Sge sge) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
-        return !h.side[0].qp->post_straight(request, h.side[0], h.now);
+        return !h.side[0].qp->post_straight(request, h.side[0], &h.side[0], h.now);
     };
     Sge stale = h.side[0].sge(0, 8);
     stale.lkey += 0x100;

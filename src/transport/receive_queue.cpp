@@ -25,24 +25,19 @@ ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const 
       sges_(std::size_t{capacity} * max_sge) {}
 
 int ReceiveQueue::post(const ReceiveRequest& request) {
+    if (try_post(request)) return 0;
     if (request.sges.size() > max_sge_)
         return fail(EINVAL, "num_sge is %zu; the receive queue was created for at most %u",
                     request.sges.size(), max_sge_);
-    std::lock_guard guard(lock_);
-    if (count_ >= capacity()) return fail(ENOMEM, "the receive queue is full (%u requests)", capacity());
-    const std::uint32_t at = slot(count_);
-    entries_[at] = {request.wr_id, static_cast<std::uint32_t>(request.sges.size())};
-    Sge* to = sges_of(at).data();
-    for (const Sge& sge : request.sges) *to++ = sge;
-    count_++;
-    return 0;
+    return fail(ENOMEM, "the receive queue is full (%u requests)", capacity());
 }
 
-bool ReceiveQueue::take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count,
-                        std::uint32_t waiter) {
+bool ReceiveQueue::take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count,
+                               std::uint32_t waiter) {
     std::lock_guard guard(lock_);
     if (closed_) return false;
-    if (count_ == 0) {
+    const std::uint32_t waiting = count();
+    if (waiting == 0) {
         const std::uint32_t waiters = waiter_count_.load(std::memory_order_relaxed);
         const auto end = waiters_.begin() + waiters;
         if (waiter != 0 && waiters < kMaxWaiters && std::find(waiters_.begin(), end, waiter) == end) {
@@ -51,59 +46,53 @@ bool ReceiveQueue::take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t
         }
         return false;
     }
-    const Entry& entry = entries_[head_];
-    wr_id = entry.wr_id;
-    sge_count = entry.sge_count;
-    const Sge* const from = sges_of(head_).data();
-    for (std::uint32_t i = 0; i < sge_count; i++) sges[i] = from[i];
-    if (mutated(Mutation::srq_request_taken_twice) && is_shared_ && count_ % 4 == 3) return true;
+    read_oldest(wr_id, sges, sge_count);
+    if (mutated(Mutation::srq_request_taken_twice) && waiting % 4 == 3) return true;
     pop();
+    report_limit();
     return true;
 }
 
+// With the lock: who posts to a queue pair in the error state either sees the state behind it, or is seen.
 bool ReceiveQueue::take_id(std::uint64_t& wr_id) {
     std::lock_guard guard(lock_);
-    if (count_ == 0) return false;
+    if (count() == 0) return false;
     wr_id = entries_[head_].wr_id;
     pop();
-    return true;
-}
-
-void ReceiveQueue::pop() {
-    head_ = slot(1);
-    count_--;
     report_limit();
+    return true;
 }
 
 void ReceiveQueue::report_limit() {
-    if (count_ >= limit_) return;
+    if (count() >= limit_) return;
     if (!mutated(Mutation::srq_limit_not_disarmed)) limit_ = 0;  // once for each arming
     if (shared_.listener) shared_.listener->limit_reached(*this);
 }
 
 void ReceiveQueue::give_back(std::uint64_t wr_id, std::span<const Sge> sges) {
     std::lock_guard guard(lock_);
-    if (count_ == entries_.size()) rebuild(count_ + 1);  // its place was taken meanwhile
+    if (count() == entries_.size()) rebuild(count() + 1);  // its place was taken meanwhile
     head_ = head_ == 0 ? static_cast<std::uint32_t>(entries_.size()) - 1 : head_ - 1;
     entries_[head_] = {wr_id, static_cast<std::uint32_t>(sges.size())};
-    std::ranges::copy(sges, sges_of(head_).begin());
-    count_++;
+    std::ranges::copy(sges, sges_of(head_));
+    taken_.store(taken_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
 }
 
 std::uint32_t ReceiveQueue::waiting() {
     std::lock_guard guard(lock_);
-    return closed_ ? 0 : count_;
+    return closed_ ? 0 : count();
 }
 
 void ReceiveQueue::clear() {
     std::lock_guard guard(lock_);
-    head_ = count_ = 0;
+    head_ = tail_ = 0;
+    taken_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
 int ReceiveQueue::resize(std::uint32_t capacity) {
     std::lock_guard guard(lock_);
-    if (count_ > capacity)
-        return fail(EINVAL, "max_wr is %u, but %u requests wait in the queue", capacity, count_);
+    if (count() > capacity)
+        return fail(EINVAL, "max_wr is %u, but %u requests wait in the queue", capacity, count());
     rebuild(capacity);
     capacity_.store(capacity, std::memory_order_relaxed);
     return 0;
@@ -113,14 +102,16 @@ int ReceiveQueue::resize(std::uint32_t capacity) {
 void ReceiveQueue::rebuild(std::uint32_t room) {
     std::vector<Entry> entries(room);
     std::vector<Sge> sges(std::size_t{room} * max_sge_);
-    for (std::uint32_t i = 0; i < count_; i++) {
-        entries[i] = entries_[slot(i)];
-        std::ranges::copy(sges_of(slot(i)),
-                          sges.begin() + static_cast<std::ptrdiff_t>(std::size_t{i} * max_sge_));
+    const std::uint32_t waiting = count();
+    for (std::uint32_t i = 0; i < waiting; i++, head_ = next(head_)) {
+        entries[i] = entries_[head_];
+        std::copy_n(sges_of(head_), max_sge_,
+                    sges.begin() + static_cast<std::ptrdiff_t>(std::size_t{i} * max_sge_));
     }
     entries_ = std::move(entries);
     sges_ = std::move(sges);
     head_ = 0;
+    tail_ = waiting == room ? 0 : waiting;
 }
 
 void ReceiveQueue::arm_limit(std::uint32_t limit) {
@@ -139,7 +130,7 @@ std::size_t ReceiveQueue::take_waiters(std::span<std::uint32_t, kMaxWaiters> out
     if (waiter_count_.load(std::memory_order_relaxed) == 0) return 0;
     std::lock_guard guard(lock_);
     const std::uint32_t waiters = waiter_count_.load(std::memory_order_relaxed);
-    const std::uint32_t taken = std::min(waiters, count_);
+    const std::uint32_t taken = std::min(waiters, count());
     std::copy_n(waiters_.begin(), taken, out.begin());
     std::copy(waiters_.begin() + taken, waiters_.begin() + waiters, waiters_.begin());
     waiter_count_.store(waiters - taken, std::memory_order_relaxed);

@@ -6,7 +6,8 @@
 // leaves its number, so that whoever posts can wake it without looking at all of them. An XRC queue has a
 // completion queue and an XRC domain as well (annex A14).
 //
-// Thread safety: all calls. The listener is called with the queue's lock held and must not call back.
+// Thread safety: all calls, but that take() of a queue pair's own queue, which needs no lock, and clear() are
+// called under the queue pair's. The listener is called with the queue's lock held and must not call back.
 #pragma once
 
 #include <array>
@@ -48,10 +49,31 @@ class ReceiveQueue {
 
     // ENOMEM: full. EINVAL: too many SGEs.
     int post(const ReceiveRequest& request);
+    // The same without a reason; false: it does not go in.
+    bool try_post(const ReceiveRequest& request) {
+        if (request.sges.size() > max_sge_) return false;
+        std::lock_guard guard(lock_);
+        const std::uint32_t posted = posted_.load(std::memory_order_relaxed);
+        if (posted - taken_.load(std::memory_order_acquire) >= capacity()) return false;
+        Entry& entry = entries_[tail_];
+        entry.wr_id = request.wr_id;
+        entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
+        Sge* to = sges_of(tail_);
+        for (const Sge& sge : request.sges) *to++ = sge;
+        tail_ = next(tail_);
+        posted_.store(posted + 1, std::memory_order_release);
+        return true;
+    }
 
     // Takes the oldest request; its SGEs are copied to `sges` (room for max_sge()). False if there is none:
     // then `waiter`, the number of a queue pair, is remembered unless it is 0.
-    bool take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count, std::uint32_t waiter = 0);
+    bool take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count, std::uint32_t waiter = 0) {
+        if (is_shared_) return take_shared(wr_id, sges, sge_count, waiter);
+        if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) return false;
+        read_oldest(wr_id, sges, sge_count);
+        pop();
+        return true;
+    }
 
     // The same without the SGEs, for flushing.
     bool take_id(std::uint64_t& wr_id);
@@ -95,14 +117,24 @@ class ReceiveQueue {
         std::uint32_t sge_count;
     };
 
-    std::uint32_t slot(std::uint32_t index) const {
-        const std::uint64_t at = std::uint64_t{head_} + index;
-        return static_cast<std::uint32_t>(at >= entries_.size() ? at - entries_.size() : at);
+    std::uint32_t next(std::uint32_t slot) const { return slot + 1 == entries_.size() ? 0 : slot + 1; }
+    Sge* sges_of(std::uint32_t slot) { return sges_.data() + std::size_t{slot} * max_sge_; }
+    std::uint32_t count() const {
+        return posted_.load(std::memory_order_acquire) - taken_.load(std::memory_order_acquire);
     }
-    std::span<Sge> sges_of(std::uint32_t slot) {
-        return {sges_.data() + std::size_t{slot} * max_sge_, max_sge_};
+    void read_oldest(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count) {
+        const Entry& entry = entries_[head_];
+        wr_id = entry.wr_id;
+        sge_count = entry.sge_count;
+        const Sge* const from = sges_of(head_);
+        for (std::uint32_t i = 0; i < sge_count; i++) sges[i] = from[i];
     }
-    void pop();
+    void pop() {
+        head_ = next(head_);
+        taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
+    bool take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count,
+                     std::uint32_t waiter);
     void rebuild(std::uint32_t room);
     void report_limit();
 
@@ -114,8 +146,8 @@ class ReceiveQueue {
     bool closed_ = false;
     std::vector<Entry> entries_;
     std::vector<Sge> sges_;
-    std::uint32_t head_ = 0;
-    std::uint32_t count_ = 0;
+    std::uint32_t head_ = 0, tail_ = 0;                // the oldest request, and the place of the next
+    std::atomic<std::uint32_t> posted_{0}, taken_{0};  // how many ever were
     std::uint32_t limit_ = 0;
     std::array<std::uint32_t, kMaxWaiters> waiters_{};
     std::atomic<std::uint32_t> waiter_count_{0};  // changes under the lock

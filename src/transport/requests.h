@@ -68,6 +68,11 @@ struct SendRequest {
     std::uint32_t remote_qp = 0;
     std::uint32_t remote_qkey = 0;
     std::uint32_t remote_srq = 0;  // XRC
+
+    // The link may execute it.
+    bool is_one_sided() const {
+        return operation == Operation::rdma_write || operation == Operation::rdma_read;
+    }
 };
 
 struct ReceiveRequest {

@@ -13,6 +13,7 @@
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/quick_thread_local.h"
 #include "base/reason.h"
 #include "verbs/mw.h"
 #include "verbs/objects.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBatch = 16;
 
-thread_local pid_t thread_number = 0;
+VERBENA_QUICK_THREAD_LOCAL constinit pid_t thread_number = 0;
 
 // Places for a batch, without setting up those that nobody fills: most lists have one request, and a program
 // that waits polls for many completions and gets none.
@@ -131,6 +132,51 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
                 cq.queue->capacity());
 }
 
+bool has_own_receive_queue(const QueuePair& qp) {
+    const transport::QpSetup& setup = qp.qp->setup();
+    return setup.receive_queue && !setup.shared_receive_queue;
+}
+
+// The most usual posts, one request in which there is nothing that could be refused. False: nothing was done,
+// and the request goes the way of all others.
+bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
+    if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail())
+        return false;
+    Process& process = *qp.context->process;
+    if (!process.usable()) [[unlikely]]
+        return false;
+    transport::SendRequest request;
+    switch (wr->opcode) {
+        case IBV_WR_SEND_WITH_IMM:
+            request.immediate_or_key = wr->imm_data;
+            break;
+        case IBV_WR_SEND:
+            break;
+        case IBV_WR_RDMA_WRITE:
+        case IBV_WR_RDMA_READ:
+            request.remote_address = wr->wr.rdma.remote_addr;
+            request.rkey = wr->wr.rdma.rkey;
+            break;
+        default:
+            return false;
+    }
+    request.wr_id = wr->wr_id;
+    request.operation = static_cast<transport::Operation>(wr->opcode);
+    request.flags = wr->send_flags;
+    request.sges = sges_of(wr->sg_list, wr->num_sge);
+    if (!process.adapter().post_straight(*qp.qp, request, adapter::now())) return false;
+    process.engine().posted();
+    return true;
+}
+
+bool post_straight(QueuePair& qp, const ibv_recv_wr* wr) {
+    if (!wr || wr->next || wr->num_sge < 0 || calls_may_fail()) return false;
+    Process& process = *qp.context->process;
+    return process.usable() && has_own_receive_queue(qp) &&
+           process.adapter().post_straight(*qp.qp, {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)},
+                                           adapter::now);
+}
+
 // By a plan of faults.
 template <class PublicRequest>
 int refused(const Fault& fault, PublicRequest* wr, PublicRequest** bad_wr) {
@@ -157,9 +203,10 @@ pid_t this_thread() {
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+    QueuePair* qp = QueuePair::of(base);
+    if (post_straight(base, *qp, wr)) return 0;
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
-    QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
     const int error = post_list<transport::SendRequest>(
         *process, wr, bad_wr,
@@ -174,11 +221,12 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+    QueuePair* qp = QueuePair::of(base);
+    if (post_straight(*qp, wr)) return 0;
     Call call("ibv_post_recv", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_recv"}) return refused(fault, wr, bad_wr);
-    QueuePair* qp = QueuePair::of(base);
     Process* process = qp->context->process;
-    if (qp->qp->setup().receive_queue == nullptr || qp->qp->setup().shared_receive_queue) {
+    if (!has_own_receive_queue(*qp)) {
         if (bad_wr) *bad_wr = wr;
         return fail(EINVAL, "the queue pair has no receive queue of its own");
     }
@@ -199,23 +247,21 @@ int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     if (const Fault fault{"ibv_poll_cq"}) return -fault.error();
-    Cq* cq = Cq::of(base);
+    Cq& cq = *Cq::of(base);
+    completion::CompletionQueue& queue = *cq.queue;
     Process* process = Context::of(base->context)->process;
-    if (process->forked() || cq->queue->in_error()) return -refuse_poll(*process, *cq, "ibv_poll_cq");
+    if (process->forked() || queue.in_error()) [[unlikely]]
+        return -refuse_poll(*process, cq, "ibv_poll_cq");
     // Before anything is taken: who sees the queue empty by us sees us at work (verbena_quiesce).
-    cq->poller.store(this_thread(), std::memory_order_relaxed);
-    cq->poller_at_work.store(true, std::memory_order_relaxed);
-    int taken = 0;
-    const auto take = [&] {
-        const auto wanted = static_cast<std::size_t>(count - taken);
-        cq->queue->poll_each(wanted,
-                             [&](const completion::Completion& each) { to_public(each, wc[taken++]); });
-    };
-    if (count > 0) take();
-    // The queue is empty: the caller's time is what moves packets. Once only, so that a poll never blocks.
-    if (taken == 0 && count > 0 && process->usable() && process->engine().poll_progress()) take();
-    if (taken == 0) cq->poller_at_work.store(false, std::memory_order_release);
-    return taken;
+    cq.poller.store(this_thread(), std::memory_order_relaxed);
+    cq.poller_at_work.store(true, std::memory_order_relaxed);
+    // If the queue is empty the caller's time is what moves packets. Once only, so that a poll never blocks.
+    std::size_t taken = 0;
+    if (count > 0 && (queue.waiting() > 0 || (process->usable() && process->engine().poll_progress())))
+        taken = queue.poll_each(static_cast<std::size_t>(count),
+                                [&wc](const completion::Completion& each) { to_public(each, *wc++); });
+    if (taken == 0) cq.poller_at_work.store(false, std::memory_order_release);
+    return static_cast<int>(taken);
 }
 
 int take_completion(Cq& cq, completion::Completion& out, bool may_progress) {

@@ -18,6 +18,8 @@ inline constexpr std::uint8_t kBthFecn = 0x80;
 inline constexpr std::uint8_t kBthBecn = 0x40;
 inline constexpr std::uint8_t kBthAckRequest = 0x80;
 
+inline constexpr std::uint32_t kLow24 = 0xffffff;  // of the words that hold a number of 24 bits
+
 inline void parse_bth(const std::uint8_t* p, Bth& bth) {
     bth.opcode = static_cast<Opcode>(p[0]);
     bth.solicited = p[1] & kBthSolicited;
@@ -25,23 +27,22 @@ inline void parse_bth(const std::uint8_t* p, Bth& bth) {
     bth.pad_count = p[1] >> kBthPadShift & 3;
     bth.version = p[1] & kBthVersionMask;
     bth.pkey = load_be16(p + 2);
-    bth.fecn = p[4] & kBthFecn;
-    bth.becn = p[4] & kBthBecn;
-    bth.destination_qp = load_be24(p + 5);
-    bth.ack_request = p[8] & kBthAckRequest;
-    bth.psn = load_be24(p + 9);
+    const std::uint32_t to = load_be32(p + 4), place = load_be32(p + 8);
+    bth.fecn = to >> 24 & kBthFecn;
+    bth.becn = to >> 24 & kBthBecn;
+    bth.destination_qp = to & kLow24;
+    bth.ack_request = place >> 24 & kBthAckRequest;
+    bth.psn = place & kLow24;
 }
 
 inline void emit_bth(const Bth& bth, std::uint8_t* p) {
-    p[0] = static_cast<std::uint8_t>(bth.opcode);
-    p[1] = static_cast<std::uint8_t>((bth.solicited ? kBthSolicited : 0) |
-                                     (bth.migration_request ? kBthMigrationRequest : 0) |
-                                     (bth.pad_count & 3) << kBthPadShift | (bth.version & kBthVersionMask));
-    store_be16(p + 2, bth.pkey);
-    p[4] = static_cast<std::uint8_t>((bth.fecn ? kBthFecn : 0) | (bth.becn ? kBthBecn : 0));
-    store_be24(p + 5, bth.destination_qp);
-    p[8] = bth.ack_request ? kBthAckRequest : 0;
-    store_be24(p + 9, bth.psn);
+    const unsigned second = (bth.solicited ? kBthSolicited : 0u) |
+                            (bth.migration_request ? kBthMigrationRequest : 0u) |
+                            (bth.pad_count & 3u) << kBthPadShift | (bth.version & kBthVersionMask);
+    store_be32(p, std::uint32_t{static_cast<std::uint8_t>(bth.opcode)} << 24 | second << 16 | bth.pkey);
+    const std::uint32_t marks = (bth.fecn ? kBthFecn : 0u) | (bth.becn ? kBthBecn : 0u);
+    store_be32(p + 4, marks << 24 | (bth.destination_qp & kLow24));
+    store_be32(p + 8, (bth.ack_request ? kBthAckRequest : 0u) << 24 | (bth.psn & kLow24));
 }
 
 }  // namespace verbena::wire

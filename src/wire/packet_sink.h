@@ -31,21 +31,24 @@ struct OutPacket {
     Aside aside;  // as PacketSink::largest_payload() and longest_run() allow
 };
 
-class PacketSink {
+class PacketCopier {
    public:
-    virtual ~PacketSink() = default;
+    virtual ~PacketCopier() = default;
 
+    // Takes one packet, whose payload is one piece at most, if it goes to a peer of this host and can be
+    // copied at once: then it cannot be lost on its way, may have an aside, and its memory may change after
+    // the call. False: nothing was done.
+    virtual bool copy(const OutPacket&) { return false; }
+};
+
+class PacketSink : public PacketCopier {
+   public:
     // Takes one packet; may send it now or with the next ones. Never fails: a packet that cannot leave is
     // lost, as on any wire.
     virtual void send(const OutPacket& packet) = 0;
 
     // Everything taken so far leaves. Afterwards no reference to payloads or paths is kept.
     virtual void flush() = 0;
-
-    // Takes one packet, whose payload is one piece at most, if it goes to a peer of this host and can be
-    // copied at once: then it cannot be lost on its way, may have an aside, and its memory may change after
-    // the call. False: nothing was done.
-    virtual bool copy(const OutPacket&) { return false; }
 
     // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,
     // and so many bytes, at least the path MTU, if they stand for several of a SEND; their payload

@@ -9,33 +9,44 @@
 
 namespace verbena::wire {
 
-struct WholeSend {
-    Bth bth;
-    std::uint32_t immediate = 0;  // as Headers::immediate
-    std::span<const std::uint8_t> payload;
+class WholeSend {
+   public:
+    bool has_immediate() const { return opcode() == Opcode::rc_send_only_immediate; }
+    bool solicited() const { return first_ >> 16 & kBthSolicited; }
+    std::uint16_t pkey() const { return static_cast<std::uint16_t>(first_); }
+    std::uint32_t destination_qp() const { return second_ & kLow24; }
+    bool ack_request() const { return third_ >> 24 & kBthAckRequest; }
+    std::uint32_t psn() const { return third_ & kLow24; }
+    std::uint32_t immediate() const { return immediate_; }  // as Headers::immediate
+    std::span<const std::uint8_t> payload() const { return payload_; }
 
-    bool has_immediate() const { return bth.opcode == Opcode::rc_send_only_immediate; }
+    // False: it is something else, or nothing that parse() would take.
+    bool parse(std::span<const std::uint8_t> udp_payload) {
+        if (udp_payload.size() < kBthLength + kIcrcLength) return false;
+        const std::uint8_t* bytes = udp_payload.data();
+        first_ = load_be32(bytes);
+        std::size_t header = kBthLength;
+        if (opcode() != Opcode::rc_send_only) {
+            header += kImmDtLength;
+            if (!has_immediate() || udp_payload.size() < header + kIcrcLength) return false;
+            std::memcpy(&immediate_, bytes + kBthLength, sizeof immediate_);
+        }
+        second_ = load_be32(bytes + 4);
+        third_ = load_be32(bytes + 8);
+        const std::size_t padded = udp_payload.size() - header - kIcrcLength;
+        const std::size_t pad = first_ >> (16 + kBthPadShift) & 3;
+        if ((first_ >> 16 & kBthVersionMask) != 0 || padded % 4 != 0 || padded < pad) return false;
+        payload_ = {bytes + header, padded - pad};
+        return true;
+    }
+
+   private:
+    Opcode opcode() const { return static_cast<Opcode>(first_ >> 24); }
+
+    std::uint32_t first_, second_, third_;  // the BTH's words
+    std::uint32_t immediate_;               // if it has one
+    std::span<const std::uint8_t> payload_;
 };
-
-// False: it is something else, or nothing that parse() would take.
-inline bool parse_whole_send(std::span<const std::uint8_t> udp_payload, WholeSend& out) {
-    constexpr auto kPlain = static_cast<std::uint8_t>(Opcode::rc_send_only);
-    constexpr auto kWithImmediate = static_cast<std::uint8_t>(Opcode::rc_send_only_immediate);
-    std::size_t header = kBthLength;
-    if (udp_payload.size() < header + kIcrcLength) return false;
-    const std::uint8_t* bytes = udp_payload.data();
-    if (bytes[0] == kWithImmediate)
-        header += kImmDtLength;
-    else if (bytes[0] != kPlain)
-        return false;
-    if (udp_payload.size() < header + kIcrcLength) return false;
-    parse_bth(bytes, out.bth);
-    const std::size_t padded = udp_payload.size() - header - kIcrcLength;
-    if (out.bth.version != 0 || padded % 4 != 0 || padded < out.bth.pad_count) return false;
-    if (header > kBthLength) std::memcpy(&out.immediate, bytes + kBthLength, sizeof out.immediate);
-    out.payload = {bytes + header, padded - out.bth.pad_count};
-    return true;
-}
 
 // Returns the length of the headers that it wrote, as emit() would have written them.
 inline std::size_t emit_whole_send(const Bth& bth, std::uint32_t immediate, std::uint8_t* out) {

@@ -332,10 +332,11 @@ unsigned Adapter::progress_in_turn(LazyTime now) {
     return state_->run(now.get(), State::Owed::may_wait);
 }
 
-std::optional<unsigned> Adapter::glance(LazyTime now) {
+bool Adapter::glance(LazyTime now, unsigned& done) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (!lock || state_->link.looks_empty()) return std::nullopt;
-    return state_->run(now.get(), State::Owed::leaves);
+    if (!lock || state_->link.looks_empty()) return false;
+    done = state_->run(now.get(), State::Owed::leaves);
+    return true;
 }
 
 void Adapter::settle(Time now) {

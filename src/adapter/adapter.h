@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "base/time.h"
@@ -127,8 +126,8 @@ class Adapter {
     unsigned progress_in_turn(LazyTime now);
 
     // As progress() of an idle caller, unless a look that costs much less says that it would surely find no
-    // datagram, or it is not to be entered now: then nothing. The clock is read only if it goes on.
-    std::optional<unsigned> glance(LazyTime now);
+    // datagram, or it is not to be entered now: then false. The clock is read only if it goes on.
+    bool glance(LazyTime now, unsigned& done);
 
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);

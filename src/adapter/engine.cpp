@@ -154,9 +154,7 @@ bool Engine::poll_progress() {
     const bool glance = glances > 0;
     if (glance) {
         glances--;
-        const auto found = adapter_.glance(now);
-        if (!found) return false;
-        done = *found;
+        if (!adapter_.glance(now, done)) return false;
         posted();
     }
     // Only whether it changes counts.

@@ -26,9 +26,9 @@ unsigned Adapter::State::run(Time now, Owed owed) {
     unsigned done = link.receive(*this, kReceiveBudget);
     finish_touched();
     done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
-    event_deadlines.fire(now);
+    if (now >= event_deadlines.next()) event_deadlines.fire(now);
     if (done == 0 && owed != Owed::stays) push_owed(now, owed == Owed::may_wait);
-    serve_crowded(now);
+    if (!crowded_.empty()) serve_crowded(now);
     return done;
 }
 

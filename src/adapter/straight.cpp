@@ -20,6 +20,7 @@ bool Adapter::post_straight(transport::QueuePair& qp, const transport::ReceiveRe
                             LazyTime now) {
     const Slot* slot = state_->table.find(qp.number());
     if (!slot || slot->state.load() == QpState::reset || !qp.setup().receive_queue->try_post(request))
+        [[unlikely]]
         return false;
     state_->receives_posted(qp, *slot, now);
     return true;
@@ -31,12 +32,14 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (link::packet_faults()) [[unlikely]]
         return false;
     if (request.is_one_sided()) {
-        if (!qp.execute_straight(request, now)) return false;
+        if (!qp.execute_straight(request, now)) [[unlikely]]
+            return false;
         if (qp.state() != transport::QpState::rts) [[unlikely]]  // its completion found no place
             timers.set(slot, now);
         return true;
     }
-    if (!qp.post_straight(request, link, nullptr, now)) return false;
+    if (!qp.post_straight(request, link, nullptr, now)) [[unlikely]]
+        return false;
     timers.set(slot, qp.next_deadline());
     return true;
 }
@@ -47,15 +50,18 @@ bool Adapter::State::straight(const link::Datagram& datagram) {
     wire::Bth acknowledgement;
     const bool sends = send.parse(datagram.bytes);
     if ((!sends && !wire::parse_plain_ack(datagram.bytes, acknowledgement)) || link::packet_faults())
+        [[unlikely]]
         return false;
     const std::uint32_t number = sends ? send.destination_qp() : acknowledgement.destination_qp;
     Slot* slot = table.find(number);
-    if (!slot) return false;
+    if (!slot) [[unlikely]]
+        return false;
     hold(*slot, number);
-    if (!*held_) return false;
+    if (!*held_) [[unlikely]]
+        return false;
     transport::QueuePair& qp = held_->qp();
     if (sends ? !qp.receive_straight(send, datagram.aside, *datagram.path, now_)
-              : !qp.acknowledge_straight(acknowledgement, *datagram.path, now_))
+              : !qp.acknowledge_straight(acknowledgement, *datagram.path, now_)) [[unlikely]]
         return false;
     count(segment.counters().received);
     slot->record->counters.wire_bytes_received += datagram.bytes.size();
@@ -66,8 +72,10 @@ bool Adapter::State::straight(const link::Datagram& datagram) {
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::finish(Slot& slot) {
     const transport::QueuePair& qp = *slot.qp;
-    if (!link::packet_faults() && qp.state() == slot.state.load(std::memory_order_relaxed))
-        if (const std::optional<Time> deadline = qp.rests(now_)) return timers.set_in_turn(slot, *deadline);
+    Time deadline;
+    if (!link::packet_faults() && qp.state() == slot.state.load(std::memory_order_relaxed) &&
+        qp.rests(now_, deadline)) [[likely]]
+        return timers.set_in_turn(slot, deadline);
     remember(transmit(slot, now_, false));
 }
 

@@ -42,6 +42,12 @@ class CompletionQueue {
     // nothing more is taken and the queue is in error. Returns its place in the sequence of all that the
     // queue ever took, from 1 on; 0 if it was not taken.
     std::uint64_t push(const Completion& completion, bool solicited) {
+        return make(solicited, [&](Completion& place) { place = completion; });
+    }
+    // The same of what `fill` writes to its place, over an older one. For the path that most take: what was
+    // written field by field elsewhere could not be copied before each of them has arrived in the cache.
+    template <class Fill>
+    std::uint64_t make(bool solicited, Fill&& fill) {
         std::lock_guard guard(lock_);
         if (in_error() || (waiting_.load(std::memory_order_relaxed) == capacity() && !make_room()))
             [[unlikely]]
@@ -49,10 +55,10 @@ class CompletionQueue {
         const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
         std::uint32_t tail = head_ + waiting;
         if (tail >= capacity()) tail -= capacity();
-        ring_[tail] = completion;
+        fill(ring_[tail]);
         waiting_.store(waiting + 1, std::memory_order_release);
         if (armed_ != Armed::no) [[unlikely]]
-            notify(completion, solicited);
+            notify(ring_[tail], solicited);
         return gone_.load(std::memory_order_relaxed) + waiting + 1;
     }
 

@@ -234,7 +234,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
-        if (in.elsewhere())
+        if (in.elsewhere()) [[unlikely]]
             receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))
             receiver.datagram(datagram);
@@ -330,9 +330,11 @@ bool LocalLink::copy(const wire::OutPacket& packet) {
         return false;
     LocalPeer* const peer =
         peers_.find(packet.path->destination, wire::load_be32(packet.header.data() + 4) & wire::kLow24);
-    if (!peer) return false;
+    if (!peer) [[unlikely]]
+        return false;
     std::lock_guard guard(peer->lock);
-    if (!append_to(*peer, packet)) return false;
+    if (!append_to(*peer, packet)) [[unlikely]]
+        return false;
     if (peer->out->publish()) peers_.wake(*peer);
     return true;
 }

@@ -98,28 +98,16 @@ int LocalPeers::add_block(std::uint32_t block) {
 
 // An address that goes to another host later is not looked up again: no queue pair of that number will accept
 // what it gets then, since it knows its own addresses.
-bool LocalPeers::is_ours(const Gid& address) {
-    const auto find = [&](unsigned count) -> const Known* {
-        for (unsigned i = 0; i < count; i++)
-            if (known_[i].address == address) return &known_[i];
-        return nullptr;
-    };
-    if (const Known* known = find(known_count_.load(std::memory_order_acquire))) return known->ours;
+bool LocalPeers::learn_whether_ours(const Gid& address) {
     const int before = errno;
     std::lock_guard guard(lock_);
     const unsigned count = known_count_.load();
-    if (const Known* known = find(count)) return known->ours;
+    if (const Known* known = find_known(address, count)) return known->ours;
     if (count == kMaxAddresses) return false;
     known_[count] = {address, is_address_of_this_host(address)};
     known_count_.store(count + 1, std::memory_order_release);
     errno = before;
     return known_[count].ours;
-}
-
-LocalPeer* LocalPeers::find(const Gid& destination, std::uint32_t qp_number) {
-    const std::uint32_t block = block_of(qp_number) % kMaxBlocks;
-    LocalPeer* peer = owners_[block].load(std::memory_order_acquire);
-    return peer && is_ours(destination) ? peer : nullptr;
 }
 
 LocalPeer* LocalPeers::find_or_ask(const Gid& destination, std::uint32_t qp_number) {

@@ -102,7 +102,10 @@ class LocalPeers final : public memory::Outsiders {
         return owners_[block % kMaxBlocks].load(std::memory_order_acquire) == &peer;
     }
     // Who owns the queue pair at that address, if it is a living process that we have met.
-    LocalPeer* find(const Gid& destination, std::uint32_t qp_number);
+    LocalPeer* find(const Gid& destination, std::uint32_t qp_number) {
+        LocalPeer* peer = owners_[block_of(qp_number) % kMaxBlocks].load(std::memory_order_acquire);
+        return peer && is_ours(destination) ? peer : nullptr;
+    }
     // The same; a question leaves now and then if nobody is known.
     LocalPeer* find_or_ask(const Gid& destination, std::uint32_t qp_number);
 
@@ -159,7 +162,16 @@ class LocalPeers final : public memory::Outsiders {
         bool ours;
     };
 
-    bool is_ours(const Gid& address);
+    const Known* find_known(const Gid& address, unsigned count) const {
+        for (unsigned i = 0; i < count; i++)
+            if (known_[i].address == address) return &known_[i];
+        return nullptr;
+    }
+    bool is_ours(const Gid& address) {
+        const Known* known = find_known(address, known_count_.load(std::memory_order_acquire));
+        return known ? known->ours : learn_whether_ours(address);
+    }
+    bool learn_whether_ours(const Gid& address);
     bool watch(int fd);
 
     // With lock_.

@@ -26,19 +26,6 @@ unsigned mark_of_this_thread() {
     return mark;
 }
 
-// Headers and small payloads are copied in less than the time of a call.
-void copy(std::uint8_t* to, const void* from, std::size_t length) {
-    if (length < 8 || length > 16) {
-        if (length > 0) std::memcpy(to, from, length);
-        return;
-    }
-    std::uint64_t first, last;  // they overlap
-    std::memcpy(&first, from, 8);
-    std::memcpy(&last, static_cast<const std::uint8_t*>(from) + length - 8, 8);
-    std::memcpy(to, &first, 8);
-    std::memcpy(to + length - 8, &last, 8);
-}
-
 }  // namespace
 
 std::unique_ptr<LocalRing> LocalRing::create() {
@@ -94,36 +81,13 @@ LocalRing::~LocalRing() {
     if (fd_ >= 0) close(fd_);
 }
 
-// Where the `length` bytes of the next packet go; nullptr: there is no room.
-inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length,
-                                             const wire::Aside& aside, bool elsewhere) {
-    const bool has_path = !wrote_path_ || path != written_path_;
-    const std::uint64_t size = round_up(sizeof(Record) + (has_path ? sizeof path : 0) + length);
-    if (written_ + size - seen_tail_ > kCapacity) {
-        const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
-        if (tail > written_ || tail < seen_tail_) return nullptr;  // nonsense
-        seen_tail_ = tail;
-        if (written_ + size - seen_tail_ > kCapacity) {
-            refused_ = size;
-            return nullptr;
-        }
-    }
-    std::uint8_t* at = data_ + written_ % kCapacity;
-    const std::uint32_t flags = (has_path ? kHasPath : 0u) | (aside.acknowledges ? kAcknowledges : 0u) |
-                                (elsewhere ? kElsewhere : 0u);
-    auto* const record = reinterpret_cast<Record*>(at);  // aligned as records are
-    record->length = static_cast<std::uint32_t>(length);
-    record->acknowledged = (aside.acknowledged & kPsnBits) | flags;
-    record->psns = aside.psns;
-    at += sizeof *record;
-    if (has_path) {
-        std::memcpy(at, &path, sizeof path);
-        at += sizeof path;
-        written_path_ = path;
-        wrote_path_ = true;
-    }
-    written_ += size;
-    return at;
+bool LocalRing::finds_room(std::uint64_t size) {
+    const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
+    if (tail > written_ || tail < seen_tail_) return false;  // nonsense
+    seen_tail_ = tail;
+    if (written_ + size - seen_tail_ <= kCapacity) return true;
+    refused_ = size;
+    return false;
 }
 
 bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
@@ -133,31 +97,10 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
     std::uint8_t* at = begin_record(path, length, aside, elsewhere);
     if (!at) return false;
     for (const iovec& piece : pieces) {
-        copy(at, piece.iov_base, piece.iov_len);
+        small_copy(at, piece.iov_base, piece.iov_len);
         at += piece.iov_len;
     }
     return true;
-}
-
-bool LocalRing::append(const wire::OutPacket& packet) {
-    const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
-    std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
-                                    packet.aside, false);
-    if (!at) return false;
-    // Word by word, as they have just been written: a load that spans two stores waits for both.
-    for (unsigned i = 0; i < packet.header_length; i += 4) std::memcpy(at + i, packet.header.data() + i, 4);
-    at += packet.header_length;
-    copy(at, piece.iov_base, piece.iov_len);
-    at += piece.iov_len;
-    for (unsigned i = 0; i < packet.pad_count; i++) at[i] = 0;
-    return true;
-}
-
-// Sequentially consistent, as is enter_sleep(): either the sleeper sees the packet or we see the sleeper.
-bool LocalRing::publish() {
-    packets_leave();
-    control_.head.store(written_, std::memory_order_seq_cst);
-    return control_.sleepers.load(std::memory_order_seq_cst) != 0;
 }
 
 bool LocalRing::await_room() {

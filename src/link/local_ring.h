@@ -40,6 +40,7 @@
 #include <memory>
 #include <span>
 
+#include "base/small_copy.h"
 #include "link/packet_order.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
@@ -85,7 +86,8 @@ class LocalRing {
     bool front(std::span<const std::uint8_t>& bytes) {
         fetch_ahead();
         const std::uint64_t head = control_.head.load(std::memory_order_acquire);
-        if (head == read_) return false;
+        if (head == read_) [[unlikely]]
+            return false;
         packets_came();
         const std::uint64_t waiting = head - read_;
         Record record;
@@ -166,6 +168,7 @@ class LocalRing {
 
     LocalRing(std::uint8_t* memory, int fd);
     bool nothing_more(std::uint64_t head);
+    bool finds_room(std::uint64_t size);
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
                                bool elsewhere);
@@ -190,6 +193,52 @@ class LocalRing {
     std::uint64_t settled_ = 0;                            // the tail that the producer sees
     std::atomic<bool> broken_{false};
 };
+
+// Where the `length` bytes of the next packet go; nullptr: there is no room.
+inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length,
+                                             const wire::Aside& aside, bool elsewhere) {
+    const bool has_path = !wrote_path_ || path != written_path_;
+    const std::uint64_t size = round_up(sizeof(Record) + (has_path ? sizeof path : 0) + length);
+    if (written_ + size - seen_tail_ > kCapacity && !finds_room(size)) [[unlikely]]
+        return nullptr;
+    std::uint8_t* at = data_ + written_ % kCapacity;
+    const std::uint32_t flags = (has_path ? kHasPath : 0u) | (aside.acknowledges ? kAcknowledges : 0u) |
+                                (elsewhere ? kElsewhere : 0u);
+    auto* const record = reinterpret_cast<Record*>(at);  // aligned as records are
+    record->length = static_cast<std::uint32_t>(length);
+    record->acknowledged = (aside.acknowledged & kPsnBits) | flags;
+    record->psns = aside.psns;
+    at += sizeof *record;
+    if (has_path) [[unlikely]] {
+        std::memcpy(at, &path, sizeof path);
+        at += sizeof path;
+        written_path_ = path;
+        wrote_path_ = true;
+    }
+    written_ += size;
+    return at;
+}
+
+inline bool LocalRing::append(const wire::OutPacket& packet) {
+    const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
+    std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
+                                    packet.aside, false);
+    if (!at) [[unlikely]]
+        return false;
+    // Word by word, as they have just been written: a load that spans two stores waits for both.
+    for (unsigned i = 0; i < packet.header_length; i += 4) std::memcpy(at + i, packet.header.data() + i, 4);
+    at += packet.header_length;
+    small_copy(at, piece.iov_base, piece.iov_len);
+    if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);
+    return true;
+}
+
+// Sequentially consistent, as is enter_sleep(): either the sleeper sees the packet or we see the sleeper.
+inline bool LocalRing::publish() {
+    packets_leave();
+    control_.head.store(written_, std::memory_order_seq_cst);
+    return control_.sleepers.load(std::memory_order_seq_cst) != 0;
+}
 
 // Held by a thread of the producer's while it reads or writes the consumer's memory.
 class LocalMark {

@@ -185,14 +185,16 @@ Lookup RegionTable::find(RegionRecord& record, PdNumber pd, std::uint64_t iova, 
     const auto load = [](const auto& field) { return field.load(std::memory_order_acquire); };
     const std::uintptr_t base = load(record.address);
     if (length == 0) return {reinterpret_cast<std::uint8_t*>(base), LookupError::none};
-    if (load(record.pd) != pd) return {nullptr, LookupError::wrong_pd};
+    if (load(record.pd) != pd) [[unlikely]]
+        return {nullptr, LookupError::wrong_pd};
     const std::uint64_t start = load(record.iova), extent = load(record.length);
     const std::uint64_t offset = iova - start;
     const std::uint64_t checked = mutated(Mutation::rkey_bounds_ignored) ? 1 : length;
-    if (iova < start || offset >= extent || checked > extent - offset)
+    if (iova < start || offset >= extent || checked > extent - offset) [[unlikely]]
         return {nullptr, LookupError::out_of_bounds};
     const Access access = load(record.access);
-    if ((access & need) != need) return {nullptr, LookupError::no_access};
+    if ((access & need) != need) [[unlikely]]
+        return {nullptr, LookupError::no_access};
     // Summed as a number: the null region and the one of all memory begin at no object, at address 0.
     auto* const place = reinterpret_cast<std::uint8_t*>(base + offset);
     if (access & (kOnDemand | kNull)) [[unlikely]]
@@ -231,11 +233,11 @@ Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, s
                           Access need) const {
     const std::uint32_t index = index_of(lkey);
     const bool is_lkey = !(lkey & kRemoteBit) || either_;
-    if (index == 0 || index >= records_.size() || !is_lkey || (lkey & kTagMask) == 0)
+    if (index == 0 || index >= records_.size() || !is_lkey || (lkey & kTagMask) == 0) [[unlikely]]
         return {nullptr, LookupError::bad_key};
     RegionRecord& record = records_[index];
     // Sequentially consistent: see Section's entry.
-    if (record.tag.load(std::memory_order_seq_cst) != (lkey & kTagMask))
+    if (record.tag.load(std::memory_order_seq_cst) != (lkey & kTagMask)) [[unlikely]]
         return {nullptr, LookupError::bad_key};
     return find(record, pd, iova, length, need);
 }

@@ -56,6 +56,7 @@ bool MessageReceiver::take_receive() {
     if (receive_source_ == nullptr ||
         !receive_source_->take(receive_wr_id_, receive_sges_, receive_sge_count_,
                                receive_source_->shared() && shared_.reliable() ? shared_.setup.number : 0))
+        [[unlikely]]
         return false;
     receive_taken_ = true;
     receive_length_ = total_length({receive_sges_.data(), receive_sge_count_});
@@ -171,8 +172,14 @@ void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::O
     complete_receive(c, packet.headers.bth.solicited, now);
 }
 
+void MessageReceiver::complete_receive(completion::Completion& c, bool solicited, Time now) {
+    shared_.counters.messages_received++;
+    c.source_qp = shared_.attributes.destination_qp;
+    push_receive(c, solicited, now);
+}
+
 std::uint8_t* MessageReceiver::place_of_whole(std::uint32_t length) const {
-    if (length > receive_length_ || receive_sge_count_ == 0 || length > receive_sges_[0].length)
+    if (length > receive_length_ || receive_sge_count_ == 0 || length > receive_sges_[0].length) [[unlikely]]
         return nullptr;
     const Sge& sge = receive_sges_[0];
     const auto found = shared_.regions().local(sge.lkey, receive_source_->pd_of_requests(shared_.setup.pd),
@@ -200,6 +207,16 @@ void MessageReceiver::abort_receive(Status status, VendorError error, Time now) 
     c.opcode = completion::Opcode::receive;
     c.vendor_error = static_cast<std::uint32_t>(error);
     push_receive(c, false, now);
+}
+
+void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Time now) {
+    receive_taken_ = false;
+    count_completed(shared_.setup, Counted::receive, c.status == Status::success, c.byte_length);
+    name(c, now);
+    if (shared_.setup.service == Service::xrc_receive)
+        waiting_.push_back({receive_source_, c, solicited});
+    else
+        shared_.setup.receive_cq->push(c, solicited);
 }
 
 void MessageReceiver::release_completions() {

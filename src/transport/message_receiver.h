@@ -36,10 +36,21 @@ class MessageReceiver {
     void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
                           std::uint32_t length, Time now);
     // The same with what is said of the message.
-    void complete_receive(completion::Completion& c, bool solicited, Time now) {
+    void complete_receive(completion::Completion& c, bool solicited, Time now);
+    // The same of a SEND of RC, with what `fill` adds.
+    template <class Fill>
+    void complete_send(std::uint32_t length, bool solicited, Time now, Fill&& fill) {
         shared_.counters.messages_received++;
-        c.source_qp = shared_.attributes.destination_qp;
-        push_receive(c, solicited, now);
+        receive_taken_ = false;
+        count_completed(shared_.setup, Counted::receive, true, length);
+        shared_.setup.receive_cq->make(solicited, [&](completion::Completion& c) {
+            c = {};
+            c.opcode = completion::Opcode::receive;
+            c.byte_length = length;
+            c.source_qp = shared_.attributes.destination_qp;
+            name(c, now);
+            fill(c);
+        });
     }
     // Where a message of one packet goes that fits into the first element of the receive; nullptr: elsewhere,
     // or nowhere.
@@ -87,17 +98,12 @@ class MessageReceiver {
     };
 
     VendorError check_write_start(const wire::Reth& reth);
-    void push_receive(completion::Completion& c, bool solicited, Time now) {
-        receive_taken_ = false;
-        count_completed(shared_.setup, Counted::receive, c.status == completion::Status::success,
-                        c.byte_length);
+    void push_receive(completion::Completion& c, bool solicited, Time now);
+    // Whose completion it is.
+    void name(completion::Completion& c, Time now) const {
         c.wr_id = receive_wr_id_;
         c.qp_number = shared_.setup.number;
         c.timestamp = static_cast<std::uint64_t>(now);
-        if (shared_.setup.service == Service::xrc_receive)
-            waiting_.push_back({receive_source_, c, solicited});
-        else
-            shared_.setup.receive_cq->push(c, solicited);
     }
 
     std::uint64_t receive_wr_id_ = 0;

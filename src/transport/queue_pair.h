@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "base/time.h"
 #include "completion/completion_queue.h"
@@ -131,9 +130,9 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
-    // After the straight path: if that is so without a push, and nobody waits for the window,
+    // After the straight path: that is so without a push, and nobody waits for the window. Then `deadline` is
     // next_deadline().
-    virtual std::optional<Time> rests(Time) const { return std::nullopt; }
+    virtual bool rests(Time, Time& /*deadline*/) const { return false; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
     // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).
     // Returns false if the budget of `max_packets` ended it and more is ready.

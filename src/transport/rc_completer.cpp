@@ -331,15 +331,16 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
 void RcRequester::push(const SendEntry& entry, Status status, VendorError error, Time now) {
     count_completed(shared_.setup, entry.operation, status == Status::success, entry.length);
     if (status == Status::success && !entry.signaled) return;
-    completion::Completion c;
-    c.wr_id = entry.wr_id;
-    c.status = status;
-    c.opcode = completion_opcode(entry.operation);
-    c.vendor_error = static_cast<std::uint32_t>(error);
-    c.byte_length = status == Status::success && entry.awaits_data() ? entry.length : 0;
-    c.qp_number = shared_.setup.number;
-    c.timestamp = static_cast<std::uint64_t>(now);
-    queue_.completed(shared_.setup.send_cq->push(c, false));
+    queue_.completed(shared_.setup.send_cq->make(false, [&](completion::Completion& c) {
+        c = {};
+        c.wr_id = entry.wr_id;
+        c.status = status;
+        c.opcode = completion_opcode(entry.operation);
+        c.vendor_error = static_cast<std::uint32_t>(error);
+        c.byte_length = status == Status::success && entry.awaits_data() ? entry.length : 0;
+        c.qp_number = shared_.setup.number;
+        c.timestamp = static_cast<std::uint64_t>(now);
+    }));
 }
 
 }  // namespace verbena::transport

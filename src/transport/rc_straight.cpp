@@ -10,11 +10,14 @@ namespace verbena::transport {
 
 [[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketCopier& copier,
                                                  wire::PacketSink* sink, Time now) {
-    if (state_ != QpState::rts || setup_.service != Service::rc) return false;
+    if (state_ != QpState::rts || setup_.service != Service::rc) [[unlikely]]
+        return false;
     const iovec* payload = requester_->goes_straight(request);
-    if (!payload || responder_->must_answer()) return false;
+    if (!payload || responder_->must_answer()) [[unlikely]]
+        return false;
     const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
-    if (!requester_->send_straight(request, *payload, copier, sink, aside, now)) return false;
+    if (!requester_->send_straight(request, *payload, copier, sink, aside, now)) [[unlikely]]
+        return false;
     request_leaves(aside.acknowledges ? responder_->owes_since() : kNever, now);
     if (aside.acknowledges) responder_->rides();
     last_now_ = now;
@@ -23,7 +26,7 @@ namespace verbena::transport {
 
 bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     if (!request.is_one_sided() || state_ != QpState::rts || setup_.service != Service::rc ||
-        !requester_->execute_straight(request, now))
+        !requester_->execute_straight(request, now)) [[unlikely]]
         return false;
     last_now_ = now;
     if (completion_lost()) [[unlikely]]
@@ -35,12 +38,14 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
                                                     const wire::Path& sender_view, Time now) {
     if (!receives_straight() || setup_.service != Service::rc || aside.psns != 1 ||
         (aside.acknowledges && state_ != QpState::rts) || send.pkey() != kDefaultPkey ||
-        !is_peer(sender_view))
+        !is_peer(sender_view)) [[unlikely]]
         return false;
     std::uint8_t* const place = responder_->place_straight(send);
-    if (!place) return false;
+    if (!place) [[unlikely]]
+        return false;
     // Before the message completes, as if the acknowledgement had come in front of it.
-    if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) return false;
+    if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
+        return false;
     last_now_ = now;
     counters_.packets_received++;
     responder_->receive_straight(send, place, now);
@@ -52,7 +57,7 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 [[gnu::flatten]] bool RcQueuePair::acknowledge_straight(const wire::Bth& bth, const wire::Path& sender_view,
                                                         Time now) {
     if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey != kDefaultPkey ||
-        !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn, now))
+        !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn, now)) [[unlikely]]
         return false;
     last_now_ = now;
     counters_.packets_received++;
@@ -61,31 +66,36 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
-[[gnu::flatten]] std::optional<Time> RcQueuePair::rests(Time now) const {
-    if (!receives_straight() || setup_.service != Service::rc || responder_->ready(now, false))
-        return std::nullopt;
-    const Time answers = responder_->next_deadline();
-    if (state_ != QpState::rts) return answers;
-    if (!requester_->quiet() || requester_->is_crowded()) return std::nullopt;
-    return std::min(answers, requester_->next_deadline());
+[[gnu::flatten]] bool RcQueuePair::rests(Time now, Time& deadline) const {
+    if (!receives_straight() || setup_.service != Service::rc || responder_->ready(now, false)) [[unlikely]]
+        return false;
+    deadline = responder_->next_deadline();
+    if (state_ != QpState::rts) return true;
+    if (!requester_->quiet() || requester_->is_crowded()) [[unlikely]]
+        return false;
+    deadline = std::min(deadline, requester_->next_deadline());
+    return true;
 }
 
 // What of the request travels, or nullptr: it goes the long way.
 const iovec* RcRequester::goes_straight(const SendRequest& request) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
     if (request.operation != Operation::send && request.operation != Operation::send_with_immediate)
+        [[unlikely]]
         return nullptr;
     const Capabilities& limits = shared_.setup.capabilities;
     const std::size_t count = request.sges.size();
-    if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) return nullptr;
+    if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) [[unlikely]]
+        return nullptr;
     // Nothing waits, and nothing is sent again.
     if (current_ != queue_.size() || next_psn_ != max_psn_ || resume_at_ != kNever ||
-        rate_allows_at_ != kNever || failed_ || probe_due_ || queue_.room() == 0)
+        rate_allows_at_ != kNever || failed_ || probe_due_ || queue_.room() == 0) [[unlikely]]
         return nullptr;
     iovec& piece = iovecs_[0];
     piece = {};
     if (count == 1) piece.iov_len = request.sges[0].length;
-    if (piece.iov_len > shared_.mtu()) return nullptr;
+    if (piece.iov_len > shared_.mtu()) [[unlikely]]
+        return nullptr;
     if (piece.iov_len == 0) return &piece;
     const Sge& sge = request.sges[0];
     if (request.flags & kInline) {
@@ -120,7 +130,8 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
     const std::uint32_t cost = length + Flow::kPacketOverhead;
     const bool copied = copier.copy(out);
     if (!copied) {
-        if (!sink || aside.acknowledges || !flow_.allows(cost)) return false;
+        if (!sink || aside.acknowledges || !flow_.allows(cost)) [[unlikely]]
+            return false;
         sink->send(out);
         flow_.sent(cost);
     }
@@ -146,7 +157,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
     const bool read = request.operation == Operation::rdma_read;
     if (!direct_hopeful_ || !queue_.empty() || queue_.room() == 0 || outstanding() || failed_ ||
         resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
-        shared_.setup.counted)
+        shared_.setup.counted) [[unlikely]]
         return false;
     const Capabilities& limits = shared_.setup.capabilities;
     const Attributes& a = shared_.attributes;
@@ -154,14 +165,15 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
     const bool inline_data = request.flags & kInline;
     if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
         limits.max_send_sge == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
-        (inline_data && sge.length > limits.max_inline_data))
+        (inline_data && sge.length > limits.max_inline_data)) [[unlikely]]
         return false;
     iovec& piece = iovecs_[0];
     piece = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
     if (!inline_data) {
         const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length,
                                                    read ? memory::kLocalWrite : memory::Access{0});
-        if (!found || shared_.regions().is_room(found.address)) return false;
+        if (!found || shared_.regions().is_room(found.address)) [[unlikely]]
+            return false;
         piece.iov_base = found.address;
     }
     const DirectTarget target{a.path,
@@ -173,7 +185,8 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
                               0,
                               1,
                               now};
-    if (!transfer_directly(target, {&piece, 1}, read, sge.length)) return false;
+    if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
+        return false;
     if (!shared_.setup.signal_all && !(request.flags & kSignaled)) return true;
     SendEntry entry;
     entry.wr_id = request.wr_id;
@@ -186,12 +199,15 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
 
 // A positive acknowledgement of the oldest request, and of nothing else.
 bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
-    if (una_ != psn || una_ == max_psn_ || queue_.empty()) return false;
+    if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]
+        return false;
     const SendEntry& head = queue_.at(0);
-    if (!head.started || head.packets != 1 || head.awaits_response() || head.is_local()) return false;
+    if (!head.started || head.packets != 1 || head.awaits_response() || head.is_local()) [[unlikely]]
+        return false;
     if (queue_.size() > 1) {
         const SendEntry& next = queue_.at(1);
-        if (next.done || next.local_error != VendorError::none) return false;
+        if (next.done || next.local_error != VendorError::none) [[unlikely]]
+            return false;
     }
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
@@ -204,7 +220,7 @@ bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
 // Where the payload belongs, or nullptr: the packet goes the long way, which finds the receive taken.
 std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
     if (send.psn() != expected_psn_ || pending_ != Pending::none || refusing_ || message_ != Message::none ||
-        send.payload().size() > shared_.mtu() || !take_receive())
+        send.payload().size() > shared_.mtu() || !take_receive()) [[unlikely]]
         return nullptr;
     return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
@@ -213,14 +229,11 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
     const std::size_t length = send.payload().size();
     place(to, send.payload().data(), length);
     accepted(1, length, send.ack_request(), true, now);
-    completion::Completion c;
-    c.opcode = completion::Opcode::receive;
-    c.byte_length = static_cast<std::uint32_t>(length);
-    if (send.has_immediate()) {
+    complete_send(static_cast<std::uint32_t>(length), send.solicited(), now, [&](completion::Completion& c) {
+        if (!send.has_immediate()) return;
         c.flags = completion::kHasImmediate;
         c.immediate = send.immediate();
-    }
-    complete_receive(c, send.solicited(), now);
+    });
 }
 
 }  // namespace verbena::transport

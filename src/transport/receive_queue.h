@@ -51,10 +51,12 @@ class ReceiveQueue {
     int post(const ReceiveRequest& request);
     // The same without a reason; false: it does not go in.
     bool try_post(const ReceiveRequest& request) {
-        if (request.sges.size() > max_sge_) return false;
+        if (request.sges.size() > max_sge_) [[unlikely]]
+            return false;
         std::lock_guard guard(lock_);
         const std::uint32_t posted = posted_.load(std::memory_order_relaxed);
-        if (posted - taken_.load(std::memory_order_acquire) >= capacity()) return false;
+        if (posted - taken_.load(std::memory_order_acquire) >= capacity()) [[unlikely]]
+            return false;
         Entry& entry = entries_[tail_];
         entry.wr_id = request.wr_id;
         entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
@@ -69,7 +71,8 @@ class ReceiveQueue {
     // then `waiter`, the number of a queue pair, is remembered unless it is 0.
     bool take(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count, std::uint32_t waiter = 0) {
         if (is_shared_) return take_shared(wr_id, sges, sge_count, waiter);
-        if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) return false;
+        if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) [[unlikely]]
+            return false;
         read_oldest(wr_id, sges, sge_count);
         pop();
         return true;

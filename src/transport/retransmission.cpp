@@ -20,40 +20,6 @@ void Retransmission::configure(std::uint8_t timeout, std::uint8_t retry_count, s
     rnr_retry_ = rnr_retry;
 }
 
-Duration Retransmission::probe_interval() const {
-    const Duration base =
-        smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, kProbeFloor);
-    Duration interval = std::min(base << std::min<unsigned>(backoff_, 10), kProbeCeiling);
-    // However long the round trips seem to be, the first probe comes before the timeout that costs a retry.
-    if (backoff_ == 0 && acknowledge_timeout_ != 0) interval = std::min(interval, acknowledge_timeout_ / 2);
-    return interval;
-}
-
-void Retransmission::sent(Time now) {
-    probe_at_ = now + probe_interval();
-    if (timeout_at_ == kNever && acknowledge_timeout_ != 0) timeout_at_ = now + acknowledge_timeout_;
-}
-
-void Retransmission::progress(Time now, bool outstanding) {
-    backoff_ = 0;
-    if (!mutated(Mutation::retry_counter_not_reset)) retries_used_ = 0;
-    rnr_retries_used_ = late_timeouts_ = 0;
-    stop();
-    if (outstanding) sent(now);
-}
-
-void Retransmission::measured(Duration round_trip) {
-    // Jacobson's estimator (RFC 6298), gains 1/8 and 1/4.
-    if (smoothed_ == 0) {
-        smoothed_ = std::max<Duration>(round_trip, 1);
-        deviation_ = round_trip / 2;
-        return;
-    }
-    const Duration error = round_trip - smoothed_;
-    deviation_ += ((error < 0 ? -error : error) - deviation_) / 4;
-    smoothed_ = std::max<Duration>(smoothed_ + error / 8, 1);
-}
-
 Retransmission::Due Retransmission::due(Time now) {
     if (now >= timeout_at_) {
         const bool late = now - timeout_at_ > acknowledge_timeout_ / 4 && late_timeouts_ < kLateTimeouts;

@@ -14,9 +14,11 @@
 // is an answer too, that of timeouts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
+#include "transport/mutation.h"
 
 namespace verbena::transport {
 
@@ -35,10 +37,31 @@ class Retransmission {
     void configure(std::uint8_t timeout, std::uint8_t retry_count, std::uint8_t rnr_retry);
     void reset() { *this = Retransmission{}; }
 
-    void sent(Time now);                               // a packet left; something is outstanding
-    void progress(Time now, bool outstanding);         // something new was acknowledged
+    // A packet left; something is outstanding.
+    void sent(Time now) {
+        probe_at_ = now + probe_interval();
+        if (timeout_at_ == kNever && acknowledge_timeout_ != 0) timeout_at_ = now + acknowledge_timeout_;
+    }
+    // Something new was acknowledged.
+    void progress(Time now, bool outstanding) {
+        backoff_ = 0;
+        if (!mutated(Mutation::retry_counter_not_reset)) retries_used_ = 0;
+        rnr_retries_used_ = late_timeouts_ = 0;
+        stop();
+        if (outstanding) sent(now);
+    }
     void stop() { probe_at_ = timeout_at_ = kNever; }  // nothing outstanding, or waiting after an RNR NAK
-    void measured(Duration round_trip);                // of a packet that was sent once
+    // Of a packet that was sent once. Jacobson's estimator (RFC 6298), gains 1/8 and 1/4.
+    void measured(Duration round_trip) {
+        if (smoothed_ == 0) {
+            smoothed_ = std::max<Duration>(round_trip, 1);
+            deviation_ = round_trip / 2;
+            return;
+        }
+        const Duration error = round_trip - smoothed_;
+        deviation_ += ((error < 0 ? -error : error) - deviation_) / 4;
+        smoothed_ = std::max<Duration>(smoothed_ + error / 8, 1);
+    }
 
     enum class Due : std::uint8_t { nothing, probe, timeout, late_timeout };
     Due due(Time now);      // each expiry is reported once, and its timer set anew
@@ -49,7 +72,16 @@ class Retransmission {
     Duration smoothed_round_trip() const { return smoothed_; }
 
    private:
-    Duration probe_interval() const;
+    Duration probe_interval() const {
+        const Duration base =
+            smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, kProbeFloor);
+        Duration interval = std::min(base << std::min<unsigned>(backoff_, 10), kProbeCeiling);
+        // However long the round trips seem to be, the first probe comes before the timeout that costs a
+        // retry.
+        if (backoff_ == 0 && acknowledge_timeout_ != 0)
+            interval = std::min(interval, acknowledge_timeout_ / 2);
+        return interval;
+    }
 
     Duration acknowledge_timeout_ = 0;  // 0: for ever
     Time timeout_at_ = kNever;

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "base/small_copy.h"
 #include "completion/completion_queue.h"
 #include "transport/attributes.h"
 #include "transport/requests.h"
@@ -79,12 +80,49 @@ class SendQueue {
     bool empty() const { return count_ == 0; }
     std::uint32_t size() const { return count_; }
     std::uint32_t capacity() const { return capacity_; }
-    std::uint32_t room() const;
+    std::uint32_t room() const {
+        while (untaken_ > 0 && cq_->gone(places_[first_untaken_])) {
+            first_untaken_ = (first_untaken_ + 1) & mask_;
+            untaken_--;
+        }
+        return capacity_ - count_ - untaken_;
+    }
     std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is
     // copied.
-    SendEntry& push(const SendRequest& request, std::uint32_t length, bool signaled);
+    SendEntry& push(const SendRequest& request, std::uint32_t length, bool signaled) {
+        const std::uint32_t slot = (head_ + count_++) & mask_;
+        SendEntry& entry = entries_[slot];
+        entry = SendEntry{};
+        entry.wr_id = request.wr_id;
+        entry.remote_address = request.remote_address;
+        entry.compare_add = request.compare_add;
+        entry.swap = request.swap;
+        entry.range = request.range;
+        entry.range_access = request.range_access;
+        entry.rkey = request.rkey;
+        entry.immediate_or_key = request.immediate_or_key;
+        entry.remote_srq = request.remote_srq;
+        entry.length = length;
+        entry.flags = request.flags;
+        entry.slot = slot;
+        entry.operation = request.operation;
+        entry.signaled = signaled;
+        if (request.flags & kInline) {
+            std::uint8_t* to = inline_data(entry);
+            for (const Sge& sge : request.sges) {
+                small_copy(to, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(sge.address)),
+                           sge.length);
+                to += sge.length;
+            }
+        } else {
+            entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
+            Sge* to = sges_.data() + std::size_t{slot} * max_sge_;
+            for (const Sge& sge : request.sges) *to++ = sge;
+        }
+        return entry;
+    }
     void pop() {
         head_ = (head_ + 1) & mask_;
         count_--;

@@ -140,7 +140,7 @@ bool has_own_receive_queue(const QueuePair& qp) {
 // The most usual posts, one request in which there is nothing that could be refused. False: nothing was done,
 // and the request goes the way of all others.
 bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
-    if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail())
+    if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
         return false;
     Process& process = *qp.context->process;
     if (!process.usable()) [[unlikely]]
@@ -164,13 +164,15 @@ bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
     request.operation = static_cast<transport::Operation>(wr->opcode);
     request.flags = wr->send_flags;
     request.sges = sges_of(wr->sg_list, wr->num_sge);
-    if (!process.adapter().post_straight(*qp.qp, request, adapter::now())) return false;
+    if (!process.adapter().post_straight(*qp.qp, request, adapter::now())) [[unlikely]]
+        return false;
     process.engine().posted();
     return true;
 }
 
 bool post_straight(QueuePair& qp, const ibv_recv_wr* wr) {
-    if (!wr || wr->next || wr->num_sge < 0 || calls_may_fail()) return false;
+    if (!wr || wr->next || wr->num_sge < 0 || calls_may_fail()) [[unlikely]]
+        return false;
     Process& process = *qp.context->process;
     return process.usable() && has_own_receive_queue(qp) &&
            process.adapter().post_straight(*qp.qp, {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)},
@@ -204,7 +206,8 @@ pid_t this_thread() {
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
-    if (post_straight(base, *qp, wr)) return 0;
+    if (post_straight(base, *qp, wr)) [[likely]]
+        return 0;
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;
@@ -222,7 +225,8 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 
 int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
-    if (post_straight(*qp, wr)) return 0;
+    if (post_straight(*qp, wr)) [[likely]]
+        return 0;
     Call call("ibv_post_recv", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_recv"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;

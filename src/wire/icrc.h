@@ -59,7 +59,7 @@ std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::si
 std::uint32_t icrc_bth_and(std::uint32_t state, const std::uint8_t* bth, const void* data, std::size_t size);
 
 constexpr std::uint32_t icrc_end(std::uint32_t state) { return ~state; }
-constexpr void store_icrc(std::uint8_t* out, std::uint32_t icrc) { store_le32(out, icrc); }
+inline void store_icrc(std::uint8_t* out, std::uint32_t icrc) { store_le32(out, icrc); }
 
 // The ICRC of a datagram whose last four bytes are the ICRC's (and are not read). At least 16 bytes.
 std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,

@@ -22,20 +22,23 @@ class WholeSend {
 
     // False: it is something else, or nothing that parse() would take.
     bool parse(std::span<const std::uint8_t> udp_payload) {
-        if (udp_payload.size() < kBthLength + kIcrcLength) return false;
+        if (udp_payload.size() < kBthLength + kIcrcLength) [[unlikely]]
+            return false;
         const std::uint8_t* bytes = udp_payload.data();
         first_ = load_be32(bytes);
         std::size_t header = kBthLength;
         if (opcode() != Opcode::rc_send_only) {
             header += kImmDtLength;
-            if (!has_immediate() || udp_payload.size() < header + kIcrcLength) return false;
+            if (!has_immediate() || udp_payload.size() < header + kIcrcLength) [[unlikely]]
+                return false;
             std::memcpy(&immediate_, bytes + kBthLength, sizeof immediate_);
         }
         second_ = load_be32(bytes + 4);
         third_ = load_be32(bytes + 8);
         const std::size_t padded = udp_payload.size() - header - kIcrcLength;
         const std::size_t pad = first_ >> (16 + kBthPadShift) & 3;
-        if ((first_ >> 16 & kBthVersionMask) != 0 || padded % 4 != 0 || padded < pad) return false;
+        if ((first_ >> 16 & kBthVersionMask) != 0 || padded % 4 != 0 || padded < pad) [[unlikely]]
+            return false;
         payload_ = {bytes + header, padded - pad};
         return true;
     }

@@ -16,9 +16,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The libraries are loaded into other people's programs, perhaps by dlopen: nothing may pin them there.
   target_compile_options(verbena_options INTERFACE -fno-gnu-unique)
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
-    # What is a few lines long is set by stores: a string instruction, gcc's choice, takes longer to begin than they last.
-    target_compile_options(verbena_options INTERFACE
-      -mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign -mmemcpy-strategy=vector_loop:512:noalign,libcall:-1:noalign)
+    # What is a few lines long is set by stores: a string instruction, gcc's choice, takes longer to begin than
+    # they last.
+    set(BY_STORES vector_loop:512:noalign,libcall:-1:noalign)
+    target_compile_options(verbena_options INTERFACE -mmemset-strategy=${BY_STORES} -mmemcpy-strategy=${BY_STORES})
   endif()
 endif()
 if(VERBENA_SANITIZE)

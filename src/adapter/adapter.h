@@ -86,12 +86,13 @@ class Adapter {
     int modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
-    // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
-    int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
-                  std::size_t& index, Time now);
-    // Most requests: what the straight path takes and a peer of this host, of which no call can fail. False:
-    // nothing was done.
+    // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp). False:
+    // nothing was done; post_send() does it or says why not.
     bool post_straight(transport::QueuePair& qp, const transport::SendRequest& request, Time now);
+    // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
+    // `may_go_straight`: post_straight() has not been tried.
+    int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
+                  std::size_t& index, Time now, bool may_go_straight = true);
     // Posts all of them or, with an error, none.
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);

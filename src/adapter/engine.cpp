@@ -144,11 +144,11 @@ void Engine::change(Mode from, Mode to) {
 bool Engine::poll_progress() {
     struct Poller {
         Patience patience;
-        unsigned glances = 0;  // polls left that only look whether there is a packet
-        bool known = false;    // what the thread may run on
+        unsigned glances = 0;      // polls left that only look whether there is a packet
+        bool bound_known = false;  // `patience` is that of a bound thread, or not
     };
     VERBENA_QUICK_THREAD_LOCAL constinit Poller poller;
-    auto& [patience, glances, known] = poller;
+    auto& [patience, glances, bound_known] = poller;
     unsigned done = 0;
     // A glance looks at neither clock nor timers, so that a packet is found sooner.
     const bool glance = glances > 0;
@@ -159,7 +159,7 @@ bool Engine::poll_progress() {
     }
     // Only whether it changes counts.
     activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (!known) [[unlikely]]
+    if (!bound_known) [[unlikely]]
         poller = {Patience(bound_), 0, true};
     if (inline_progress_ && !glance) {
         const Time time = now();

@@ -26,7 +26,7 @@ unsigned Adapter::State::run(Time now, Owed owed) {
     unsigned done = link.receive(*this, kReceiveBudget);
     finish_touched();
     done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
-    if (now >= event_deadlines.next()) event_deadlines.fire(now);
+    event_deadlines.fire(now);
     if (done == 0 && owed != Owed::stays) push_owed(now, owed == Owed::may_wait);
     if (!crowded_.empty()) serve_crowded(now);
     return done;
@@ -219,10 +219,6 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
                          Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
-    if (requests.size() == 1 && post_straight(slot, requests[0], now)) {
-        index = 1;
-        return 0;
-    }
     if (!link::packet_faults()) {
         wire::PacketSink& sink = link.borrow_sink();
         while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now)) index++;

@@ -5,7 +5,7 @@
 // it came for is still there. That is what makes destruction safe against packets that arrive at the same
 // moment.
 //
-// Thread safety: find() and is_ours() from any thread; the rest under the adapter's lock.
+// Thread safety: find(), slot_of() and is_ours() from any thread; the rest under the adapter's lock.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@
 
 namespace verbena::adapter {
 
-// A slot's lock, held while its queue pair is known to be there, and a memory section with it.
+// A slot's lock, and a memory section with it. Whether the queue pair is there must be asked.
 class LockedQp {
    public:
     LockedQp(Slot& slot, std::uint32_t number, memory::Sections& sections)
@@ -73,8 +73,6 @@ class Adapter::State final : public link::Receiver {
     // progress.cpp. transmit() needs the slot's lock and a section.
     // Returns the window that others wait for as well, if so: serve() it when the lock is released.
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements);
-    // One that leaves, or is executed, on the straight path. False: nothing was done.
-    bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
     int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index, Time now,
              CrowdedFlow& crowded);
@@ -100,7 +98,12 @@ class Adapter::State final : public link::Receiver {
     void push_owed(Time now, bool patient);        // needs progress_lock
     bool owes() const { return !owing_.empty(); }  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
-    bool straight(const link::Datagram& datagram) override;  // straight.cpp
+
+    // straight.cpp
+    bool straight(const link::Datagram& datagram) override;
+    bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
+    void finish(Slot& slot);  // after a burst: what it made ready leaves
+
     void burst(const link::Datagram& all, std::size_t size) override;
 
     link::Link& link;
@@ -149,7 +152,6 @@ class Adapter::State final : public link::Receiver {
         held_.emplace(slot, number, segment.sections());
     }
     void finish_touched();
-    void finish(Slot& slot);
     void fire(Slot& slot, Time now);
     void watch_bursts(Slot& slot);
     void remember(CrowdedFlow flow);

@@ -26,7 +26,6 @@ bool Adapter::post_straight(transport::QueuePair& qp, const transport::ReceiveRe
     return true;
 }
 
-// One alone: many small WRITEs are faster through the ring than by a system call each.
 bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& request, Time now) {
     transport::QueuePair& qp = *slot.qp;
     if (link::packet_faults()) [[unlikely]]
@@ -34,7 +33,9 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (request.is_one_sided()) {
         if (!qp.execute_straight(request, now)) [[unlikely]]
             return false;
-        if (qp.state() != transport::QpState::rts) [[unlikely]]  // its completion found no place
+        // Its completion found no place: what the error changes is known at once, and who waits for the
+        // window that it leaves is served with the timer.
+        if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]]
             timers.set(slot, now);
         return true;
     }

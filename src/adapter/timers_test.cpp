@@ -103,6 +103,23 @@ TEST(TimersTest, ManyNodesFollowAModel) {
     }
 }
 
+TEST(TimersTest, InTurnADeadlineMayMoveBackToWhereTheHeapLooks) {
+    Timers timers;
+    TimerNode node;
+    timers.set_in_turn(node, 20);
+    EXPECT_EQ(timers.next(), 20);
+    fire(timers, 0);
+    timers.set_in_turn(node, 50);
+    timers.set_in_turn(node, 30);  // the heap looks at 20
+    EXPECT_TRUE(fire(timers, 29).empty());
+    EXPECT_EQ(fire(timers, 30), (std::vector<TimerNode*>{&node}));
+    timers.set_in_turn(node, 60);
+    fire(timers, 40);
+    timers.set_in_turn(node, 45);  // the heap looks at 60: it is told
+    EXPECT_LE(timers.next(), 45);
+    EXPECT_EQ(fire(timers, 45), (std::vector<TimerNode*>{&node}));
+}
+
 TEST(TimersTest, ADeadlineThatMovesForwardBeforeItWasSeenIsTheNext) {
     Timers timers;
     TimerNode node;

@@ -121,7 +121,6 @@ const char* last_reason() { return thread_text_so_far(ThreadText::reason); }
 
 const char* current_call_name() { return current_call.name; }
 
-// The thread's record is looked for once, which is what costs.
 Call::Call(const char* name, const char* object, unsigned long long number) : place_(nullptr) {
     CallRecord& record = current_call;
     if (record.name) return;

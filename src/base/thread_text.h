@@ -11,6 +11,7 @@ namespace verbena {
 inline constexpr std::size_t kThreadText = 512;  // bytes, the last one 0
 
 enum class ThreadText : unsigned { reason, completion, work_completion, event };
+inline constexpr unsigned kThreadTexts = 4;
 
 // Empty at first. If there is no memory, threads share one. Leaves errno alone.
 char* thread_text(ThreadText which);

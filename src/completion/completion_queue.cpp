@@ -22,10 +22,10 @@ CompletionQueue::~CompletionQueue() {
 }
 
 // There is no place.
-bool CompletionQueue::make_room() {
+bool CompletionQueue::make_room(std::uint32_t& waiting) {
     if (ignore_overrun_) {
         if (++head_ == capacity()) head_ = 0;
-        waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+        waiting--;
         remove(1);
         return true;
     }

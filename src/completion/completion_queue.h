@@ -42,17 +42,17 @@ class CompletionQueue {
     // nothing more is taken and the queue is in error. Returns its place in the sequence of all that the
     // queue ever took, from 1 on; 0 if it was not taken.
     std::uint64_t push(const Completion& completion, bool solicited) {
-        return make(solicited, [&](Completion& place) { place = completion; });
+        return push_in_place(solicited, [&](Completion& place) { place = completion; });
     }
-    // The same of what `fill` writes to its place, over an older one. For the path that most take: what was
-    // written field by field elsewhere could not be copied before each of them has arrived in the cache.
+    // The same of what `fill` writes to its place, every field, since an older one is there; under the
+    // queue's lock, so it must not call the queue. (A copy of what was written field by field elsewhere would
+    // wait until each of them has arrived in the cache.)
     template <class Fill>
-    std::uint64_t make(bool solicited, Fill&& fill) {
+    std::uint64_t push_in_place(bool solicited, Fill&& fill) {
         std::lock_guard guard(lock_);
-        if (in_error() || (waiting_.load(std::memory_order_relaxed) == capacity() && !make_room()))
-            [[unlikely]]
+        std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
+        if (in_error() || (waiting == capacity() && !make_room(waiting))) [[unlikely]]
             return 0;
-        const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
         std::uint32_t tail = head_ + waiting;
         if (tail >= capacity()) tail -= capacity();
         fill(ring_[tail]);
@@ -116,7 +116,7 @@ class CompletionQueue {
     void remove(std::uint64_t count) {
         gone_.store(gone_.load(std::memory_order_relaxed) + count, std::memory_order_release);
     }
-    bool make_room();
+    bool make_room(std::uint32_t& waiting);
     void notify(const Completion& completion, bool solicited);
     void give_if_due(Time now);
     void give();

@@ -22,8 +22,7 @@ void EventDeadlines::lower(Time time) {
 
 // Who lowers the bound after it was raised here either does so after the look at that queue, or has set the
 // queue's time before it.
-void EventDeadlines::fire(Time now) {
-    if (now < next()) return;
+void EventDeadlines::give(Time now) {
     std::lock_guard guard(lock_);
     next_.store(kNever);
     for (CompletionQueue* queue : queues_) lower(queue->advance(now));

@@ -35,13 +35,17 @@ bool is_connected_service(std::uint8_t opcode) {
     return service != wire::Service::ud;
 }
 
-}  // namespace
+std::uint32_t destination_qp(const wire::OutPacket& packet) {
+    return wire::load_be32(packet.header.data() + 4) & wire::kLow24;
+}
 
 // The peer's lock is held.
 bool append_to(LocalPeer& peer, const wire::OutPacket& packet) {
     return !peer.spilled.load(std::memory_order_relaxed) && peer.out &&
            peer.state.load(std::memory_order_acquire) == LocalPeer::State::met && peer.out->append(packet);
 }
+
+}  // namespace
 
 // One thread's way out: local packets are copied into the peer's ring at once and published by flush();
 // others go to a sink of the wire's. The peer's lock is held from the first packet to it to the flush, or to
@@ -51,7 +55,7 @@ class LocalLink::Sink final : public wire::PacketSink {
     explicit Sink(LocalLink& link) : link_(link) {}
 
     void send(const wire::OutPacket& packet) override {
-        const std::uint32_t qp_number = wire::load_be24(packet.header.data() + 5);
+        const std::uint32_t qp_number = destination_qp(packet);
         const bool connected = is_connected_service(packet.header[0]);
         // The acknowledgement and the request behind it, a message's packets: the same peer again.
         if (!is_chosen(packet.path->destination, qp_number) || !connected) {
@@ -64,7 +68,7 @@ class LocalLink::Sink final : public wire::PacketSink {
     }
 
     bool copy(const wire::OutPacket& packet) override {
-        const std::uint32_t qp_number = wire::load_be24(packet.header.data() + 5);
+        const std::uint32_t qp_number = destination_qp(packet);
         if (packets_wanted()) [[unlikely]]
             return false;
         if (!is_chosen(packet.path->destination, qp_number)) {
@@ -222,6 +226,7 @@ LocalLink::~LocalLink() {
 }
 
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max) {
+    static_assert(4 * kSettleEvery <= LocalRing::kCapacity);  // see LocalRing::settle()
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) return 0;
     LocalRing& in = *peer.in;
     Datagram datagram;
@@ -328,8 +333,7 @@ void LocalLink::flush() { own_sink_->flush(); }
 bool LocalLink::copy(const wire::OutPacket& packet) {
     if (packets_wanted()) [[unlikely]]
         return false;
-    LocalPeer* const peer =
-        peers_.find(packet.path->destination, wire::load_be32(packet.header.data() + 4) & wire::kLow24);
+    LocalPeer* const peer = peers_.find(packet.path->destination, destination_qp(packet));
     if (!peer) [[unlikely]]
         return false;
     std::lock_guard guard(peer->lock);

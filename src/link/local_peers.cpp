@@ -396,10 +396,7 @@ void LocalPeers::enter_sleep() {
     std::lock_guard guard(lock_);
     sleepers_++;
     for (unsigned i = 0; i < count(); i++)
-        if (const auto& in = peers_[i]->in) {
-            in->enter_sleep();
-            if (in->owes_room()) wake(*peers_[i]);
-        }
+        if (peers_[i]->in) peers_[i]->in->enter_sleep();
     // Behind the marks: either the producer sees them or we see its packet.
     if (has_work()) signal_event(event_fd_);
 }

@@ -115,7 +115,7 @@ bool LocalRing::unread() const {
     return control_.tail.load(std::memory_order_acquire) < control_.head.load(std::memory_order_relaxed);
 }
 
-bool LocalRing::nothing_more(std::uint64_t head) {
+bool LocalRing::give_up(std::uint64_t head) {
     if (broken_.exchange(true, std::memory_order_relaxed))
         control_.tail.store(head, std::memory_order_relaxed);  // lost, but not unread
     else

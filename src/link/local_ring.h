@@ -9,14 +9,16 @@
 // into a record after it was published the consumer may see (the local link's comment says what that means).
 //
 // Sleeping. Each side says first that it is going to sleep, and then looks once more; the other side says
-// first what it has done, and then looks whether somebody sleeps. All four are sequentially consistent, so
+// first what it has done, and then looks whether somebody sleeps. All but one are sequentially consistent, so
 // that at least one of them sees the other:
 //
 //     consumer    sleepers + 1, then head     producer    head = ..., then sleepers: wake the consumer
-//     producer    awaited = 1, then tail      consumer    tail = ..., sleepers + 1, then awaited: wake it
+//     producer    awaited = 1, then tail      consumer    tail = ..., then awaited: wake the producer
 //
-// (A consumer that does not go to sleep looks at awaited, too, without making sure that it is seen after
-// tail, which would cost as much as the packet: what it overlooks it sees when it comes by again.)
+// The one is the consumer's last: to have tail seen before it looks would cost as much as a packet. It may
+// overlook a producer that has just seen the tail before and a full ring; then it has read a small part of
+// that ring, settles again, and sees it (local_sleep_test.cpp).
+//
 // The consumer tells of room when half of the ring is free; if it does not tell, something is left in the
 // ring, and it will come by again. Who is woken, and how, is the peers' (local_peers.h).
 //
@@ -98,7 +100,7 @@ class LocalRing {
         front_size_ = round_up(sizeof record + path_size + record.length);
         if (broken_.load(std::memory_order_relaxed) || waiting > kCapacity || front_size_ > waiting)
             [[unlikely]]
-            return nothing_more(head);
+            return give_up(head);
         if (path_size > 0) [[unlikely]]
             std::memcpy(&read_path_, at, sizeof read_path_);
         read_acknowledged_ = record.acknowledged;
@@ -114,15 +116,12 @@ class LocalRing {
     }
     bool elsewhere() const { return (read_acknowledged_ & kElsewhere) != 0; }
     void release() { read_ += front_size_; }
-    // What was released is the producer's again. True if it waits for room and has to be woken. Must be
-    // called again, even if nothing was released since, or owes_room() before a sleep: it may have overlooked
-    // a producer that began to wait at the same time.
+    // What was released is the producer's again, which must happen each time that a small part of the ring
+    // was. True if it waits for room and has to be woken.
     bool settle() {
         if (settled_ != read_) control_.tail.store(settled_ = read_, std::memory_order_release);
         return control_.awaited.load(std::memory_order_relaxed) != 0 && owes_room();
     }
-    // Whether the producer waits for room that there is, and has to be woken: it is told once. Any thread.
-    bool owes_room();
     bool empty() const;  // any thread
     // Whether front() would surely find nothing; by the thread that calls it.
     bool looks_empty() const;
@@ -167,7 +166,8 @@ class LocalRing {
     }
 
     LocalRing(std::uint8_t* memory, int fd);
-    bool nothing_more(std::uint64_t head);
+    bool give_up(std::uint64_t head);
+    bool owes_room();
     bool finds_room(std::uint64_t size);
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,

@@ -46,7 +46,7 @@ enum Step : unsigned char {
 
 struct World {
     int head = 0, tail = 0, taken = 0;
-    bool awaited = false, saw_sleeper = false, saw_no_room = false;
+    bool awaited = false, saw_awaited = false, saw_sleeper = false, saw_no_room = false;
     std::array<int, 2> sleepers{};  // of the writer's process, of the reader's
     std::array<bool, 2> signalled{};
     std::array<bool, 2> locked{};  // the peers' lock
@@ -168,6 +168,7 @@ class Model {
         }
     }
 
+    // Its two steps of settling may be seen in the other order, and it settles before it has read all.
     static bool serve(World& w, Step& at) {
         switch (at) {
             case work:
@@ -176,11 +177,12 @@ class Model {
                 at = settle_1;
                 return true;
             case settle_1:
-                w.tail = w.taken;
+                w.saw_awaited = w.awaited;
                 at = settle_2;
                 return true;
             default:
-                if (w.awaited && w.head - w.tail <= kCapacity / 2) {
+                w.tail = w.taken;
+                if (w.saw_awaited && w.awaited && w.head - w.tail <= kCapacity / 2) {
                     w.awaited = false;
                     w.signalled[0] = true;
                 }

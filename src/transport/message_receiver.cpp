@@ -212,7 +212,7 @@ void MessageReceiver::abort_receive(Status status, VendorError error, Time now) 
 void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Time now) {
     receive_taken_ = false;
     count_completed(shared_.setup, Counted::receive, c.status == Status::success, c.byte_length);
-    name(c, now);
+    identify(c, now);
     if (shared_.setup.service == Service::xrc_receive)
         waiting_.push_back({receive_source_, c, solicited});
     else

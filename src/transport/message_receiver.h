@@ -43,12 +43,12 @@ class MessageReceiver {
         shared_.counters.messages_received++;
         receive_taken_ = false;
         count_completed(shared_.setup, Counted::receive, true, length);
-        shared_.setup.receive_cq->make(solicited, [&](completion::Completion& c) {
+        shared_.setup.receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
             c = {};
             c.opcode = completion::Opcode::receive;
             c.byte_length = length;
             c.source_qp = shared_.attributes.destination_qp;
-            name(c, now);
+            identify(c, now);
             fill(c);
         });
     }
@@ -100,7 +100,7 @@ class MessageReceiver {
     VendorError check_write_start(const wire::Reth& reth);
     void push_receive(completion::Completion& c, bool solicited, Time now);
     // Whose completion it is.
-    void name(completion::Completion& c, Time now) const {
+    void identify(completion::Completion& c, Time now) const {
         c.wr_id = receive_wr_id_;
         c.qp_number = shared_.setup.number;
         c.timestamp = static_cast<std::uint64_t>(now);

@@ -130,8 +130,8 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
-    // After the straight path: that is so without a push, and nobody waits for the window. Then `deadline` is
-    // next_deadline().
+    // That is so without a push, and nobody waits for the window; `deadline` is next_deadline(). What has to
+    // be asked after each burst, in one question.
     virtual bool rests(Time, Time& /*deadline*/) const { return false; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
     // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).

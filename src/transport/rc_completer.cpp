@@ -331,7 +331,7 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
 void RcRequester::push(const SendEntry& entry, Status status, VendorError error, Time now) {
     count_completed(shared_.setup, entry.operation, status == Status::success, entry.length);
     if (status == Status::success && !entry.signaled) return;
-    queue_.completed(shared_.setup.send_cq->make(false, [&](completion::Completion& c) {
+    queue_.completed(shared_.setup.send_cq->push_in_place(false, [&](completion::Completion& c) {
         c = {};
         c.wr_id = entry.wr_id;
         c.status = status;

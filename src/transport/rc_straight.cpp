@@ -67,13 +67,9 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 }
 
 [[gnu::flatten]] bool RcQueuePair::rests(Time now, Time& deadline) const {
-    if (!receives_straight() || setup_.service != Service::rc || responder_->ready(now, false)) [[unlikely]]
+    if (!receives_straight() || !quiet(now, false) || requester_->is_crowded()) [[unlikely]]
         return false;
-    deadline = responder_->next_deadline();
-    if (state_ != QpState::rts) return true;
-    if (!requester_->quiet() || requester_->is_crowded()) [[unlikely]]
-        return false;
-    deadline = std::min(deadline, requester_->next_deadline());
+    deadline = next_deadline();
     return true;
 }
 

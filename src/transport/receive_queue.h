@@ -6,8 +6,9 @@
 // leaves its number, so that whoever posts can wake it without looking at all of them. An XRC queue has a
 // completion queue and an XRC domain as well (annex A14).
 //
-// Thread safety: all calls, but that take() of a queue pair's own queue, which needs no lock, and clear() are
-// called under the queue pair's. The listener is called with the queue's lock held and must not call back.
+// Thread safety: all calls; but of a queue pair's own queue, which is taken from without a lock, take(),
+// take_id() and clear() under the queue pair's, and neither give_back() nor resize(). The listener is called
+// with the queue's lock held and must not call back.
 #pragma once
 
 #include <array>

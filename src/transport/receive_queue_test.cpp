@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <thread>
 
 namespace verbena::transport {
 namespace {
@@ -31,6 +32,34 @@ TEST(ReceiveQueue, OrderAcrossTheWrapWithTheirElements) {
             }
         }
     }
+}
+
+TEST(ReceiveQueue, AThreadTakesWhatAnotherPosts) {
+    constexpr std::uint64_t kMany = 20'000;
+    ReceiveQueue queue(5, 1);
+    std::thread poster([&] {
+        for (std::uint64_t id = 0; id < kMany;) {
+            const Sge list[] = {{id, static_cast<std::uint32_t>(id), 7}};
+            if (queue.try_post({id, list}))
+                id++;
+            else
+                std::this_thread::yield();
+        }
+    });
+    std::array<Sge, 1> sges;
+    std::uint32_t count = 0;
+    std::uint64_t id = 0;
+    for (std::uint64_t wanted = 0; wanted < kMany;) {
+        if (!queue.take(id, sges, count)) {
+            std::this_thread::yield();
+            continue;
+        }
+        ASSERT_EQ(id, wanted);
+        ASSERT_EQ(count, 1u);
+        ASSERT_EQ(sges[0].address, wanted++);
+    }
+    poster.join();
+    EXPECT_EQ(queue.waiting(), 0u);
 }
 
 TEST(ReceiveQueue, Refusals) {

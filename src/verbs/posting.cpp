@@ -137,8 +137,8 @@ bool has_own_receive_queue(const QueuePair& qp) {
     return setup.receive_queue && !setup.shared_receive_queue;
 }
 
-// The most usual posts, one request in which there is nothing that could be refused. False: nothing was done,
-// and the request goes the way of all others.
+// The most usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
+// was done, and it goes the way of all others.
 bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
     if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
         return false;
@@ -217,7 +217,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
             return to_transport(base, each, request);
         },
         [&](std::span<const transport::SendRequest> batch, std::size_t& done) {
-            return process->adapter().post_send(*qp->qp, batch, done, adapter::now());
+            return process->adapter().post_send(*qp->qp, batch, done, adapter::now(), false);
         });
     if (process->usable()) process->engine().posted();
     return error;

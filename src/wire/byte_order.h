@@ -1,8 +1,9 @@
 // Loads and stores of integers of a fixed byte order at any alignment. The protocol is big-endian throughout;
 // only the ICRC is stored little-endian (IBA annex A17).
 //
-// Each is one load or store and a byte swap: bytes that are stored one by one are not always joined by the
-// compiler, and a load of the whole waits for each of them. None checks a length: the caller has.
+// Each, but those of 24 bits, is one load or store and a byte swap: bytes that are stored one by one are not
+// always joined by the compiler, and a load of the whole waits for each of them. None checks a length: the
+// caller has.
 #pragma once
 
 #include <bit>

@@ -31,6 +31,7 @@ struct OutPacket {
     Aside aside;  // as PacketSink::largest_payload() and longest_run() allow
 };
 
+// Apart from the sink, since some links copy from any thread and without a flush (link/link.h).
 class PacketCopier {
    public:
     virtual ~PacketCopier() = default;

@@ -46,8 +46,8 @@ class WholeSend {
    private:
     Opcode opcode() const { return static_cast<Opcode>(first_ >> 24); }
 
-    std::uint32_t first_, second_, third_;  // the BTH's words
-    std::uint32_t immediate_;               // if it has one
+    std::uint32_t first_ = 0, second_ = 0, third_ = 0;  // the BTH's words
+    std::uint32_t immediate_ = 0;                       // if it has one
     std::span<const std::uint8_t> payload_;
 };
 

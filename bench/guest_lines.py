@@ -1,6 +1,7 @@
 """Verbena beside Linux soft-RoCE (rxe) within one boot of the virtual machine of tests/interop: both ends of each in the guest,
 one on each of its processors, rxe over the guest's interface, Verbena over one of a namespace of its own, since the kernel has
-the port where rxe is. Both have MTU 1500, and neither's packets leave the guest."""
+the port where rxe is. Both have MTU 1500, and neither's packets leave the guest. The lines that begin with "VM, bare" have a
+yardstick in Verbena's place: what the guest can do with nothing of verbs in the way."""
 
 import contextlib
 import signal
@@ -8,7 +9,7 @@ import time
 
 import guest as machine
 import measuring
-from line import Line
+from line import ONE_WAY, Line
 
 BUILD = "/verbena/build"  # in the guest
 ADDRESS = "10.93.0.1"
@@ -17,14 +18,16 @@ PLACE = ("ip netns add measured", "ip -n measured link set lo up", "ip -n measur
 LOOKS_EVERY = 0.3  # seconds: the guest's processors have to answer
 SMALL = ("-s", "8", "-n", "10000")
 # Verbena's way, its name, what is wanted of bandwidths and of latencies.
+BARE = ("vm", "pingpong", "stream", "udp_acked")  # yardsticks
 WAYS = (("wire", " by packets", 2, 0.5), ("local", "", 5, 0.2))
 
 
 class Machine:
     """Boots when it is first asked for."""
 
-    def __init__(self, build, made):
+    def __init__(self, build, yardsticks, made):
         self.build, self.made = build, made
+        self.programs = [str(build / "bench/open_close"), *(str(yardsticks / name) for name in BARE if yardsticks)]
         self.guest = self.failed = None
 
     def running(self):
@@ -42,7 +45,7 @@ class Machine:
         if not image:
             raise machine.Unavailable("the guest could not be built")
         network = self.made.enter_context(machine.Network(1500))
-        guest = machine.Guest(network, 1, image, machine.acceleration(image), programs=[str(self.build / "bench/open_close")],
+        guest = machine.Guest(network, 1, image, machine.acceleration(image), programs=self.programs,
                               build=str(self.build))
         self.made.callback(guest.end)
         for command in PLACE:
@@ -83,11 +86,15 @@ class InGuest(measuring.Pair):
             server.stop(signal.SIGKILL)
         return output
 
-    @failing_as_others()
     def open_close(self, count):
         """us of one connection after the other."""
-        program = self.computer.running().start([*self.wrap, "/verbena/open_close", self.server_at, str(count)])
-        return measuring.Figure(measuring.found("open_close", 0, self.end(program, "open_close"), r"([\d.]+) us"))
+        return self.alone(r"([\d.]+) us", "open_close", self.server_at, str(count))
+
+    @failing_as_others()
+    def alone(self, pattern, name, *words):
+        """What a program prints that was brought along and needs no other."""
+        program = self.computer.running().start([*self.wrap, f"/verbena/{name}", *words])
+        return measuring.Figure(measuring.found(name, 0, self.end(program, name), pattern))
 
     def start(self, processor, words):
         return self.computer.running().start([*self.wrap, "taskset", "-c", str(processor), *words])
@@ -108,9 +115,9 @@ class InGuest(measuring.Pair):
             time.sleep(LOOKS_EVERY)
 
 
-def make_lines(build, made):
+def make_lines(build, yardsticks, made):
     """made: an ExitStack, which ends the guest."""
-    computer = Machine(build, made)
+    computer = Machine(build, yardsticks, made)
     reason = machine.missing(str(build))
     rxe = InGuest(computer, [], machine.addresses(2)[4], "rxe0", 1)
     lines = []
@@ -119,15 +126,29 @@ def make_lines(build, made):
         lines.append(Line(f"VM: {name}", "guest" if unit == "GB/s" else "guest, small", unit, "rxe", wanted, unit != "us",
                           lambda: measuring.Figure(measure(ours).value), lambda: measure(rxe).value, reason))
 
+    def add_bare(name, unit, times, pattern, words, measure):
+        lines.append(Line(f"VM, bare: {name}", "guest, bare", unit, "rxe", None, unit != "us",
+                          lambda: measuring.Figure(times * rxe.alone(pattern, *words).value), lambda: measure(rxe).value, reason))
+
     for link, where, wanted, wanted_latency in WAYS:
         wrap = ["ip", "netns", "exec", "measured", "env", f"LD_LIBRARY_PATH={BUILD}/lib", f"VERBENA_LINK={link}"]
         verbena = InGuest(computer, wrap, ADDRESS, "verbena_eth9", 0)
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
-            add(f"{program} 64 KiB{where}", "GB/s", wanted, lambda pair, p=program: pair.bandwidth(p, 65536, 200), verbena)
+            add(f"{program} 64 KiB{where}", "GB/s", wanted, lambda pair, p=program: pair.bandwidth(p, 65536, 5000), verbena)
         for program in ("ib_send_lat", "ib_write_lat"):
             add(f"{program} 8 B{where}", "us", wanted_latency, lambda pair, p=program: pair.latency(p, *SMALL), verbena)
         if link == "wire":
             add(f"ib_send_bw 8 B -l 16{where}", "M/s", 5, lambda pair: pair.rate("ib_send_bw", 4096, "-l", "16"), verbena)
     add("cmtime, one connection", "us", 0.5, lambda pair: pair.connection(100), verbena)
     add("one thread opening and closing", "us", 0.5, lambda pair: pair.open_close(100), verbena)
+    if yardsticks:
+        for name, pattern, words in (("process_vm_writev 64 KiB", r"writev \d+ B: ([\d.]+) GB/s", ("vm", "bw", "65536")),
+                                     ("one TCP stream", r"([\d.]+) GB/s", ("stream", "tcp", "65536", "2"))):
+            add_bare(name, "GB/s", 1, pattern, words, lambda pair: pair.bandwidth("ib_write_bw", 65536, 5000))
+        for name, pattern, words in (("shared memory 8 B", ONE_WAY, ("pingpong", "shm", "1", "10000", "8")),
+                                     ("UDP 8 B", ONE_WAY, ("pingpong", "udp", "1", "10000", "8")),
+                                     ("UDP, acknowledged 8 B", r"one-way ([\d.]+) us", ("udp_acked", "10000"))):
+            add_bare(name, "us", 1, pattern, words, lambda pair: pair.latency("ib_send_lat", *SMALL))
+        add_bare("20 x pingpong eventfd", "us", 20, ONE_WAY, ("pingpong", "eventfd", "0", "5000", "8"),
+                 lambda pair: pair.connection(100))
     return lines

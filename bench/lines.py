@@ -28,7 +28,7 @@ def make_lines(build, yardsticks):
                     found += with_losses(build, lossy)
             except places.Unavailable as reason:
                 found.append(Line(f"namespaces, MTU {mtu}", "wire", "", "", None, True, None, None, str(reason)))
-        yield found + guest_lines.make_lines(build, made)
+        yield found + guest_lines.make_lines(build, yardsticks, made)
 
 
 def same_host(build, fabric, yardsticks):

@@ -7,6 +7,8 @@ if(CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
+include(CheckCXXCompilerFlag)
+
 add_library(verbena_options INTERFACE)
 target_include_directories(verbena_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(verbena_options INTERFACE
@@ -15,6 +17,12 @@ target_compile_options(verbena_options INTERFACE
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The libraries are loaded into other people's programs, perhaps by dlopen: nothing may pin them there.
   target_compile_options(verbena_options INTERFACE -fno-gnu-unique)
+  # What follows a dozen checks gcc guesses to be rare, and compiles what it takes for rarer than this fraction
+  # for size. Here it is what always happens.
+  check_cxx_compiler_flag(--param=hot-bb-frequency-fraction=1000000 VERBENA_HAS_HOT_FRACTION)
+  if(VERBENA_HAS_HOT_FRACTION)
+    target_compile_options(verbena_options INTERFACE --param=hot-bb-frequency-fraction=1000000)
+  endif()
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
     # What is a few lines long is set by stores: a string instruction, gcc's choice, takes longer to begin than
     # they last.

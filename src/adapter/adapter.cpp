@@ -337,10 +337,10 @@ unsigned Adapter::progress_in_turn(LazyTime now) {
     return state_->run(now.get(), State::Owed::may_wait);
 }
 
-bool Adapter::glance(LazyTime now, unsigned& done) {
+bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     if (!lock || state_->link.looks_empty()) return false;
-    done = state_->run(now.get(), State::Owed::leaves);
+    done = state_->run(now.get(), in_turn ? State::Owed::may_wait : State::Owed::leaves);
     return true;
 }
 

@@ -128,7 +128,8 @@ class Adapter {
 
     // As progress() of an idle caller, unless a look that costs much less says that it would surely find no
     // datagram, or it is not to be entered now: then false. The clock is read only if it goes on.
-    bool glance(LazyTime now, unsigned& done);
+    // `in_turn`: for the helper, as above, but that it waits for nobody.
+    bool glance(LazyTime now, unsigned& done, bool in_turn = false);
 
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);

@@ -181,7 +181,9 @@ TEST_F(AdapterTest, ALostPacketIsSentAgainByTheTimer) {
 TEST_F(AdapterTest, TheHelperWaitsForCompany) {
     const auto waits = [&] {  // after a message from the left
         EXPECT_EQ(left_.post(Operation::rdma_write, 0, 6, now_, right_.address_of(100), right_.keys.rkey), 0);
+        unsigned done = 0;
         for (unsigned i = 0; i < 3; i++) right_.adapter->progress_in_turn(now_);
+        EXPECT_TRUE(right_.adapter->glance(now_, done, true));
         return links_[0].waiting() == 0;
     };
     const auto answer = [&] {

@@ -26,7 +26,7 @@ constexpr Duration kTick = kMillisecond;
 constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
 constexpr Duration kHesitation = 5 * kMicrosecond;  // the same while others want the processor
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
-constexpr unsigned kGlances = 7;    // between two polls that find nothing
+constexpr unsigned kGlances = 7;    // between two polls, or looks of the helper's, that find nothing
 constexpr Duration kNap = 100 * kMicrosecond;
 constexpr std::size_t kHelperStack = 256 << 10;
 
@@ -217,12 +217,15 @@ unsigned Engine::progress(Time now) {
     return done;
 }
 
-// The helper's.
-unsigned Engine::progress_in_turn() {
+// The helper's. False: a glance has told that nothing is there, or that somebody else is at it.
+bool Engine::look_in_turn(bool glance, unsigned& done) {
+    if (!glance)
+        done = adapter_.progress_in_turn(now);
+    else if (!adapter_.glance(now, done, true))
+        return false;
     helper_turns_.fetch_add(1, std::memory_order_relaxed);
-    const unsigned done = adapter_.progress_in_turn(now);
     posted();
-    return done;
+    return true;
 }
 
 // Sleeping. enter_sleep() publishes until when, and then looks at the deadlines again; posted() changes a
@@ -347,8 +350,15 @@ void Engine::stand_in() {
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
 bool Engine::serve() {
     bool any = false, asked = false, lingers = false;
+    unsigned glances = 0;  // until the next full look, and the next yield
     for (Time last = now();;) {
-        if (progress_in_turn() > 0) {
+        unsigned done = 0;
+        if (!look_in_turn(glances > 0, done)) {
+            glances--;
+            continue;
+        }
+        glances = kGlances;
+        if (done > 0) {
             if (!any) lingers = lingering_.pays();
             any = true;
             last = now();

@@ -94,7 +94,7 @@ class Engine {
     void tick();
     void stand_in();
     bool serve();
-    unsigned progress_in_turn();
+    bool look_in_turn(bool glance, unsigned& done);
     bool take_orders(Time until);
     void look_at_watched();
 

@@ -1,5 +1,5 @@
 // The walk of packets: a burst from the link, each packet checked and given to its queue pair, each touched
-// queue pair answering once at the burst's end; then the timers.
+// queue pair answering once at the burst's end; then the timers. (straight.cpp may answer before.)
 
 #include <algorithm>
 

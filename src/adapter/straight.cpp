@@ -4,6 +4,7 @@
 #include "adapter/state.h"
 #include "link/hooks.h"
 #include "wire/plain_ack.h"
+#include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
 
 namespace verbena::adapter {
@@ -46,28 +47,51 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
 }
 
 // Observers saw it when it left.
-bool Adapter::State::straight(const link::Datagram& datagram) {
-    wire::WholeSend send;
-    wire::Bth acknowledgement;
-    const bool sends = send.parse(datagram.bytes);
-    if ((!sends && !wire::parse_plain_ack(datagram.bytes, acknowledgement)) || link::packet_faults())
-        [[unlikely]]
+[[gnu::flatten]] bool Adapter::State::straight(const link::Datagram& datagram) {
+    if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength || link::packet_faults()) [[unlikely]]
         return false;
-    const std::uint32_t number = sends ? send.destination_qp() : acknowledgement.destination_qp;
-    Slot* slot = table.find(number);
+    const wire::BthWords bth(datagram.bytes.data());
+    Slot* slot = table.find(bth.destination_qp());
     if (!slot) [[unlikely]]
         return false;
-    hold(*slot, number);
-    if (!*held_) [[unlikely]]
-        return false;
-    transport::QueuePair& qp = held_->qp();
-    if (sends ? !qp.receive_straight(send, datagram.aside, *datagram.path, now_)
-              : !qp.acknowledge_straight(acknowledgement, *datagram.path, now_)) [[unlikely]]
+    hold(*slot, bth.destination_qp());
+    if (!*held_ || !take_straight(held_->qp(), bth.opcode(), datagram)) [[unlikely]]
         return false;
     count(segment.counters().received);
     slot->record->counters.wire_bytes_received += datagram.bytes.size();
     touch(*slot);
     return true;
+}
+
+// An atomic is answered at once if it came alone: what comes together is answered together at the burst's
+// end, by when those that are too many have been seen (IBA 9.7.4.1.7).
+bool Adapter::State::take_straight(transport::QueuePair& qp, wire::Opcode opcode,
+                                   const link::Datagram& datagram) {
+    const wire::Path& path = *datagram.path;
+    if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]] {
+        wire::WholeSend send;
+        return send.parse(datagram.bytes) && qp.receive_straight(send, datagram.aside, path, now_);
+    }
+    if (datagram.aside.acknowledges || datagram.aside.psns != 1) return false;
+    switch (opcode) {
+        case wire::Opcode::rc_ack: {
+            wire::BthWords acknowledgement;
+            return wire::parse_plain_ack(datagram.bytes, acknowledgement) &&
+                   qp.acknowledge_straight(acknowledgement, path, now_);
+        }
+        case wire::Opcode::rc_compare_swap:
+        case wire::Opcode::rc_fetch_add: {
+            wire::WholeAtomic request;
+            return !datagram.followed && request.parse(datagram.bytes) &&
+                   qp.answer_straight(request, link, path, now_);
+        }
+        case wire::Opcode::rc_atomic_ack: {
+            wire::WholeAtomicAnswer answer;
+            return answer.parse(datagram.bytes) && qp.conclude_straight(answer, path, now_);
+        }
+        default:
+            return false;
+    }
 }
 
 // What arrived may let something leave; mostly it does not.

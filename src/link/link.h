@@ -27,6 +27,7 @@ struct Datagram {
     // something beside it. A payload that lies elsewhere is not among the bytes, whatever follows the
     // headers.
     bool by_memory = false;
+    bool followed = false;  // by another one of the same peer, which was there when this one was looked at
     wire::Aside aside;
     wire::Elsewhere* elsewhere = nullptr;
 };
@@ -55,7 +56,8 @@ class Receiver {
 
 class Link : public wire::PacketSink {
    public:
-    // copy() of a link itself, unlike that of a sink: from any thread, and the packet has left on return.
+    // copy() of a link itself, unlike that of a sink: from any thread, also while receive() runs, and the
+    // packet has left on return.
 
     // Hands waiting datagrams to `receiver`, at most about `max` of them, without blocking. Returns how many.
     // One thread at a time.

@@ -239,6 +239,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
+        datagram.followed = in.followed();
         if (in.elsewhere()) [[unlikely]]
             receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))

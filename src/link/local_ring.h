@@ -105,6 +105,7 @@ class LocalRing {
             std::memcpy(&read_path_, at, sizeof read_path_);
         read_acknowledged_ = record.acknowledged;
         read_psns_ = record.psns;
+        followed_ = front_size_ != waiting;
         bytes = {at + path_size, record.length};
         return true;
     }
@@ -115,6 +116,7 @@ class LocalRing {
                 read_acknowledged_ & kPsnBits};
     }
     bool elsewhere() const { return (read_acknowledged_ & kElsewhere) != 0; }
+    bool followed() const { return followed_; }  // by another one when it was looked at
     void release() { read_ += front_size_; }
     // What was released is the producer's again, which must happen each time that a small part of the ring
     // was. True if it waits for room and has to be woken.
@@ -190,7 +192,8 @@ class LocalRing {
     std::uint64_t front_size_ = 0;
     wire::Path read_path_;
     std::uint32_t read_acknowledged_ = 0, read_psns_ = 0;  // of the record
-    std::uint64_t settled_ = 0;                            // the tail that the producer sees
+    bool followed_ = false;
+    std::uint64_t settled_ = 0;  // the tail that the producer sees
     std::atomic<bool> broken_{false};
 };
 

@@ -22,6 +22,7 @@
 #include "wire/packet.h"
 #include "wire/packet_sink.h"
 #include "wire/run.h"
+#include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
 
 namespace verbena::transport {
@@ -110,11 +111,13 @@ class QueuePair {
     // the wire.
     virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
 
-    // The straight path: a SEND that fits into one packet, or a WRITE or READ that the link executes, on a
-    // connection where nothing else is going on. These do the whole work, or answer false and have changed
-    // nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the caller
-    // flushes; without one (nullptr) it does not leave. receive_straight() completes the message and the
-    // request that the aside acknowledges; acknowledge_straight() takes a plain acknowledgement by its BTH.
+    // The straight path: a SEND that fits into one packet, an atomic, or a WRITE or READ that the link
+    // executes, on a connection where nothing else is going on. These do the whole work, or answer false and
+    // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
+    // caller flushes; without one (nullptr) it does not leave. receive_straight() completes the message and
+    // the request that the aside acknowledges; acknowledge_straight() takes a plain acknowledgement;
+    // answer_straight() executes an atomic, whose answer leaves by the copier or, later, by transmit();
+    // conclude_straight() takes that answer.
     virtual bool post_straight(const SendRequest&, wire::PacketCopier&, wire::PacketSink* /*sink*/, Time) {
         return false;
     }
@@ -122,7 +125,11 @@ class QueuePair {
     virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
         return false;
     }
-    virtual bool acknowledge_straight(const wire::Bth&, const wire::Path&, Time) { return false; }
+    virtual bool acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) { return false; }
+    virtual bool answer_straight(const wire::WholeAtomic&, wire::PacketCopier&, const wire::Path&, Time) {
+        return false;
+    }
+    virtual bool conclude_straight(const wire::WholeAtomicAnswer&, const wire::Path&, Time) { return false; }
 
     // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that
     // receive() would mind.

@@ -111,13 +111,10 @@ void RcRequester::emit_read(wire::PacketSink& sink, const SendEntry& entry, std:
 
 void RcRequester::emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn) {
     wire::Headers headers;
-    const bool swap = entry.operation == Operation::compare_swap;
-    address(headers.bth, shared_, swap ? Opcode::rc_compare_swap : Opcode::rc_fetch_add, psn);
+    address(headers.bth, shared_, atomic_opcode(entry.operation), psn);
     headers.bth.ack_request = true;
     headers.xrceth.srqn = entry.remote_srq;
-    // IBA 9.3.5.3: FETCH & ADD carries the addend where COMPARE & SWAP carries the swap value.
-    headers.atomic_eth = {entry.remote_address, entry.rkey, swap ? entry.swap : entry.compare_add,
-                          swap ? entry.compare_add : 0};
+    headers.atomic_eth = atomic_eth_of(entry);
     send_packet(sink, shared_, headers, {}, 0);
 }
 

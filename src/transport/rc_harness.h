@@ -123,9 +123,9 @@ class Harness : private QpListener {
     std::function<Fate(const Sent&)> filter;
     std::function<void()> after_step;  // the programs of both sides
     bool keep_log = true;
-    bool straight = false;       // SENDs and their packets take the straight path where they can
-    unsigned went_straight = 0;  // calls
-    unsigned acknowledged_straight = 0;
+    bool straight = false;       // what can take the straight path does
+    unsigned went_straight = 0;  // calls: requests, and SENDs that arrived
+    unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
     bool runs = false;          // packets that come together are given to the queue pair as runs
     unsigned came_in_runs = 0;  // packets
     bool polls = true;          // both sides poll: held acknowledgements leave after each step
@@ -357,6 +357,23 @@ class Harness : private QpListener {
         return true;
     }
 
+    bool receive_straight(Side& s, const Flying& flying) {
+        const wire::Path& path = side[1 - s.index].path;
+        if (wire::WholeSend send; send.parse(flying.bytes))
+            return counted(s.qp->receive_straight(send, flying.aside, path, now), went_straight);
+        if (wire::BthWords ack; wire::parse_plain_ack(flying.bytes, ack))
+            return counted(s.qp->acknowledge_straight(ack, path, now), acknowledged_straight);
+        if (wire::WholeAtomic request; request.parse(flying.bytes))
+            return counted(s.qp->answer_straight(request, s, path, now), answered_straight);
+        if (wire::WholeAtomicAnswer answer; answer.parse(flying.bytes))
+            return counted(s.qp->conclude_straight(answer, path, now), concluded_straight);
+        return false;
+    }
+    static bool counted(bool went, unsigned& count) {
+        count += went;
+        return went;
+    }
+
     void step() {
         for (Side& s : side)
             if (!s.asleep && s.qp->next_deadline() <= now) s.qp->advance(now);
@@ -367,17 +384,7 @@ class Harness : private QpListener {
             Side& s = side[flying.to];
             if (s.asleep) continue;
             memory::Section section(s.sections);
-            wire::WholeSend send;
-            if (straight && send.parse(flying.bytes) &&
-                s.qp->receive_straight(send, flying.aside, side[1 - flying.to].path, now)) {
-                went_straight++;
-                continue;
-            }
-            if (wire::Bth ack; straight && wire::parse_plain_ack(flying.bytes, ack) &&
-                               s.qp->acknowledge_straight(ack, side[1 - flying.to].path, now)) {
-                acknowledged_straight++;
-                continue;
-            }
+            if (straight && receive_straight(s, flying)) continue;
             wire::Packet packet;
             if (wire::parse(flying.bytes, packet) != wire::ParseError::none) std::abort();
             packet.aside = flying.aside;

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/rc_harness.h"
@@ -30,9 +32,14 @@ struct Outcome {
     void end(Harness& h, bool alive = true) {
         take_completions(h);
         packets = h.log;
-        for (Sent& each : packets)  // each has memory of its own
-            if (wire::info(each.headers.bth.opcode).has_reth)
-                each.headers.reth.virtual_address -= h.side[1 - each.from].address();
+        // Which of two sides is the first to send at a time does not matter.
+        std::ranges::stable_sort(packets, {}, [](const Sent& each) { return std::pair(each.at, each.from); });
+        for (Sent& each : packets) {  // each has memory of its own
+            const wire::OpcodeInfo& info = wire::info(each.headers.bth.opcode);
+            const std::uint64_t there = h.side[1 - each.from].address();
+            if (info.has_reth) each.headers.reth.virtual_address -= there;
+            if (info.has_atomic_eth) each.headers.atomic_eth.virtual_address -= there;
+        }
         for (int i = 0; i < 2; i++) {
             memory[i] = h.side[i].memory;
             counters[i] = h.side[i].qp->counters();

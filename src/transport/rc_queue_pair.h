@@ -35,7 +35,11 @@ class RcQueuePair final : public QueuePair {
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                           const wire::Path& sender_view, Time now) override;
-    bool acknowledge_straight(const wire::Bth& bth, const wire::Path& sender_view, Time now) override;
+    bool acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view, Time now) override;
+    bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier,
+                         const wire::Path& sender_view, Time now) override;
+    bool conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
+                           Time now) override;
     bool quiet(Time now, bool push) const override {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
@@ -59,6 +63,8 @@ class RcQueuePair final : public QueuePair {
 
    private:
     bool reliable() const { return setup_.service != Service::uc; }
+    bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                      Time now);
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
     bool is_peer(const wire::Path& sender_view) const {

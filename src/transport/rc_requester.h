@@ -73,6 +73,10 @@ class RcRequester {
                        wire::PacketSink* sink, const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
     bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
+    // An atomic, and its answer.
+    bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                      Time now);
+    bool conclude_straight(const wire::WholeAtomicAnswer& answer, Time now);
 
     // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
@@ -159,6 +163,16 @@ class RcRequester {
     void go_back();
     void lost();
     void give_up(Time now);
+
+    // rc_straight.cpp
+    bool is_level() const {  // nothing waits, and nothing is sent again
+        return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
+               rate_allows_at_ == kNever && !failed_ && !probe_due_;
+    }
+    bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+                        wire::PacketCopier& copier, wire::PacketSink* sink, Time now);
+    SendEntry* alone_answered(std::uint32_t psn);
+    void complete_straight(const SendEntry& head, Time now);
 
     // rc_completer.cpp: what comes back
     void acknowledged(std::uint32_t psn, Time now);

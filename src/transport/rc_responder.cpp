@@ -75,7 +75,7 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
         }
         case wire::Operation::compare_swap:
         case wire::Operation::fetch_add: {
-            if (auto error = atomic(packet); error != VendorError::none) return fail(error, now);
+            if (auto error = atomic(packet, info); error != VendorError::none) return fail(error, now);
             break;
         }
         case wire::Operation::atomic_write: {
@@ -150,7 +150,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
         if (!found) return refused(found.error, reth);
     }
     const std::uint32_t packets = packets_of(reth.length, shared_.mtu());
-    Resource* resource = new_resource(packet.headers.bth, packets);
+    Resource* resource = new_resource(packet.headers.bth.psn, packets);
     if (resource == nullptr) return VendorError::too_many_reads;
     resource->virtual_address = reth.virtual_address;
     resource->rkey = reth.rkey;
@@ -160,21 +160,35 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     return VendorError::none;
 }
 
-VendorError RcResponder::atomic(const wire::Packet& packet) {
-    const wire::AtomicEth& eth = packet.headers.atomic_eth;
+VendorError RcResponder::check_atomic(const wire::AtomicEth& eth, std::uint8_t*& target) {
     if (!(shared_.attributes.access & memory::kRemoteAtomic)) return VendorError::qp_no_remote_atomic;
     const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
     if (!found) return refused(found.error, {eth.virtual_address, eth.rkey, 8});
     // IBA 9.4.5: naturally aligned; with an iova of its own the region may lie otherwise.
     if (eth.virtual_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(found.address) % 8 != 0)
         return VendorError::atomic_unaligned;
-    Resource* resource = new_resource(packet.headers.bth, 1);
-    if (resource == nullptr) return VendorError::too_many_reads;
+    target = found.address;
+    return VendorError::none;
+}
 
-    resource->atomic = true;
-    resource->original = execute_atomic(packet.headers.bth.opcode, eth, found.address);
+VendorError RcResponder::atomic(const wire::Packet& packet, const wire::OpcodeInfo& info) {
+    const wire::AtomicEth& eth = packet.headers.atomic_eth;
+    std::uint8_t* target = nullptr;
+    if (auto error = check_atomic(eth, target); error != VendorError::none) return error;
+    Resource* resource =
+        take_atomic(packet.headers.bth.psn, info.operation == wire::Operation::fetch_add, eth, target);
+    if (resource == nullptr) return VendorError::too_many_reads;
     activate(*resource, 0, 1);
     return VendorError::none;
+}
+
+RcResponder::Resource* RcResponder::take_atomic(std::uint32_t psn, bool add, const wire::AtomicEth& eth,
+                                                std::uint8_t* target) {
+    Resource* resource = new_resource(psn, 1);
+    if (resource == nullptr) return nullptr;
+    resource->atomic = true;
+    resource->original = execute_atomic(add, eth, target);
+    return resource;
 }
 
 // Annex A19.4.4: eight bytes at an aligned address, in one piece.
@@ -212,24 +226,23 @@ VendorError RcResponder::flush(const wire::Packet& packet) {
 }
 
 VendorError RcResponder::answer_empty(const wire::Bth& bth) {
-    Resource* resource = new_resource(bth, 1);
+    Resource* resource = new_resource(bth.psn, 1);
     if (resource == nullptr) return VendorError::too_many_reads;
     activate(*resource, 0, 1);
     return VendorError::none;
 }
 
-std::uint64_t RcResponder::execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
-                                          std::uint8_t* address) {
-    std::atomic_ref<std::uint64_t> target(*reinterpret_cast<std::uint64_t*>(address));
-    if (wire::info(opcode).operation == wire::Operation::fetch_add) return target.fetch_add(eth.swap_add);
+std::uint64_t RcResponder::execute_atomic(bool add, const wire::AtomicEth& eth, std::uint8_t* target) {
+    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target));
+    if (add) return word.fetch_add(eth.swap_add);
     std::uint64_t original = eth.compare;
-    target.compare_exchange_strong(original, eth.swap_add);
+    word.compare_exchange_strong(original, eth.swap_add);
     return original;
 }
 
 // The new READ or atomic takes the oldest place; nullptr if that one's answer is still owed, for then the
 // requester has more outstanding than max_dest_rd_atomic (IBA 9.7.4.1.7).
-RcResponder::Resource* RcResponder::new_resource(const wire::Bth& bth, std::uint32_t packets) {
+RcResponder::Resource* RcResponder::new_resource(std::uint32_t psn, std::uint32_t packets) {
     if (resources_.empty()) return nullptr;
     Resource& resource = resources_[newest_];
     if (resource.active) {
@@ -238,7 +251,7 @@ RcResponder::Resource* RcResponder::new_resource(const wire::Bth& bth, std::uint
     }
     newest_ = newest_ + 1 == resources_.size() ? 0 : newest_ + 1;
     resource = Resource{};
-    resource.first_psn = bth.psn;
+    resource.first_psn = psn;
     resource.packets = packets;
     resource.pd = pd_;
     expected_psn_ = wire::psn_add(expected_psn_, packets);
@@ -303,7 +316,9 @@ void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& 
     if (mutated(Mutation::duplicate_atomic_reexecuted)) {
         const wire::AtomicEth& eth = packet.headers.atomic_eth;
         const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
-        if (found) resource->original = execute_atomic(packet.headers.bth.opcode, eth, found.address);
+        if (found)
+            resource->original =
+                execute_atomic(info.operation == wire::Operation::fetch_add, eth, found.address);
     }
     if (!resource->active) resource->replay = true;
     activate(*resource, 0, 1);

@@ -32,6 +32,7 @@
 #include "transport/company.h"
 #include "transport/message_receiver.h"
 #include "wire/psn.h"
+#include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
 
 namespace verbena::transport {
@@ -56,9 +57,10 @@ class RcResponder : private MessageReceiver {
 
     bool receive_run(const wire::ReceivedRun& run, Time now);  // of SEND and WRITE (rc_runs.cpp)
 
-    // The straight path (rc_straight.cpp): a SEND in one packet, the expected one.
+    // The straight path (rc_straight.cpp): a SEND in one packet, or an atomic, the expected one.
     std::uint8_t* place_straight(const wire::WholeSend& send);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
+    bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier);
 
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push);
     // Something other than an acknowledgement is owed.
@@ -118,6 +120,11 @@ class RcResponder : private MessageReceiver {
     };
     enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
 
+    // Nothing is being refused, or in progress, and this is the next packet.
+    bool is_next(std::uint32_t psn) const {
+        return psn == expected_psn_ && pending_ == Pending::none && !refusing_ && message_ == Message::none;
+    }
+
     // rc_responder.cpp
     void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
@@ -125,12 +132,13 @@ class RcResponder : private MessageReceiver {
     void send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     VendorError read(const wire::Packet& packet);
-    VendorError atomic(const wire::Packet& packet);
+    VendorError atomic(const wire::Packet& packet, const wire::OpcodeInfo& info);
+    VendorError check_atomic(const wire::AtomicEth& eth, std::uint8_t*& target);
     VendorError atomic_write(const wire::Packet& packet);
     VendorError flush(const wire::Packet& packet);
     VendorError answer_empty(const wire::Bth& bth);
-    static std::uint64_t execute_atomic(wire::Opcode opcode, const wire::AtomicEth& eth,
-                                        std::uint8_t* address);
+    Resource* take_atomic(std::uint32_t psn, bool add, const wire::AtomicEth& eth, std::uint8_t* target);
+    static std::uint64_t execute_atomic(bool add, const wire::AtomicEth& eth, std::uint8_t* target);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
     bool have_receive(const wire::Packet& packet, Time now);
     void accepted(const wire::Packet& packet, bool ends_message, Time now) {
@@ -140,7 +148,7 @@ class RcResponder : private MessageReceiver {
     void accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool ends_message, Time now);
     void after_expected();
     void fail(VendorError cause, Time now);
-    Resource* new_resource(const wire::Bth& bth, std::uint32_t packets);
+    Resource* new_resource(std::uint32_t psn, std::uint32_t packets);
     Resource* find_resource(std::uint32_t psn);
 
     // uc_responder.cpp

@@ -27,6 +27,17 @@ constexpr std::uint32_t packets_of(std::uint64_t length, std::uint32_t mtu) {
     return length == 0 ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
 }
 
+constexpr wire::Opcode atomic_opcode(Operation operation) {
+    return operation == Operation::compare_swap ? wire::Opcode::rc_compare_swap : wire::Opcode::rc_fetch_add;
+}
+
+// IBA 9.3.5.3: FETCH & ADD carries the addend where COMPARE & SWAP carries the swap value.
+wire::AtomicEth atomic_eth_of(const auto& request) {
+    const bool swap = request.operation == Operation::compare_swap;
+    return {request.remote_address, request.rkey, swap ? request.swap : request.compare_add,
+            swap ? request.compare_add : 0};
+}
+
 constexpr wire::Service wire_service(Service service) {
     switch (service) {
         case Service::uc:

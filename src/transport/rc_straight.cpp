@@ -1,7 +1,7 @@
-// The straight path: what most messages are, a SEND in one packet, or a WRITE or READ of a peer's memory on
-// this host, on a connection where nothing else is going on, without the questions that only other cases have
-// to ask. Requester and responder are the same objects in the same states as if it had gone the long way;
-// whatever is unusual goes there.
+// The straight path: what most messages are, a SEND in one packet, an atomic, or a WRITE or READ of a peer's
+// memory on this host, on a connection where nothing else is going on, without the questions that only other
+// cases have to ask. Requester and responder are the same objects in the same states as if it had gone the
+// long way; whatever is unusual goes there.
 #include "transport/copy.h"
 #include "transport/rc_queue_pair.h"
 #include "wire/whole_send.h"
@@ -13,7 +13,9 @@ namespace verbena::transport {
     if (state_ != QpState::rts || setup_.service != Service::rc) [[unlikely]]
         return false;
     const iovec* payload = requester_->goes_straight(request);
-    if (!payload || responder_->must_answer()) [[unlikely]]
+    if (!payload) [[unlikely]]
+        return request.is_atomic() && ask_straight(request, copier, sink, now);
+    if (responder_->must_answer()) [[unlikely]]
         return false;
     const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
     if (!requester_->send_straight(request, *payload, copier, sink, aside, now)) [[unlikely]]
@@ -54,14 +56,48 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
-[[gnu::flatten]] bool RcQueuePair::acknowledge_straight(const wire::Bth& bth, const wire::Path& sender_view,
-                                                        Time now) {
-    if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey != kDefaultPkey ||
-        !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn, now)) [[unlikely]]
+[[gnu::flatten]] bool RcQueuePair::acknowledge_straight(const wire::BthWords& bth,
+                                                        const wire::Path& sender_view, Time now) {
+    if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey() != kDefaultPkey ||
+        !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
         return false;
     last_now_ = now;
     counters_.packets_received++;
     if (requester_->failed() || completion_lost()) [[unlikely]]
+        after(now);
+    return true;
+}
+
+// An atomic takes no acknowledgement along.
+bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                               Time now) {
+    if (responder_->must_answer() || responder_->may_ride() ||
+        !requester_->ask_straight(request, copier, sink, now)) [[unlikely]]
+        return false;
+    request_leaves(kNever, now);
+    last_now_ = now;
+    return true;
+}
+
+[[gnu::flatten]] bool RcQueuePair::answer_straight(const wire::WholeAtomic& request,
+                                                   wire::PacketCopier& copier, const wire::Path& sender_view,
+                                                   Time now) {
+    if (!receives_straight() || setup_.service != Service::rc || request.pkey() != kDefaultPkey ||
+        !is_peer(sender_view) || !responder_->answer_straight(request, copier)) [[unlikely]]
+        return false;
+    last_now_ = now;
+    counters_.packets_received++;
+    return true;
+}
+
+[[gnu::flatten]] bool RcQueuePair::conclude_straight(const wire::WholeAtomicAnswer& answer,
+                                                     const wire::Path& sender_view, Time now) {
+    if (state_ != QpState::rts || setup_.service != Service::rc || answer.pkey() != kDefaultPkey ||
+        !is_peer(sender_view) || !requester_->conclude_straight(answer, now)) [[unlikely]]
+        return false;
+    last_now_ = now;
+    counters_.packets_received++;
+    if (completion_lost()) [[unlikely]]
         after(now);
     return true;
 }
@@ -73,7 +109,7 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
-// What of the request travels, or nullptr: it goes the long way.
+// What of a SEND travels, or nullptr: it goes the long way, or is none.
 const iovec* RcRequester::goes_straight(const SendRequest& request) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
     if (request.operation != Operation::send && request.operation != Operation::send_with_immediate)
@@ -83,9 +119,7 @@ const iovec* RcRequester::goes_straight(const SendRequest& request) {
     const std::size_t count = request.sges.size();
     if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) [[unlikely]]
         return nullptr;
-    // Nothing waits, and nothing is sent again.
-    if (current_ != queue_.size() || next_psn_ != max_psn_ || resume_at_ != kNever ||
-        rate_allows_at_ != kNever || failed_ || probe_due_ || queue_.room() == 0) [[unlikely]]
+    if (!is_level() || queue_.room() == 0) [[unlikely]]
         return nullptr;
     iovec& piece = iovecs_[0];
     piece = {};
@@ -103,8 +137,7 @@ const iovec* RcRequester::goes_straight(const SendRequest& request) {
     return found ? &piece : nullptr;
 }
 
-// What a peer of this host has been copied at once waits in its ring: nothing of it is in the window, which
-// is there for sockets. False: it cannot leave now, or not with the acknowledgement.
+// False: it cannot leave now, or not with the acknowledgement.
 bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
                                 wire::PacketSink* sink, const wire::Aside& aside, Time now) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
@@ -123,15 +156,22 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
     out.header_length =
         static_cast<std::uint8_t>(wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
     out.payload = {&payload, length > 0 ? std::size_t{1} : 0};
+    return leave_straight(request, out, length, copier, sink, now);
+}
+
+// The only packet of a request that has `length` bytes there or back. What a peer of this host has been
+// copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
+bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+                                 wire::PacketCopier& copier, wire::PacketSink* sink, Time now) {
     const std::uint32_t cost = length + Flow::kPacketOverhead;
     const bool copied = copier.copy(out);
     if (!copied) {
-        if (!sink || aside.acknowledges || !flow_.allows(cost)) [[unlikely]]
+        if (!sink || out.aside.acknowledges || !flow_.allows(cost)) [[unlikely]]
             return false;
         sink->send(out);
         flow_.sent(cost);
     }
-    count_sent(out, length, shared_.counters);
+    count_sent(out, out.payload.empty() ? 0 : length, shared_.counters);
     count_against_rate(cost, now);
 
     post(request, length);
@@ -144,6 +184,48 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
     begin_sample(next_psn_, now);
     next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     retransmission_.sent(now);
+    return true;
+}
+
+bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                               Time now) {
+    constexpr std::uint32_t kUsual = kSignaled | kSolicited;
+    constexpr std::uint32_t kLength = 8;  // bytes, of the answer
+    if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
+        request.remote_address % kLength != 0 || shared_.setup.capabilities.max_send_sge == 0 ||
+        outstanding_reads_ >= shared_.attributes.max_rd_atomic || !is_level() || queue_.room() == 0)
+        [[unlikely]]
+        return false;
+    const Sge& sge = request.sges[0];
+    if (!shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, kLength, memory::kLocalWrite))
+        [[unlikely]]
+        return false;
+    wire::Bth bth;
+    address(bth, shared_, atomic_opcode(request.operation), next_psn_);
+    bth.ack_request = true;
+    wire::OutPacket out;
+    out.path = &shared_.attributes.path;
+    out.header_length =
+        static_cast<std::uint8_t>(wire::emit_whole_atomic(bth, atomic_eth_of(request), out.header.data()));
+    if (!leave_straight(request, out, kLength, copier, sink, now)) [[unlikely]]
+        return false;
+    outstanding_reads_++;
+    return true;
+}
+
+bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time now) {
+    const SendEntry* head = alone_answered(answer.psn());
+    if (!head || !head->is_atomic()) [[unlikely]]
+        return false;
+    const Sge& sge = queue_.sges(*head)[0];
+    const std::uint64_t value = answer.original();
+    const auto found =
+        shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sizeof value, memory::kLocalWrite);
+    if (!found) [[unlikely]]
+        return false;
+    place(found.address, reinterpret_cast<const std::uint8_t*>(&value), sizeof value);
+    if (outstanding_reads_ > 0) outstanding_reads_--;
+    complete_straight(*head, now);
     return true;
 }
 
@@ -195,28 +277,39 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
 
 // A positive acknowledgement of the oldest request, and of nothing else.
 bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
+    const SendEntry* head = alone_answered(psn);
+    if (!head || head->awaits_response()) [[unlikely]]
+        return false;
+    complete_straight(*head, now);
+    return true;
+}
+
+// The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
+SendEntry* RcRequester::alone_answered(std::uint32_t psn) {
     if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]
-        return false;
-    const SendEntry& head = queue_.at(0);
-    if (!head.started || head.packets != 1 || head.awaits_response() || head.is_local()) [[unlikely]]
-        return false;
+        return nullptr;
+    SendEntry& head = queue_.at(0);
+    if (!head.started || head.packets != 1 || head.is_local()) [[unlikely]]
+        return nullptr;
     if (queue_.size() > 1) {
         const SendEntry& next = queue_.at(1);
         if (next.done || next.local_error != VendorError::none) [[unlikely]]
-            return false;
+            return nullptr;
     }
+    return &head;
+}
+
+void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
     progressed_ = true;
     complete_oldest(now);
     finish_progress(now);
-    return true;
 }
 
 // Where the payload belongs, or nullptr: the packet goes the long way, which finds the receive taken.
 std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
-    if (send.psn() != expected_psn_ || pending_ != Pending::none || refusing_ || message_ != Message::none ||
-        send.payload().size() > shared_.mtu() || !take_receive()) [[unlikely]]
+    if (!is_next(send.psn()) || send.payload().size() > shared_.mtu() || !take_receive()) [[unlikely]]
         return nullptr;
     return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
@@ -230,6 +323,28 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
         c.flags = completion::kHasImmediate;
         c.immediate = send.immediate();
     });
+}
+
+bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier) {
+    std::uint8_t* target = nullptr;
+    if (!is_next(request.psn()) || active_ > 0 || check_atomic(request.eth(), target) != VendorError::none)
+        [[unlikely]]
+        return false;
+    Resource* const resource =
+        take_atomic(request.psn(), request.opcode() == wire::Opcode::rc_fetch_add, request.eth(), target);
+    if (!resource) [[unlikely]]
+        return false;
+    wire::Bth bth;
+    address(bth, shared_, wire::Opcode::rc_atomic_ack, request.psn());
+    wire::OutPacket out;
+    out.path = &shared_.attributes.path;
+    out.header_length = static_cast<std::uint8_t>(wire::emit_whole_atomic_answer(
+        bth, {wire::ack_syndrome(), resource->msn}, resource->original, out.header.data()));
+    if (copier.copy(out))
+        count_sent(out, 0, shared_.counters);
+    else
+        activate(*resource, 0, 1);
+    return true;
 }
 
 }  // namespace verbena::transport

@@ -73,6 +73,9 @@ struct SendRequest {
     bool is_one_sided() const {
         return operation == Operation::rdma_write || operation == Operation::rdma_read;
     }
+    bool is_atomic() const {
+        return operation == Operation::compare_swap || operation == Operation::fetch_add;
+    }
 };
 
 struct ReceiveRequest {

@@ -52,6 +52,13 @@ bool is_datagram(const ibv_qp* qp) { return qp->qp_type == IBV_QPT_UD; }
 // The operations that name an address handle; in any other's request there is something else in its place.
 bool is_send(const ibv_send_wr& wr) { return wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_SEND_WITH_IMM; }
 
+void set_atomic(const ibv_send_wr& wr, transport::SendRequest& request) {
+    request.remote_address = wr.wr.atomic.remote_addr;
+    request.rkey = wr.wr.atomic.rkey;
+    request.compare_add = wr.wr.atomic.compare_add;
+    request.swap = wr.wr.atomic.swap;
+}
+
 int to_transport(const ibv_qp* qp, const ibv_send_wr& wr, transport::SendRequest& request) {
     request.wr_id = wr.wr_id;
     // What does not exist must not become something that does.
@@ -68,10 +75,7 @@ int to_transport(const ibv_qp* qp, const ibv_send_wr& wr, transport::SendRequest
         request.remote_qp = wr.wr.ud.remote_qpn;
         request.remote_qkey = wr.wr.ud.remote_qkey;
     } else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        request.remote_address = wr.wr.atomic.remote_addr;
-        request.rkey = wr.wr.atomic.rkey;
-        request.compare_add = wr.wr.atomic.compare_add;
-        request.swap = wr.wr.atomic.swap;
+        set_atomic(wr, request);
     } else if (wr.opcode != IBV_WR_BIND_MW) {
         request.remote_address = wr.wr.rdma.remote_addr;
         request.rkey = wr.wr.rdma.rkey;
@@ -156,6 +160,10 @@ bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
         case IBV_WR_RDMA_READ:
             request.remote_address = wr->wr.rdma.remote_addr;
             request.rkey = wr->wr.rdma.rkey;
+            break;
+        case IBV_WR_ATOMIC_CMP_AND_SWP:
+        case IBV_WR_ATOMIC_FETCH_AND_ADD:
+            set_atomic(*wr, request);
             break;
         default:
             return false;

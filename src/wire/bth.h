@@ -45,4 +45,28 @@ inline void emit_bth(const Bth& bth, std::uint8_t* p) {
     store_be32(p + 8, (bth.ack_request ? kBthAckRequest : 0u) << 24 | (bth.psn & kLow24));
 }
 
+// Its three words as they came, for paths on which each field costs: one is read when it is asked for.
+class BthWords {
+   public:
+    BthWords() = default;
+    explicit BthWords(const std::uint8_t* p) { read(p); }
+    void read(const std::uint8_t* p) {
+        first_ = load_be32(p);
+        second_ = load_be32(p + 4);
+        third_ = load_be32(p + 8);
+    }
+
+    Opcode opcode() const { return static_cast<Opcode>(first_ >> 24); }
+    bool solicited() const { return first_ >> 16 & kBthSolicited; }
+    unsigned pad_count() const { return first_ >> (16 + kBthPadShift) & 3; }
+    unsigned version() const { return first_ >> 16 & kBthVersionMask; }
+    std::uint16_t pkey() const { return static_cast<std::uint16_t>(first_); }
+    std::uint32_t destination_qp() const { return second_ & kLow24; }
+    bool ack_request() const { return third_ >> 24 & kBthAckRequest; }
+    std::uint32_t psn() const { return third_ & kLow24; }
+
+   private:
+    std::uint32_t first_ = 0, second_ = 0, third_ = 0;
+};
+
 }  // namespace verbena::wire

@@ -4,6 +4,7 @@
 
 #include "wire/bth.h"
 #include "wire/byte_order.h"
+#include "wire/extended_headers.h"
 
 namespace verbena::wire {
 namespace {
@@ -31,7 +32,7 @@ void parse_extended(const std::uint8_t* p, const OpcodeInfo& opcode, Headers& h)
         p += kRethLength;
     }
     if (opcode.has_atomic_eth) {
-        h.atomic_eth = {load_be64(p), load_be32(p + 8), load_be64(p + 12), load_be64(p + 20)};
+        h.atomic_eth = parse_atomic_eth(p);
         p += kAtomicEthLength;
     }
     if (opcode.has_aeth) {
@@ -91,15 +92,11 @@ std::size_t emit(const Headers& h, std::uint8_t* out) {
         p += kRethLength;
     }
     if (opcode.has_atomic_eth) {
-        store_be64(p, h.atomic_eth.virtual_address);
-        store_be32(p + 8, h.atomic_eth.rkey);
-        store_be64(p + 12, h.atomic_eth.swap_add);
-        store_be64(p + 20, h.atomic_eth.compare);
+        emit_atomic_eth(h.atomic_eth, p);
         p += kAtomicEthLength;
     }
     if (opcode.has_aeth) {
-        p[0] = h.aeth.syndrome;
-        store_be24(p + 1, h.aeth.msn);
+        emit_aeth(h.aeth, p);
         p += kAethLength;
     }
     if (opcode.has_atomic_ack) store_be64(p, h.atomic_ack);

@@ -10,13 +10,13 @@
 namespace verbena::wire {
 
 // Its BTH says up to which PSN, inclusively. False: it is something else, or nothing that parse() would take.
-inline bool parse_plain_ack(std::span<const std::uint8_t> udp_payload, Bth& out) {
+inline bool parse_plain_ack(std::span<const std::uint8_t> udp_payload, BthWords& out) {
     constexpr auto kOpcode = static_cast<std::uint8_t>(Opcode::rc_ack);
     if (udp_payload.size() != kBthLength + kAethLength + kIcrcLength || udp_payload[0] != kOpcode ||
         classify(udp_payload[kBthLength]) != AethKind::ack)
         return false;
-    parse_bth(udp_payload.data(), out);
-    return out.version == 0 && out.pad_count == 0;
+    out.read(udp_payload.data());
+    return out.version() == 0 && out.pad_count() == 0;
 }
 
 }  // namespace verbena::wire

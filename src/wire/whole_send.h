@@ -9,14 +9,9 @@
 
 namespace verbena::wire {
 
-class WholeSend {
+class WholeSend : public BthWords {
    public:
     bool has_immediate() const { return opcode() == Opcode::rc_send_only_immediate; }
-    bool solicited() const { return first_ >> 16 & kBthSolicited; }
-    std::uint16_t pkey() const { return static_cast<std::uint16_t>(first_); }
-    std::uint32_t destination_qp() const { return second_ & kLow24; }
-    bool ack_request() const { return third_ >> 24 & kBthAckRequest; }
-    std::uint32_t psn() const { return third_ & kLow24; }
     std::uint32_t immediate() const { return immediate_; }  // as Headers::immediate
     std::span<const std::uint8_t> payload() const { return payload_; }
 
@@ -25,7 +20,7 @@ class WholeSend {
         if (udp_payload.size() < kBthLength + kIcrcLength) [[unlikely]]
             return false;
         const std::uint8_t* bytes = udp_payload.data();
-        first_ = load_be32(bytes);
+        read(bytes);
         std::size_t header = kBthLength;
         if (opcode() != Opcode::rc_send_only) {
             header += kImmDtLength;
@@ -33,21 +28,15 @@ class WholeSend {
                 return false;
             std::memcpy(&immediate_, bytes + kBthLength, sizeof immediate_);
         }
-        second_ = load_be32(bytes + 4);
-        third_ = load_be32(bytes + 8);
         const std::size_t padded = udp_payload.size() - header - kIcrcLength;
-        const std::size_t pad = first_ >> (16 + kBthPadShift) & 3;
-        if ((first_ >> 16 & kBthVersionMask) != 0 || padded % 4 != 0 || padded < pad) [[unlikely]]
+        if (version() != 0 || padded % 4 != 0 || padded < pad_count()) [[unlikely]]
             return false;
-        payload_ = {bytes + header, padded - pad};
+        payload_ = {bytes + header, padded - pad_count()};
         return true;
     }
 
    private:
-    Opcode opcode() const { return static_cast<Opcode>(first_ >> 24); }
-
-    std::uint32_t first_ = 0, second_ = 0, third_ = 0;  // the BTH's words
-    std::uint32_t immediate_ = 0;                       // if it has one
+    std::uint32_t immediate_ = 0;  // if it has one
     std::span<const std::uint8_t> payload_;
 };
 

@@ -18,8 +18,38 @@ PLACE = ("ip netns add measured", "ip -n measured link set lo up", "ip -n measur
 LOOKS_EVERY = 0.3  # seconds: the guest's processors have to answer
 SMALL = ("-s", "8", "-n", "10000")
 # Verbena's way, its name, what is wanted of bandwidths and of latencies.
-BARE = ("vm", "pingpong", "stream", "udp_acked")  # yardsticks
 WAYS = (("wire", " by packets", 2, 0.5), ("local", "", 5, 0.2))
+
+
+def bandwidth(pair, program):
+    return pair.bandwidth(program, 65536, 5000)
+
+
+def write_bandwidth(pair):
+    return bandwidth(pair, "ib_write_bw")
+
+
+def lists(pair):
+    return pair.rate("ib_send_bw", 40960, "-l", "16")
+
+
+def connection(pair):
+    return pair.connection(100)
+
+
+def send_latency(pair):
+    return pair.latency("ib_send_lat", *SMALL)
+
+
+# A yardstick's name in the table, its unit, what it prints, its words, and rxe's measure beside it.
+BARE_LINES = (
+    ("process_vm_writev 64 KiB", "GB/s", r"writev \d+ B: ([\d.]+) GB/s", "vm bw 65536", write_bandwidth),
+    ("one TCP stream", "GB/s", r"([\d.]+) GB/s", "stream tcp 65536 2", write_bandwidth),
+    ("shared memory 8 B", "us", ONE_WAY, "pingpong shm 1 10000 8", send_latency),
+    ("UDP 8 B", "us", ONE_WAY, "pingpong udp 1 10000 8", send_latency),
+    ("UDP, acknowledged 8 B", "us", r"one-way ([\d.]+) us", "udp_acked 10000", send_latency),
+    ("process_vm_writev 8 B", "us", r"one-way ([\d.]+) us", "vm lat", lambda pair: pair.latency("ib_write_lat", *SMALL)),
+)
 
 
 class Machine:
@@ -27,7 +57,9 @@ class Machine:
 
     def __init__(self, build, yardsticks, made):
         self.build, self.made = build, made
-        self.programs = [str(build / "bench/open_close"), *(str(yardsticks / name) for name in BARE if yardsticks)]
+        bare = {words.split()[0] for *_, words, _ in BARE_LINES} if yardsticks else ()
+        self.programs = [*(str(build / "bench" / name) for name in ("open_close", "sendmmsg_rate")),
+                         *(str(yardsticks / name) for name in sorted(bare))]
         self.guest = self.failed = None
 
     def running(self):
@@ -91,10 +123,10 @@ class InGuest(measuring.Pair):
         return self.alone(r"([\d.]+) us", "open_close", self.server_at, str(count))
 
     @failing_as_others()
-    def alone(self, pattern, name, *words):
+    def alone(self, pattern, name, *words, times=1):
         """What a program prints that was brought along and needs no other."""
         program = self.computer.running().start([*self.wrap, f"/verbena/{name}", *words])
-        return measuring.Figure(measuring.found(name, 0, self.end(program, name), pattern))
+        return measuring.Figure(times * measuring.found(name, 0, self.end(program, name), pattern))
 
     def start(self, processor, words):
         return self.computer.running().start([*self.wrap, "taskset", "-c", str(processor), *words])
@@ -122,33 +154,31 @@ def make_lines(build, yardsticks, made):
     rxe = InGuest(computer, [], machine.addresses(2)[4], "rxe0", 1)
     lines = []
 
-    def add(name, unit, wanted, measure, ours):
-        lines.append(Line(f"VM: {name}", "guest" if unit == "GB/s" else "guest, small", unit, "rxe", wanted, unit != "us",
-                          lambda: measuring.Figure(measure(ours).value), lambda: measure(rxe).value, reason))
+    def add(name, group, unit, wanted, ours, theirs):
+        lines.append(Line(name, group, unit, "rxe", wanted, unit != "us", lambda: measuring.Figure(ours().value),
+                          lambda: theirs().value, reason))
 
-    def add_bare(name, unit, times, pattern, words, measure):
-        lines.append(Line(f"VM, bare: {name}", "guest, bare", unit, "rxe", None, unit != "us",
-                          lambda: measuring.Figure(times * rxe.alone(pattern, *words).value), lambda: measure(rxe).value, reason))
+    def add_verbena(name, unit, wanted, measure, verbena):
+        group = "guest" if unit == "GB/s" else "guest, small"
+        add(f"VM: {name}", group, unit, wanted, lambda: measure(verbena), lambda: measure(rxe))
+
+    def add_bare(name, unit, pattern, words, measure, times=1):
+        add(f"VM, bare: {name}", "guest, bare", unit, None, lambda: rxe.alone(pattern, *words, times=times), lambda: measure(rxe))
 
     for link, where, wanted, wanted_latency in WAYS:
         wrap = ["ip", "netns", "exec", "measured", "env", f"LD_LIBRARY_PATH={BUILD}/lib", f"VERBENA_LINK={link}"]
         verbena = InGuest(computer, wrap, ADDRESS, "verbena_eth9", 0)
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
-            add(f"{program} 64 KiB{where}", "GB/s", wanted, lambda pair, p=program: pair.bandwidth(p, 65536, 5000), verbena)
+            add_verbena(f"{program} 64 KiB{where}", "GB/s", wanted, lambda pair, p=program: bandwidth(pair, p), verbena)
         for program in ("ib_send_lat", "ib_write_lat"):
-            add(f"{program} 8 B{where}", "us", wanted_latency, lambda pair, p=program: pair.latency(p, *SMALL), verbena)
+            add_verbena(f"{program} 8 B{where}", "us", wanted_latency, lambda pair, p=program: pair.latency(p, *SMALL), verbena)
         if link == "wire":
-            add(f"ib_send_bw 8 B -l 16{where}", "M/s", 5, lambda pair: pair.rate("ib_send_bw", 4096, "-l", "16"), verbena)
-    add("cmtime, one connection", "us", 0.5, lambda pair: pair.connection(100), verbena)
-    add("one thread opening and closing", "us", 0.5, lambda pair: pair.open_close(100), verbena)
+            add_verbena(f"ib_send_bw 8 B -l 16{where}", "M/s", 5, lists, verbena)
+    add_verbena("cmtime, one connection", "us", 0.5, connection, verbena)
+    add_verbena("one thread opening and closing", "us", 0.5, lambda pair: pair.open_close(100), verbena)
+    add_bare("sendmmsg", "M/s", r"([\d.]+) M datagrams/s", ["sendmmsg_rate"], lists)
     if yardsticks:
-        for name, pattern, words in (("process_vm_writev 64 KiB", r"writev \d+ B: ([\d.]+) GB/s", ("vm", "bw", "65536")),
-                                     ("one TCP stream", r"([\d.]+) GB/s", ("stream", "tcp", "65536", "2"))):
-            add_bare(name, "GB/s", 1, pattern, words, lambda pair: pair.bandwidth("ib_write_bw", 65536, 5000))
-        for name, pattern, words in (("shared memory 8 B", ONE_WAY, ("pingpong", "shm", "1", "10000", "8")),
-                                     ("UDP 8 B", ONE_WAY, ("pingpong", "udp", "1", "10000", "8")),
-                                     ("UDP, acknowledged 8 B", r"one-way ([\d.]+) us", ("udp_acked", "10000"))):
-            add_bare(name, "us", 1, pattern, words, lambda pair: pair.latency("ib_send_lat", *SMALL))
-        add_bare("20 x pingpong eventfd", "us", 20, ONE_WAY, ("pingpong", "eventfd", "0", "5000", "8"),
-                 lambda pair: pair.connection(100))
+        for name, unit, pattern, words, measure in BARE_LINES:
+            add_bare(name, unit, pattern, words.split(), measure)
+        add_bare("20 x pingpong eventfd", "us", ONE_WAY, "pingpong eventfd 0 5000 8".split(), connection, times=20)
     return lines

@@ -128,9 +128,9 @@ Outcome mistake(bool straight, Mistake what) {
     };
     if (what == Mistake::unaligned_in_memory) {  // aligned where it is mapped, not where it lies
         memory::Keys keys{};
-        EXPECT_EQ(h.side[1].regions.add(1, h.side[1].memory.data() + 4, 64, 1 << 20, h.access, keys), 0);
-        SendRequest r = h.request(Operation::fetch_add, 2);
-        r.remote_address = 1 << 20;
+        SendRequest r = h.request(Operation::fetch_add, 2, 1 << 15);
+        EXPECT_EQ(h.side[1].regions.add(1, h.side[1].memory.data() + 4, 64, r.remote_address, h.access, keys),
+                  0);
         r.rkey = keys.rkey;
         ask(1, 0, 0, kResults);
         h.run(kMillisecond);

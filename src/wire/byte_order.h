@@ -45,6 +45,9 @@ inline std::uint64_t load_be64(const std::uint8_t* p) { return byte_order::load<
 inline std::uint32_t load_le32(const std::uint8_t* p) {
     return byte_order::load<std::uint32_t, std::endian::little>(p);
 }
+inline std::uint64_t load_le64(const std::uint8_t* p) {
+    return byte_order::load<std::uint64_t, std::endian::little>(p);
+}
 
 inline void store_be16(std::uint8_t* p, std::uint16_t v) { byte_order::store(p, v); }
 // The high eight bits of `v` are dropped.
@@ -57,6 +60,9 @@ inline void store_be32(std::uint8_t* p, std::uint32_t v) { byte_order::store(p, 
 inline void store_be64(std::uint8_t* p, std::uint64_t v) { byte_order::store(p, v); }
 inline void store_le32(std::uint8_t* p, std::uint32_t v) {
     byte_order::store<std::uint32_t, std::endian::little>(p, v);
+}
+inline void store_le64(std::uint8_t* p, std::uint64_t v) {
+    byte_order::store<std::uint64_t, std::endian::little>(p, v);
 }
 
 }  // namespace verbena::wire

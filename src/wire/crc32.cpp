@@ -63,7 +63,7 @@ std::atomic<const Crc32Version*> chosen{nullptr};
     const Crc32Version* best = crc32_vpclmul_version();
     if (!best) best = crc32_pclmul_version();
     if (!best) best = crc32_armv8_version();
-    if (!best) best = crc32_table_version();
+    if (!best) best = sizeof(void*) == 8 ? crc32_chorba_version() : crc32_table_version();
     chosen.store(best, std::memory_order_relaxed);
     return best;
 }

@@ -49,6 +49,7 @@ TEST(Crc32, CheckValue) {
 
 TEST(Crc32, ChosenVersion) { check_version({crc32_update, crc32_update_headed}); }
 TEST(Crc32, TableVersion) { check_version(*crc32_table_version()); }
+TEST(Crc32, ChorbaVersion) { check_version(*crc32_chorba_version()); }
 
 TEST(Crc32, CarrylessMultiplicationVersion) {
     if (!crc32_pclmul_version()) GTEST_SKIP() << "not on this processor";

@@ -142,6 +142,7 @@ void RcRequester::sequence_error(Time now) {
     finish_progress(now);
     if (went_back_ || resume_at_ != kNever) return;
     went_back_ = true;
+    probe_.gap();
     lost();
     go_back();
 }
@@ -273,18 +274,21 @@ void RcRequester::finish_progress(Time now) {
         flow_.withdraw();
         outstanding_reads_ = 0;
     }
-    if (sampling_ && wire::psn_less(sample_psn_, una_)) {
-        sampling_ = false;
-        retransmission_.measured(now - sample_time_);
-    }
     if (recovering_ && wire::psn_less_equal(recovery_end_, una_)) recovering_ = false;
-    if (probing_ && wire::psn_less_equal(probe_end_, una_)) {
-        probing_ = false;
-        // The probe followed a silence: what was sent before it and is still missing will not come.
-        if (wire::psn_less(una_, probe_limit_) && next_psn_ != una_) {
-            lost();
-            go_back();
-        }
+    const bool sampled = sampling_ && wire::psn_less(sample_psn_, una_);
+    const bool doubtful = sampled && probe_.doubts(sample_psn_);
+    const Probe::Says says = probe_.progressed(una_);
+    if (sampled && !probe_.doubts(sample_psn_)) {
+        sampling_ = false;
+        if (!doubtful)
+            retransmission_.measured(now - sample_time_);
+        else if (says == Probe::Says::slow)
+            retransmission_.paused(now - sample_time_);
+    }
+    if (says == Probe::Says::unclear) retransmission_.doubt(now);
+    if (says == Probe::Says::lost && next_psn_ != una_) {
+        lost();
+        go_back();
     }
 }
 

@@ -13,7 +13,7 @@
 namespace verbena::transport {
 
 // Who waits for an acknowledgement does not ask for it meanwhile.
-static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2);
+static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeDelay < kDoubt);
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
     attributes_.capabilities = setup.capabilities;

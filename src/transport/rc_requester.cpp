@@ -355,7 +355,10 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (entry.awaits_response()) outstanding_reads_++;
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
-        if (ask || entry.awaits_response()) begin_sample(max_psn_, now);
+        if (entry.awaits_response())
+            begin_sample(max_psn_, now);
+        else if (ask)
+            begin_sample(wire::psn_add(next_psn_, ~0u), now);  // the last of a run asks
         max_psn_ = next_psn_;
     } else {
         shared_.counters.retransmitted++;
@@ -377,10 +380,10 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     std::uint32_t count = at_once(sink, entry, packet, 1).psns;
     wire::Aside nothing;
     if (!emit(sink, entry, packet, count, true, now, nothing)) return;
-    probing_ = true;
-    sampling_ = false;  // a round trip is measured on packets that were sent once
-    probe_end_ = wire::psn_add(una_, count);
-    probe_limit_ = next_psn_;
+    probe_.sent(una_, wire::psn_add(una_, count), next_psn_, entry.awaits_response());
+    // A round trip is measured on a packet that was sent once; of a READ's data it may yet be seen which of
+    // the two it answers.
+    if (!entry.awaits_response() || wire::psn_less(sample_psn_, una_)) sampling_ = false;
     shared_.counters.probes++;
     shared_.counters.retransmitted++;
 }
@@ -396,7 +399,8 @@ void RcRequester::go_back() {
     cursor_to_una();
     flow_.withdraw();
     outstanding_reads_ = since_ack_request_ = 0;
-    sampling_ = probe_due_ = probing_ = false;
+    sampling_ = probe_due_ = false;
+    probe_.forget();
 }
 
 void RcRequester::lost() {
@@ -427,6 +431,11 @@ void RcRequester::advance(Time now) {
             break;
         case Retransmission::Due::probe:
             probe_due_ = outstanding();
+            break;
+        case Retransmission::Due::doubt:
+            if (!probe_.silent()) break;
+            lost();
+            go_back();
             break;
         case Retransmission::Due::timeout:
             if (!retransmission_.take_retry()) {

@@ -17,7 +17,7 @@
 // Loss. A NAK sequence error or a gap in READ responses (implied NAK, IBA 9.7.5.1.1) is obeyed once for each
 // una_; repetitions say nothing new. It costs no retry, unlike in the specification, which thinks of a wire
 // that hardly loses: programs ask for retry_cnt 0 and run over UDP. What the NAK does not repair, the probe
-// does (retransmission.h): its answer tells what arrived, and the rest is sent again.
+// does (retransmission.h): its answer tells what arrived, and whether the rest is to be sent again (probe.h).
 //
 // On a link that can (PacketSink::largest_payload), RC's packets are larger than the path MTU. They keep the
 // PSNs that they would have had as packets of the wire, so that what is sent again may leave otherwise.
@@ -39,6 +39,7 @@
 #include "transport/flow.h"
 #include "transport/local_operations.h"
 #include "transport/pacer.h"
+#include "transport/probe.h"
 #include "transport/rc_shared.h"
 #include "transport/retransmission.h"
 #include "transport/send_queue.h"
@@ -218,14 +219,12 @@ class RcRequester {
     bool progressed_ = false;  // una_ moved since finish_progress()
     bool went_back_ = false;   // for this una_ already, because of a NAK
     bool probe_due_ = false;
-    bool probing_ = false;
-    std::uint32_t probe_end_ = 0;    // the PSN behind the probed packet or chunk
-    std::uint32_t probe_limit_ = 0;  // the PSN behind everything that was sent before the probe
     bool recovering_ = false;
-    std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
     bool sampling_ = false;
+    std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
     std::uint32_t sample_psn_ = 0;
     Time sample_time_ = 0;
+    Probe probe_;
     memory::GraceWatch grace_;     // of the local request at the cursor
     Time grace_look_at_ = kNever;  // kNever: not waiting for it
     Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting

@@ -29,6 +29,10 @@ Retransmission::Due Retransmission::due(Time now) {
         probe_at_ = now + probe_interval();
         return late ? Due::late_timeout : Due::timeout;
     }
+    if (now >= doubt_ends_) {
+        doubt_ends_ = kNever;
+        return Due::doubt;
+    }
     if (now >= probe_at_) {
         if (backoff_ < 10) backoff_++;
         probe_at_ = now + probe_interval();

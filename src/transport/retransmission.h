@@ -6,7 +6,8 @@
 //    four times that IBA 9.7.6.1.3 permits. Each expiry costs one of retry_cnt.
 //  - The probe: after a few round trips of silence the oldest unacknowledged packet goes again and asks for
 //    an acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement
-//    was lost; the interval doubles each time, until progress.
+//    was lost; the interval doubles each time, until progress. Its answer may leave a doubt (probe.h), which
+//    ends when nothing more has come for a moment.
 // A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
 // peer that does not get one either.
 //
@@ -25,6 +26,8 @@ namespace verbena::transport {
 inline constexpr Duration kAcknowledgeTimeoutFloor = 256 * kMillisecond;
 inline constexpr Duration kProbeFloor = 2 * kMillisecond;
 inline constexpr Duration kProbeUnmeasured = 8 * kMillisecond;  // before the first round trip was measured
+inline constexpr Duration kDoubt = 1 * kMillisecond;  // after an answer that leaves open what else comes
+inline constexpr Duration kLongestPause = 8 * kMillisecond;  // that is expected again
 inline constexpr Duration kProbeCeiling = 1 * kSecond;
 inline constexpr std::uint8_t kRnrRetryForEver = 7;
 inline constexpr std::uint8_t kLateTimeouts = 32;  // without progress
@@ -50,7 +53,10 @@ class Retransmission {
         stop();
         if (outstanding) sent(now);
     }
-    void stop() { probe_at_ = timeout_at_ = kNever; }  // nothing outstanding, or waiting after an RNR NAK
+    // What has just been acknowledged was probed, and what is outstanding behind it should come soon.
+    void doubt(Time now) { doubt_ends_ = now + kDoubt; }
+    // Nothing is outstanding, or an RNR NAK is waited for.
+    void stop() { probe_at_ = timeout_at_ = doubt_ends_ = kNever; }
     // Of a packet that was sent once. Jacobson's estimator (RFC 6298), gains 1/8 and 1/4.
     void measured(Duration round_trip) {
         if (smoothed_ == 0) {
@@ -63,12 +69,15 @@ class Retransmission {
         smoothed_ = std::max<Duration>(smoothed_ + error / 8, 1);
     }
 
-    enum class Due : std::uint8_t { nothing, probe, timeout, late_timeout };
+    // The peer was silent for that long, and had lost nothing: next time it is given twice as much.
+    void paused(Duration pause) { deviation_ = std::max(deviation_, std::min(pause, kLongestPause) / 2); }
+
+    enum class Due : std::uint8_t { nothing, doubt, probe, timeout, late_timeout };
     Due due(Time now);      // each expiry is reported once, and its timer set anew
     bool take_retry();      // false: retry_cnt is used up
     bool take_rnr_retry();  // false: rnr_retry is used up; 7 is for ever
 
-    Time next_deadline() const { return probe_at_ < timeout_at_ ? probe_at_ : timeout_at_; }
+    Time next_deadline() const { return std::min({probe_at_, timeout_at_, doubt_ends_}); }
     Duration smoothed_round_trip() const { return smoothed_; }
 
    private:
@@ -86,6 +95,7 @@ class Retransmission {
     Duration acknowledge_timeout_ = 0;  // 0: for ever
     Time timeout_at_ = kNever;
     Time probe_at_ = kNever;
+    Time doubt_ends_ = kNever;
     Duration smoothed_ = 0;  // round trip; 0: not measured
     Duration deviation_ = 0;
     std::uint8_t backoff_ = 0;  // probes since progress

@@ -1,0 +1,71 @@
+// What the answer to a probe tells (retransmission.h). A probe repeats the oldest packet after a silence.
+// Either something was lost, and all that was sent behind it must be sent again, for a responder takes
+// nothing behind a gap (IBA 9.7.5.1.1). Or the peer has only been slow, as a program is that computes: then
+// sending again would be in vain, and taking it for a loss would make the window smaller with each pause of
+// the peer.
+//
+// An acknowledgement that ends with the repeated packet is taken to tell that this one was lost. One that
+// goes further may be all that the peer has for us, or the first of many. So may the data of a READ, of which
+// the first piece is also what the probe asked for. What was only slow goes on soon. Where a gap was noticed
+// since the last answer to a probe, that is not waited for.
+//
+// Thread safety: the queue pair's lock.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "wire/psn.h"
+
+namespace verbena::transport {
+
+class Probe {
+   public:
+    void gap() { gaps_ = true; }
+    // first..end was repeated, first..limit had been sent. `data`: the answer is that of a READ or an atomic.
+    void sent(std::uint32_t first, std::uint32_t end, std::uint32_t limit, bool data) {
+        gaps_before_ = std::exchange(gaps_, false) || (state_ == State::sent && gaps_before_);
+        state_ = State::sent;
+        first_ = first, end_ = end, limit_ = limit;
+        data_ = data;
+    }
+    void forget() { state_ = State::none; }
+
+    enum class Says : std::uint8_t {
+        nothing,
+        lost,     // the rest is to be sent again
+        unclear,  // wait a little, and if nothing comes, ask silent()
+        slow,     // the first packet was answered, and not the probe
+        over      // one of the two was answered, and nothing speaks for a loss
+    };
+    // Everything before `una` is acknowledged, more than before. Each answer but `nothing` is given once.
+    Says progressed(std::uint32_t una) {
+        if (state_ == State::none || wire::psn_less(una, end_)) return Says::nothing;
+        const bool unclear = std::exchange(state_, State::none) == State::unclear;
+        if (unclear) return data_ ? Says::slow : Says::over;
+        if (wire::psn_less_equal(limit_, una)) return Says::over;
+        if (gaps_before_ || (una == end_ && !data_)) return Says::lost;
+        state_ = State::unclear;
+        return Says::unclear;
+    }
+    // Nothing has come for a while. True, once, if that means that the rest was lost.
+    bool silent() {
+        if (state_ != State::unclear) return false;
+        state_ = State::none;
+        return true;
+    }
+    // Whether an acknowledgement of this PSN may be that of either of two packets.
+    bool doubts(std::uint32_t psn) const {
+        return state_ != State::none && wire::psn_less_equal(first_, psn) && wire::psn_less(psn, end_);
+    }
+
+   private:
+    enum class State : std::uint8_t { none, sent, unclear };
+    State state_ = State::none;
+    bool data_ = false;
+    bool gaps_ = false;         // noticed since the last probe
+    bool gaps_before_ = false;  // ... and between it and the one before that was answered
+    std::uint32_t first_ = 0, end_ = 0, limit_ = 0;
+};
+
+}  // namespace verbena::transport

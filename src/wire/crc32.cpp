@@ -73,11 +73,6 @@ const Crc32Version& best_version() {
     return version ? *version : *choose();
 }
 
-std::uint32_t update_headed_table(std::uint32_t state, const std::uint8_t* head, const void* data,
-                                  std::size_t size) {
-    return crc32_update_table(crc32_update_table(state, head, kCrc32Head), data, size);
-}
-
 }  // namespace
 
 std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t size) {
@@ -89,10 +84,7 @@ std::uint32_t crc32_update_headed(std::uint32_t state, const std::uint8_t* head,
     return best_version().update_headed(state, head, data, size);
 }
 
-const Crc32Version* crc32_table_version() {
-    static constexpr Crc32Version kVersion{crc32_update_table, update_headed_table};
-    return &kVersion;
-}
+const Crc32Version* crc32_table_version() { return &kCrc32InTwoSteps<crc32_update_table>; }
 
 std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size) {
     const auto* p = static_cast<const std::uint8_t*>(data);

@@ -3,8 +3,8 @@
 // update(a, x) ^ update(b, y).
 //
 // crc32_update() uses the fastest version that this processor has: carry-less multiplication on x86 and the
-// CRC instructions on ARMv8, found when first called; otherwise shifts, with 32 bits tables. All give the
-// same result. Thread safety: pure.
+// CRC instructions on ARMv8, found when first called; otherwise shifts, or tables where a word has 32
+// bits. All give the same result. Thread safety: pure.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,20 @@ std::uint32_t crc32_update_headed(std::uint32_t state, const std::uint8_t* head,
 // By eight tables: for a few bytes.
 std::uint32_t crc32_update_table(std::uint32_t state, const void* data, std::size_t size);
 
-// The versions; nullptr if this processor (or this build) does not have it, which the first two always do.
 struct Crc32Version {
     std::uint32_t (*update)(std::uint32_t state, const void* data, std::size_t size);
     std::uint32_t (*update_headed)(std::uint32_t state, const std::uint8_t* head, const void* data,
                                    std::size_t size);
 };
+
+// A version that gains nothing by taking both at once.
+template <auto kUpdate>
+inline constexpr Crc32Version kCrc32InTwoSteps{
+    kUpdate, [](std::uint32_t state, const std::uint8_t* head, const void* data, std::size_t size) {
+        return kUpdate(kUpdate(state, head, kCrc32Head), data, size);
+    }};
+
+// The versions; nullptr if this processor (or this build) does not have it, which the first two always do.
 const Crc32Version* crc32_table_version();
 const Crc32Version* crc32_chorba_version();   // for 64 bits
 const Crc32Version* crc32_pclmul_version();   // x86, 128 bits at a time

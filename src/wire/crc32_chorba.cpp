@@ -3,6 +3,8 @@
 // leaves the same state as ones 145, 183, 211 and 300 places behind it. So each word is cleared by
 // exclusive-ors into the words two to five behind, until five are left, which the tables take. Eight bytes
 // cost one load and eight shifts in place of eight look-ups.
+#include <initializer_list>
+
 #include "wire/byte_order.h"
 #include "wire/crc32.h"
 #include "wire/crc32_math.h"
@@ -35,24 +37,16 @@ std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
         e = word >> (320 - 300);
     }
     std::uint8_t last[kAhead];
-    store_le64(last, load_le64(p) ^ a);
-    store_le64(last + kWord, load_le64(p + kWord) ^ b);
-    store_le64(last + 2 * kWord, load_le64(p + 2 * kWord) ^ c);
-    store_le64(last + 3 * kWord, load_le64(p + 3 * kWord) ^ d);
-    store_le64(last + 4 * kWord, load_le64(p + 4 * kWord) ^ e);
-    return crc32_update_table(crc32_update_table(0, last, kAhead), p + kAhead, size - kAhead);
-}
-
-std::uint32_t update_headed(std::uint32_t state, const std::uint8_t* head, const void* data,
-                            std::size_t size) {
-    return update(crc32_update_table(state, head, kCrc32Head), data, size);
+    std::uint8_t* to = last;
+    for (const std::uint64_t added : {a, b, c, d, e}) {
+        store_le64(to, load_le64(p) ^ added);
+        to += kWord, p += kWord;
+    }
+    return crc32_update_table(crc32_update_table(0, last, kAhead), p, size - kAhead);
 }
 
 }  // namespace
 
-const Crc32Version* crc32_chorba_version() {
-    static constexpr Crc32Version kVersion{update, update_headed};
-    return &kVersion;
-}
+const Crc32Version* crc32_chorba_version() { return &kCrc32InTwoSteps<update>; }
 
 }  // namespace verbena::wire

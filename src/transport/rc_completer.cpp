@@ -144,7 +144,6 @@ void RcRequester::sequence_error(Time now) {
     went_back_ = true;
     probe_.gap();
     lost();
-    go_back();
 }
 
 // IBA 9.7.5.2.8: the request at `psn` found no receive; it is repeated after the time that the responder
@@ -286,10 +285,7 @@ void RcRequester::finish_progress(Time now) {
             retransmission_.paused(now - sample_time_);
     }
     if (says == Probe::Says::unclear) retransmission_.doubt(now);
-    if (says == Probe::Says::lost && next_psn_ != una_) {
-        lost();
-        go_back();
-    }
+    if (says == Probe::Says::lost && next_psn_ != una_) lost();
 }
 
 // What of the request, or of the queue pair, the error is about.

@@ -404,10 +404,12 @@ void RcRequester::go_back() {
 }
 
 void RcRequester::lost() {
-    if (recovering_) return;
-    recovering_ = true;
-    recovery_end_ = max_psn_;
-    flow_.lost();
+    if (!recovering_) {
+        recovering_ = true;
+        recovery_end_ = max_psn_;
+        flow_.lost();
+    }
+    go_back();
 }
 
 void RcRequester::advance(Time now) {
@@ -433,9 +435,7 @@ void RcRequester::advance(Time now) {
             probe_due_ = outstanding();
             break;
         case Retransmission::Due::doubt:
-            if (!probe_.silent()) break;
-            lost();
-            go_back();
+            if (probe_.silent()) lost();
             break;
         case Retransmission::Due::timeout:
             if (!retransmission_.take_retry()) {

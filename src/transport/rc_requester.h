@@ -162,7 +162,7 @@ class RcRequester {
     void local_error(SendEntry& entry, VendorError error, Time now);
     void cursor_to_una();
     void go_back();
-    void lost();
+    void lost();  // something that is outstanding: all of it is sent again, with a smaller window
     void give_up(Time now);
 
     // rc_straight.cpp

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "adapter/test_endpoint.h"
+#include "base/heavy_barrier.h"
 #include "link/steering.h"
 
 namespace verbena::adapter {
@@ -348,6 +349,7 @@ TEST_F(AdapterTest, TheExportedRecordLeavesOutWhatIsCounted) {
 // Threads post, poll, create and destroy at once; every request completes exactly once.
 TEST_F(AdapterTest, ThreadsShareAnAdapter) {
     constexpr unsigned kWrites = 500;
+    allow_heavy_barriers();
     std::atomic<bool> done{false};
     std::atomic<Time> clock{now_};
     std::thread target([&] {

@@ -22,6 +22,7 @@ constexpr Name kNames[] = {
     {"fetch", &Features::fetch},
     {"copy", &Features::copy},
     {"procmem", &Features::procmem},
+    {"membarrier", &Features::membarrier},
 };
 
 bool switch_off(Features& features, std::string_view name) {

@@ -22,7 +22,8 @@ struct Features {
     // never.
     bool fetch = true;
     bool copy = true;
-    bool procmem = true;  // a few bytes of a peer's memory by its file in /proc; off: by process_vm_* only
+    bool procmem = true;     // a few bytes of a peer's memory by its file in /proc; off: by process_vm_* only
+    bool membarrier = true;  // locks come to be owned by a thread (base/lock.h)
 };
 
 // Names separated by commas or spaces, those of feature_names(). `unknown`, if given, is set to the first

@@ -42,6 +42,7 @@ void Section::wait_for(Lock& lock) {
 
 void Sections::wait_for_grace() const {
     // Sequentially consistent like the entry: the caller has marked the region dead before it looks here.
+    heavy_barrier();
     for (const Stripe& stripe : stripes)
         for (unsigned spins = 0; stripe.inside.load(std::memory_order_seq_cst) != 0; spins++)
             if (spins > 64) sched_yield();

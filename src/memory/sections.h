@@ -2,7 +2,8 @@
 // deregistration marks the region dead and then waits until every section that might have seen it alive is
 // over. Sections need no lock shared between queue pairs, and are cheap: a thread has a stripe of its own, as
 // long as there are some, and counts there with plain stores; that its entry is seen before it reads costs
-// one atomic operation, or none if it takes a lock in between.
+// one atomic operation, or none if it takes a lock in between (or owns it: then the barrier is that of who
+// waits, base/heavy_barrier.h).
 //
 // Thread safety: all of it. A section must not wait for anything that may itself wait for a grace period.
 #pragma once
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/heavy_barrier.h"
 #include "base/lock.h"
 #include "base/quick_thread_local.h"
 
@@ -32,7 +34,10 @@ struct Sections {
 // A grace period that is looked at instead of waited for, by a thread that is inside a section itself.
 class GraceWatch {
    public:
-    void start() { open_ = ~std::uint64_t{0}; }
+    void start() {
+        heavy_barrier();
+        open_ = ~std::uint64_t{0};
+    }
     // Each section that was open at start() has ended, but for one that this thread is in. May say so late,
     // since it looks at stripes and not at sections.
     bool over(const Sections& sections);
@@ -99,10 +104,12 @@ class Section {
         return true;
     }
     void wait_for(Lock& lock);
-    // Taking a lock is a full barrier already on x86.
+    // Taking a lock that cannot be owned is a full barrier already on x86.
     static void behind_a_lock() {
-#if !defined(__x86_64__)
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+#if defined(__x86_64__)
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+#else
+        light_barrier();
 #endif
     }
 

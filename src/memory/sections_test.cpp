@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/heavy_barrier.h"
 #include "base/lock.h"
 
 namespace verbena::memory {
@@ -42,6 +44,34 @@ TEST(SectionsTest, AllThreadsAreWaitedFor) {
     EXPECT_EQ(left, kThreads);
     EXPECT_TRUE(watch.over(sections));
     for (std::thread& thread : threads) thread.join();
+}
+
+// Entering by a lock of one's own is no barrier; then the barrier is that of who waits.
+TEST(SectionsTest, WhoEntersByItsOwnLockIsWaitedFor) {
+    constexpr int kEnough = 1 << 12, kRounds = 20'000;
+    allow_heavy_barriers();
+    Sections sections{};
+    Lock lock;
+    std::atomic<int> alive{0};  // the number of what may be used
+    std::atomic<int> freed{-1};
+    std::atomic<bool> ready{false};
+    std::thread user([&] {
+        for (int i = 0; i < kEnough; i++) std::lock_guard guard(lock);
+        ready = true;
+        for (int used = 0; used < kRounds;) {
+            const Section section(sections, lock);
+            used = alive.load(std::memory_order_relaxed);
+            EXPECT_LT(freed.load(std::memory_order_relaxed), used);
+            lock.unlock();
+        }
+    });
+    while (!ready) std::this_thread::yield();
+    for (int i = 1; i <= kRounds; i++) {
+        alive.store(i, std::memory_order_relaxed);
+        sections.wait_for_grace();
+        freed.store(i - 1, std::memory_order_relaxed);
+    }
+    user.join();
 }
 
 // A thread that waits for the lock does not keep whoever has it from seeing the end of a grace period.

@@ -13,6 +13,7 @@
 #include "adapter/memory_access.h"
 #include "base/failures.h"
 #include "base/features.h"
+#include "base/heavy_barrier.h"
 #include "base/memcheck.h"
 #include "base/reason.h"
 #include "faults/program.h"
@@ -131,6 +132,7 @@ Process::Process() = default;
 Process::~Process() = default;
 
 int Process::start() {
+    allow_heavy_barriers();
     segment_ = features().memfd ? adapter::Segment::create_shared(segment_sizes(), adapter::now())
                                 : adapter::Segment::create_on_heap(segment_sizes());
     if (!segment_) return errno;

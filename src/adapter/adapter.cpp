@@ -98,7 +98,7 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.qp = std::move(qp);
         slot.number = number;
         slot.record = record;
-        slot.was_connected = false;
+        slot.was_connected = slot.again = false;
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
         slot.there.store(result, std::memory_order_relaxed);

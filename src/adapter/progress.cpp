@@ -25,7 +25,7 @@ unsigned Adapter::State::run(Time now, Owed owed) {
     now_ = now;
     unsigned done = link.receive(*this, kReceiveBudget);
     finish_touched();
-    done += timers.fire(now, [&](TimerNode& node) { fire(static_cast<Slot&>(node), now); });
+    timers.fire(now, [&](TimerNode& node) { done += fire(static_cast<Slot&>(node), now); });
     event_deadlines.fire(now);
     if (done == 0 && owed != Owed::stays) push_owed(now, owed == Owed::may_wait);
     if (!crowded_.empty()) serve_crowded(now);
@@ -78,7 +78,7 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
     count(segment.counters().received, run.packets);
     if (all.forwarded) count(segment.counters().strays_received, run.packets);
     slot->record->counters.wire_bytes_received += run.packets * run.stride;
-    touch(*slot);
+    tell(*slot);
     return true;
 }
 
@@ -149,7 +149,7 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
     } else {
         held_->qp().receive(packet, *datagram.path, now_);
     }
-    touch(*slot);
+    tell(*slot);
 }
 
 void Adapter::State::finish_touched() {
@@ -187,12 +187,24 @@ void Adapter::State::push_owed(Time now, bool patient) {
     });
 }
 
-void Adapter::State::fire(Slot& slot, Time now) {
+// False: there was nothing to be done now.
+bool Adapter::State::fire(Slot& slot, Time now) {
     std::unique_lock lock(slot.lock);
-    if (!slot.qp) return;
+    if (!slot.qp) return false;
+    if (const Time deadline = deadline_of(slot); deadline > now && !slot.again) {
+        timers.set(slot, deadline);
+        return false;
+    }
     memory::Section section(segment.sections());
     slot.qp->advance(now);
     remember(transmit(slot, now, true));
+    return true;
+}
+
+Time Adapter::State::deadline_of(const Slot& slot) {
+    const Time deadline = slot.qp->next_deadline();
+    link::PacketFaults* const faults = link::packet_faults();
+    return faults ? std::min(deadline, faults->next_deadline(slot.number)) : deadline;
 }
 
 void Adapter::State::remember(CrowdedFlow flow) {
@@ -256,10 +268,8 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
         link.return_sink(sink);
     }
 
-    Time deadline = all ? qp.next_deadline() : now;
-    if (faults) [[unlikely]]
-        deadline = std::min(deadline, faults->next_deadline(slot.number));
-    timers.set(slot, deadline);
+    slot.again = !all;
+    timers.set(slot, all ? deadline_of(slot) : now);
     if (qp.state() != slot.state.load(std::memory_order_relaxed)) {
         slot.state.store(qp.state());
         describe(slot);

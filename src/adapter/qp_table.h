@@ -31,6 +31,7 @@ struct alignas(64) Slot : TimerNode {
     std::uint32_t number = 0;
     QpRecord* record = nullptr;
     bool was_connected = false;  // packets for it may be on their way
+    bool again = false;          // its timer is set because it has more to do, not for a deadline
     std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
 
     // Copies that are read without the lock: by post_receive(), and to prefetch.
@@ -40,6 +41,7 @@ struct alignas(64) Slot : TimerNode {
     // The thread in progress() only.
     bool touched = false;
     bool owing = false;
+    bool told = false;  // since it was touched: what it was told may have set any deadline
 };
 
 class QpTable {

@@ -64,7 +64,8 @@ class Adapter::State final : public link::Receiver {
         if (outsiders_) outsiders_->wait_for_them();
     }
 
-    // transmit() publishes the state and then flushes; so either it finds these requests or we see the state.
+    // transmit() publishes the state and then flushes, under the lock of the receive queue in the end; so
+    // either it finds these requests or we see the state.
     void receives_posted(transport::QueuePair& qp, const Slot& slot, LazyTime now) {
         if (slot.state.load() == transport::QpState::error) [[unlikely]]
             work_on(qp.number(), now.get(), [&](Slot&) { qp.receives_posted(); });
@@ -104,6 +105,7 @@ class Adapter::State final : public link::Receiver {
     bool take_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
     void finish(Slot& slot);  // after a burst: what it made ready leaves
+    void keep_timer(Slot& slot, Time now);
 
     void burst(const link::Datagram& all, std::size_t size) override;
 
@@ -142,6 +144,10 @@ class Adapter::State final : public link::Receiver {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
         owed_anew_ = true;
     }
+    void tell(Slot& slot) {
+        slot.told = true;
+        touch(slot);
+    }
     void touch(Slot& slot) {
         if (!std::exchange(slot.touched, true)) touched_.push_back(&slot);
     }
@@ -153,7 +159,8 @@ class Adapter::State final : public link::Receiver {
         held_.emplace(slot, number, segment.sections());
     }
     void finish_touched();
-    void fire(Slot& slot, Time now);
+    bool fire(Slot& slot, Time now);
+    static Time deadline_of(const Slot& slot);
     void watch_bursts(Slot& slot);
     void remember(CrowdedFlow flow);
     void serve_crowded(Time now);

@@ -36,14 +36,22 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
             return false;
         // Its completion found no place: what the error changes is known at once, and who waits for the
         // window that it leaves is served with the timer.
-        if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]]
+        if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]] {
+            slot.again = true;
             timers.set(slot, now);
+        }
         return true;
     }
     if (!qp.post_straight(request, link, nullptr, now)) [[unlikely]]
         return false;
-    timers.set(slot, qp.next_deadline());
+    keep_timer(slot, now);
     return true;
+}
+
+// After something straight: if the timer looks before any deadline that may have been set, fire() asks then.
+inline void Adapter::State::keep_timer(Slot& slot, Time now) {
+    if (!timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) [[unlikely]]
+        timers.set(slot, slot.qp->next_deadline());
 }
 
 // Observers saw it when it left.
@@ -97,10 +105,10 @@ bool Adapter::State::take_straight(transport::QueuePair& qp, wire::Opcode opcode
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::finish(Slot& slot) {
     const transport::QueuePair& qp = *slot.qp;
-    Time deadline;
-    if (!link::packet_faults() && qp.state() == slot.state.load(std::memory_order_relaxed) &&
-        qp.rests(now_, deadline)) [[likely]]
-        return timers.set_in_turn(slot, deadline);
+    const bool told = std::exchange(slot.told, false);
+    if (!link::packet_faults() && qp.state() == slot.state.load(std::memory_order_relaxed) && qp.rests(now_))
+        [[likely]]
+        return told ? timers.set(slot, qp.next_deadline()) : keep_timer(slot, now_);
     remember(transmit(slot, now_, false));
 }
 

@@ -37,10 +37,12 @@ class Timers {
         announce(deadline);  // of a node that is listed already, too: next() must not be late
     }
 
-    // The same by who keeps fire() from running meanwhile.
-    void set_in_turn(TimerNode& node, Time deadline) {
-        if (deadline < node.scheduled.load(std::memory_order_relaxed)) return set(node, deadline);
-        node.deadline.store(deadline, std::memory_order_relaxed);
+    // Whether `due` will be called for the node at `at` at the latest even if nobody sets it again. Then a
+    // deadline that is not earlier need not be set, if `due` asks for it. For who holds a lock that `due`
+    // takes.
+    bool looks_by(const TimerNode& node, Time at) const {
+        return node.deadline.load(std::memory_order_relaxed) <= at &&
+               node.scheduled.load(std::memory_order_relaxed) <= at;
     }
 
     // A lower bound: a deadline that was taken back may still be reported until fire() has seen it.

@@ -103,21 +103,19 @@ TEST(TimersTest, ManyNodesFollowAModel) {
     }
 }
 
-TEST(TimersTest, InTurnADeadlineMayMoveBackToWhereTheHeapLooks) {
+TEST(TimersTest, LooksByTheDeadlineOnceTheHeapHasIt) {
     Timers timers;
     TimerNode node;
-    timers.set_in_turn(node, 20);
-    EXPECT_EQ(timers.next(), 20);
+    EXPECT_FALSE(timers.looks_by(node, 100));
+    timers.set(node, 50);
     fire(timers, 0);
-    timers.set_in_turn(node, 50);
-    timers.set_in_turn(node, 30);  // the heap looks at 20
-    EXPECT_TRUE(fire(timers, 29).empty());
-    EXPECT_EQ(fire(timers, 30), (std::vector<TimerNode*>{&node}));
-    timers.set_in_turn(node, 60);
-    fire(timers, 40);
-    timers.set_in_turn(node, 45);  // the heap looks at 60: it is told
-    EXPECT_LE(timers.next(), 45);
-    EXPECT_EQ(fire(timers, 45), (std::vector<TimerNode*>{&node}));
+    EXPECT_TRUE(timers.looks_by(node, 50));
+    EXPECT_FALSE(timers.looks_by(node, 49));
+    timers.set(node, 70);  // the heap looks at 50, and goes on to 70
+    EXPECT_FALSE(timers.looks_by(node, 60));
+    EXPECT_TRUE(timers.looks_by(node, 70));
+    EXPECT_EQ(fire(timers, 70), (std::vector<TimerNode*>{&node}));
+    EXPECT_FALSE(timers.looks_by(node, 100));
 }
 
 TEST(TimersTest, ADeadlineThatMovesForwardBeforeItWasSeenIsTheNext) {

@@ -8,13 +8,6 @@ namespace {
 
 using memory::LookupError;
 
-template <typename Word>
-void store_release(std::uint8_t* to, const std::uint8_t* from) {
-    Word word;
-    std::memcpy(&word, from, sizeof word);
-    __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
-}
-
 // 1..8 bytes that lie inside one aligned word of eight.
 void place_tail(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
     const auto misaligned = reinterpret_cast<std::uintptr_t>(to) & (length - 1);
@@ -83,7 +76,7 @@ LookupError scatter(const memory::RegionTable& regions, memory::PdNumber pd, std
     });
 }
 
-void place(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
+void place_any(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
     if (length == 0) return;
     // The aligned word of eight bytes that holds the last byte goes last.
     const std::size_t into_word = (reinterpret_cast<std::uintptr_t>(to) + length - 1) & 7;

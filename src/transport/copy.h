@@ -3,7 +3,9 @@
 
 #include <sys/uio.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "memory/regions.h"
@@ -31,6 +33,18 @@ memory::LookupError scatter(const memory::RegionTable& regions, memory::PdNumber
 
 // Copies so that whoever polls the last byte sees the others when it changes, and so that an aligned word of
 // up to eight bytes never tears: programs wait for RDMA WRITEs that way.
-void place(std::uint8_t* to, const std::uint8_t* from, std::size_t length);
+void place_any(std::uint8_t* to, const std::uint8_t* from, std::size_t length);
+// Of an aligned word, whole.
+template <typename Word>
+void store_release(std::uint8_t* to, const std::uint8_t* from) {
+    Word word;
+    std::memcpy(&word, from, sizeof word);
+    __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
+}
+inline void place(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
+    if (length == 8 && reinterpret_cast<std::uintptr_t>(to) % 8 == 0)
+        return store_release<std::uint64_t>(to, from);
+    place_any(to, from, length);
+}
 
 }  // namespace verbena::transport

@@ -178,10 +178,20 @@ void MessageReceiver::complete_receive(completion::Completion& c, bool solicited
     push_receive(c, solicited, now);
 }
 
-std::uint8_t* MessageReceiver::place_of_whole(std::uint32_t length) const {
-    if (length > receive_length_ || receive_sge_count_ == 0 || length > receive_sges_[0].length) [[unlikely]]
+std::uint8_t* MessageReceiver::place_of_whole(std::uint32_t length) {
+    if (!receive_source_) [[unlikely]]
         return nullptr;
-    const Sge& sge = receive_sges_[0];
+    ReceiveQueue::Oldest receive;
+    if (receive_taken_ || receive_source_->shared()) [[unlikely]] {
+        if (!take_receive()) return nullptr;
+        receive = {receive_wr_id_, {receive_sges_.data(), receive_sge_count_}};
+    } else if (!receive_source_->oldest(receive)) [[unlikely]] {
+        return nullptr;
+    }
+    if (receive.sges.empty() || length > receive.sges[0].length) [[unlikely]]
+        return nullptr;
+    receive_wr_id_ = receive.wr_id;
+    const Sge& sge = receive.sges[0];
     const auto found = shared_.regions().local(sge.lkey, receive_source_->pd_of_requests(shared_.setup.pd),
                                                sge.address, length, memory::kLocalWrite);
     return found ? found.address : nullptr;

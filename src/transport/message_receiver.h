@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "transport/rc_shared.h"
@@ -37,11 +38,14 @@ class MessageReceiver {
                           std::uint32_t length, Time now);
     // The same with what is said of the message.
     void complete_receive(completion::Completion& c, bool solicited, Time now);
-    // The same of a SEND of RC, with what `fill` adds.
+    // Where a SEND of one packet goes that fits into the first element of the oldest receive, which it takes
+    // when it completes; nullptr: elsewhere, or nowhere.
+    std::uint8_t* place_of_whole(std::uint32_t length);
+    // It completes, with what `fill` adds. After place_of_whole().
     template <class Fill>
-    void complete_send(std::uint32_t length, bool solicited, Time now, Fill&& fill) {
+    void complete_whole(std::uint32_t length, bool solicited, Time now, Fill&& fill) {
         shared_.counters.messages_received++;
-        receive_taken_ = false;
+        if (!std::exchange(receive_taken_, false)) receive_source_->drop_oldest();
         count_completed(shared_.setup, Counted::receive, true, length);
         shared_.setup.receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
             c = {};
@@ -52,9 +56,6 @@ class MessageReceiver {
             fill(c);
         });
     }
-    // Where a message of one packet goes that fits into the first element of the receive; nullptr: elsewhere,
-    // or nowhere.
-    std::uint8_t* place_of_whole(std::uint32_t length) const;
     // The sentence about it; abort_receive() follows.
     void record_receive_failure(VendorError cause) const;
     void abort_receive(completion::Status status, VendorError error, Time now);

@@ -117,6 +117,20 @@ TEST(RateLimit, HoldsForRequestsAndWhatIsSentAgain) {
     }
 }
 
+// Whose deadlines are nearer than those of others.
+TEST(RateLimit, GoesNotStraight) {
+    testing::Harness h;
+    h.straight = true;
+    h.start();
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 8)}), 0);
+    EXPECT_EQ(h.went_straight, 1u);
+    Attributes limit = h.attributes[0];
+    limit.rate_limit = 80'000;
+    ASSERT_EQ(h.side[0].qp->modify(limit, kAttrRateLimit, h.now), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send), {h.side[0].sge(0, 8)}), 0);
+    EXPECT_EQ(h.went_straight, 1u);
+}
+
 // The peer's answers are its own to limit.
 TEST(RateLimit, ReadsAskOnly) {
     testing::Harness h;

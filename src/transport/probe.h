@@ -30,6 +30,7 @@ class Probe {
         data_ = data;
     }
     void forget() { state_ = State::none; }
+    bool idle() const { return state_ == State::none; }  // progress tells it nothing
 
     enum class Says : std::uint8_t {
         nothing,

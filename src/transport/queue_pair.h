@@ -81,7 +81,10 @@ class QueuePair {
     static std::unique_ptr<QueuePair> create(const QpSetup& setup);  // nullptr: service not supported
     virtual ~QueuePair() = default;
 
-    static constexpr std::size_t kHotBytes = 1360;  // the size of the connected ones (rc_queue_pair.h)
+    // No deadline that something straight sets is nearer, but for that of a rate limit.
+    static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
+
+    static constexpr std::size_t kHotBytes = 1368;  // the size of the connected ones (rc_queue_pair.h)
     // What a queue pair consists of, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp) {
         constexpr std::size_t kLine = 64;
@@ -137,9 +140,9 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
-    // That is so without a push, and nobody waits for the window; `deadline` is next_deadline(). What has to
-    // be asked after each burst, in one question.
-    virtual bool rests(Time, Time& /*deadline*/) const { return false; }
+    // That is so without a push, and nobody waits for the window. What has to be asked after each burst, in
+    // one question.
+    virtual bool rests(Time) const { return false; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
     // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).
     // Returns false if the budget of `max_packets` ended it and more is ready.

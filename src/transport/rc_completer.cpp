@@ -264,8 +264,7 @@ void RcRequester::implied_nak(Time now) {
 // If una_ moved: counters, timers, cursor and probe. Once for each packet that came.
 void RcRequester::finish_progress(Time now) {
     if (!progressed_) return;
-    progressed_ = false;
-    retransmission_.progress(now, outstanding());
+    progress_undisturbed(now);
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing
@@ -274,15 +273,16 @@ void RcRequester::finish_progress(Time now) {
         outstanding_reads_ = 0;
     }
     if (recovering_ && wire::psn_less_equal(recovery_end_, una_)) recovering_ = false;
-    const bool sampled = sampling_ && wire::psn_less(sample_psn_, una_);
-    const bool doubtful = sampled && probe_.doubts(sample_psn_);
+    const bool measurable = sampled();
+    const bool doubtful = measurable && probe_.doubts(sample_psn_);
     const Probe::Says says = probe_.progressed(una_);
-    if (sampled && !probe_.doubts(sample_psn_)) {
-        sampling_ = false;
-        if (!doubtful)
-            retransmission_.measured(now - sample_time_);
-        else if (says == Probe::Says::slow)
-            retransmission_.paused(now - sample_time_);
+    if (measurable && !probe_.doubts(sample_psn_)) {
+        if (!doubtful) {
+            end_sample(now);
+        } else {
+            sampling_ = false;
+            if (says == Probe::Says::slow) retransmission_.paused(now - sample_time_);
+        }
     }
     if (says == Probe::Says::unclear) retransmission_.doubt(now);
     if (says == Probe::Says::lost && next_psn_ != una_) lost();

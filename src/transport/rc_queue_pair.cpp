@@ -14,6 +14,7 @@ namespace verbena::transport {
 
 // Who waits for an acknowledgement does not ask for it meanwhile.
 static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeDelay < kDoubt);
+static_assert(QueuePair::kSoonestDeadline <= std::min({kAcknowledgeDelay, kProbeFloor, kDoubt}));
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
     attributes_.capabilities = setup.capabilities;

@@ -44,7 +44,7 @@ class RcQueuePair final : public QueuePair {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
     }
-    bool rests(Time now, Time& deadline) const override;
+    bool rests(Time now) const override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool awaits_company() const override {

@@ -358,7 +358,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
         if (entry.awaits_response())
             begin_sample(max_psn_, now);
         else if (ask)
-            begin_sample(wire::psn_add(next_psn_, ~0u), now);  // the last of a run asks
+            sample_sometimes(wire::psn_add(next_psn_, ~0u), now);  // the last of a run asks
         max_psn_ = next_psn_;
     } else {
         shared_.counters.retransmitted++;

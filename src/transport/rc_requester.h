@@ -121,7 +121,8 @@ class RcRequester {
 
    private:
     // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
-    static constexpr std::uint32_t kBurst = 16;  // packets
+    static constexpr std::uint32_t kBurst = 16;      // packets
+    static constexpr std::uint8_t kSampleEvery = 8;  // packets
 
     // rc_requester.cpp: sending
     bool wants_to_send() const;
@@ -145,9 +146,20 @@ class RcRequester {
     // A round trip is measured from the packet that is about to be sent, unless one is.
     void begin_sample(std::uint32_t psn, Time now) {
         if (sampling_) return;
+        passed_over_ = 0;
         sampling_ = true;
         sample_psn_ = psn;
         sample_time_ = now;
+    }
+    // The same of a SEND or WRITE. Where these go one at a time there are more round trips than are needed.
+    void sample_sometimes(std::uint32_t psn, Time now) {
+        const bool alone = psn == una_ && retransmission_.knows_the_round_trip();
+        if (!alone || ++passed_over_ == kSampleEvery) begin_sample(psn, now);
+    }
+    bool sampled() const { return sampling_ && wire::psn_less(sample_psn_, una_); }
+    void end_sample(Time now) {
+        sampling_ = false;
+        retransmission_.measured(now - sample_time_);
     }
     bool emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t packet, std::uint32_t& count, bool ask,
               Time now, wire::Aside& riding);
@@ -168,7 +180,7 @@ class RcRequester {
     // rc_straight.cpp
     bool is_level() const {  // nothing waits, and nothing is sent again
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
-               rate_allows_at_ == kNever && !failed_ && !probe_due_;
+               !pacer_.limited() && !failed_ && !probe_due_;
     }
     bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
                         wire::PacketCopier& copier, wire::PacketSink* sink, Time now);
@@ -187,6 +199,10 @@ class RcRequester {
     void advance_una(SendEntry& head, std::uint32_t packets, Time now);
     void implied_nak(Time now);
     void finish_progress(Time now);
+    void progress_undisturbed(Time now) {
+        progressed_ = false;
+        retransmission_.progress(now, outstanding());
+    }
     void complete_oldest(Time now);
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
@@ -221,6 +237,7 @@ class RcRequester {
     bool probe_due_ = false;
     bool recovering_ = false;
     bool sampling_ = false;
+    std::uint8_t passed_over_ = 0;    // packets, for the next sample
     std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
     std::uint32_t sample_psn_ = 0;
     Time sample_time_ = 0;

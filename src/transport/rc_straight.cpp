@@ -102,11 +102,8 @@ bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& c
     return true;
 }
 
-[[gnu::flatten]] bool RcQueuePair::rests(Time now, Time& deadline) const {
-    if (!receives_straight() || !quiet(now, false) || requester_->is_crowded()) [[unlikely]]
-        return false;
-    deadline = next_deadline();
-    return true;
+[[gnu::flatten]] bool RcQueuePair::rests(Time now) const {
+    return receives_straight() && quiet(now, false) && !requester_->is_crowded();
 }
 
 // What of a SEND travels, or nullptr: it goes the long way, or is none.
@@ -172,7 +169,6 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
         flow_.sent(cost);
     }
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters);
-    count_against_rate(cost, now);
 
     post(request, length);
     SendEntry& entry = queue_.at(current_++);
@@ -181,7 +177,7 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     entry.started = true;
     entry.beside_window = copied;
     since_ack_request_ = 0;
-    begin_sample(next_psn_, now);
+    sample_sometimes(next_psn_, now);
     next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     retransmission_.sent(now);
     return true;
@@ -302,14 +298,17 @@ SendEntry* RcRequester::alone_answered(std::uint32_t psn) {
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
-    progressed_ = true;
     complete_oldest(now);
-    finish_progress(now);
+    progressed_ = true;
+    if (!is_level() || recovering_ || went_back_ || !probe_.idle()) [[unlikely]]
+        return finish_progress(now);
+    progress_undisturbed(now);
+    if (sampled()) end_sample(now);
 }
 
-// Where the payload belongs, or nullptr: the packet goes the long way, which finds the receive taken.
+// Where the payload belongs, or nullptr: the packet goes the long way.
 std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
-    if (!is_next(send.psn()) || send.payload().size() > shared_.mtu() || !take_receive()) [[unlikely]]
+    if (!is_next(send.psn()) || send.payload().size() > shared_.mtu()) [[unlikely]]
         return nullptr;
     return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
@@ -318,7 +317,7 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
     const std::size_t length = send.payload().size();
     place(to, send.payload().data(), length);
     accepted(1, length, send.ack_request(), true, now);
-    complete_send(static_cast<std::uint32_t>(length), send.solicited(), now, [&](completion::Completion& c) {
+    complete_whole(static_cast<std::uint32_t>(length), send.solicited(), now, [&](completion::Completion& c) {
         if (!send.has_immediate()) return;
         c.flags = completion::kHasImmediate;
         c.immediate = send.immediate();

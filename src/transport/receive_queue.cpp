@@ -79,6 +79,7 @@ void ReceiveQueue::give_back(std::uint64_t wr_id, std::span<const Sge> sges) {
 }
 
 std::uint32_t ReceiveQueue::waiting() {
+    if (!is_shared_) return count();
     std::lock_guard guard(lock_);
     return closed_ ? 0 : count();
 }

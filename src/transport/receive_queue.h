@@ -7,8 +7,8 @@
 // completion queue and an XRC domain as well (annex A14).
 //
 // Thread safety: all calls; but of a queue pair's own queue, which is taken from without a lock, take(),
-// take_id() and clear() under the queue pair's, and neither give_back() nor resize(). The listener is called
-// with the queue's lock held and must not call back.
+// oldest(), drop_oldest(), take_id() and clear() under the queue pair's, and neither give_back() nor
+// resize(). The listener is called with the queue's lock held and must not call back.
 #pragma once
 
 #include <array>
@@ -78,6 +78,19 @@ class ReceiveQueue {
         pop();
         return true;
     }
+
+    // Of a queue pair's own queue: the oldest request where it lies, until drop_oldest(), which takes it.
+    struct Oldest {
+        std::uint64_t wr_id = 0;
+        std::span<const Sge> sges;
+    };
+    bool oldest(Oldest& request) {
+        if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) [[unlikely]]
+            return false;
+        request = {entries_[head_].wr_id, {sges_of(head_), entries_[head_].sge_count}};
+        return true;
+    }
+    void drop_oldest() { pop(); }
 
     // The same without the SGEs, for flushing.
     bool take_id(std::uint64_t& wr_id);

@@ -69,6 +69,8 @@ struct SendRequest {
     std::uint32_t remote_qkey = 0;
     std::uint32_t remote_srq = 0;  // XRC
 
+    // A SEND, WRITE or READ, with an immediate or without.
+    bool is_plain() const { return operation <= Operation::rdma_read; }
     // The link may execute it.
     bool is_one_sided() const {
         return operation == Operation::rdma_write || operation == Operation::rdma_read;

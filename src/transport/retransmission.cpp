@@ -18,6 +18,33 @@ void Retransmission::configure(std::uint8_t timeout, std::uint8_t retry_count, s
     acknowledge_timeout_ = timeout == 0 ? 0 : std::max(iba_timeout(timeout), kAcknowledgeTimeoutFloor);
     retry_count_ = retry_count;
     rnr_retry_ = rnr_retry;
+    first_interval_ = interval_after(0);
+}
+
+void Retransmission::measured(Duration round_trip) {
+    if (smoothed_ == 0) {
+        smoothed_ = std::max<Duration>(round_trip, 1);
+        deviation_ = round_trip / 2;
+    } else {
+        const Duration error = round_trip - smoothed_;
+        deviation_ += ((error < 0 ? -error : error) - deviation_) / 4;
+        smoothed_ = std::max<Duration>(smoothed_ + error / 8, 1);
+    }
+    if (measured_ < kEnough) measured_++;
+    first_interval_ = interval_after(0);
+}
+
+void Retransmission::paused(Duration pause) {
+    deviation_ = std::max(deviation_, std::min(pause, kLongestPause) / 2);
+    first_interval_ = interval_after(0);
+}
+
+Duration Retransmission::interval_after(unsigned probes) const {
+    const Duration base =
+        smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, kProbeFloor);
+    const Duration interval = std::min(base << std::min(probes, 10u), kProbeCeiling);
+    // However long the round trips seem to be, the first probe comes before the timeout that costs a retry.
+    return probes == 0 && acknowledge_timeout_ != 0 ? std::min(interval, acknowledge_timeout_ / 2) : interval;
 }
 
 Retransmission::Due Retransmission::due(Time now) {

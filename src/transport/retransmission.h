@@ -58,19 +58,10 @@ class Retransmission {
     // Nothing is outstanding, or an RNR NAK is waited for.
     void stop() { probe_at_ = timeout_at_ = doubt_ends_ = kNever; }
     // Of a packet that was sent once. Jacobson's estimator (RFC 6298), gains 1/8 and 1/4.
-    void measured(Duration round_trip) {
-        if (smoothed_ == 0) {
-            smoothed_ = std::max<Duration>(round_trip, 1);
-            deviation_ = round_trip / 2;
-            return;
-        }
-        const Duration error = round_trip - smoothed_;
-        deviation_ += ((error < 0 ? -error : error) - deviation_) / 4;
-        smoothed_ = std::max<Duration>(smoothed_ + error / 8, 1);
-    }
+    void measured(Duration round_trip);
 
     // The peer was silent for that long, and had lost nothing: next time it is given twice as much.
-    void paused(Duration pause) { deviation_ = std::max(deviation_, std::min(pause, kLongestPause) / 2); }
+    void paused(Duration pause);
 
     enum class Due : std::uint8_t { nothing, doubt, probe, timeout, late_timeout };
     Due due(Time now);      // each expiry is reported once, and its timer set anew
@@ -79,18 +70,14 @@ class Retransmission {
 
     Time next_deadline() const { return std::min({probe_at_, timeout_at_, doubt_ends_}); }
     Duration smoothed_round_trip() const { return smoothed_; }
+    // As well as another measurement would tell.
+    bool knows_the_round_trip() const { return measured_ == kEnough && deviation_ <= smoothed_; }
 
    private:
-    Duration probe_interval() const {
-        const Duration base =
-            smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, kProbeFloor);
-        Duration interval = std::min(base << std::min<unsigned>(backoff_, 10), kProbeCeiling);
-        // However long the round trips seem to be, the first probe comes before the timeout that costs a
-        // retry.
-        if (backoff_ == 0 && acknowledge_timeout_ != 0)
-            interval = std::min(interval, acknowledge_timeout_ / 2);
-        return interval;
-    }
+    static constexpr std::uint8_t kEnough = 16;
+
+    Duration probe_interval() const { return backoff_ == 0 ? first_interval_ : interval_after(backoff_); }
+    Duration interval_after(unsigned probes) const;
 
     Duration acknowledge_timeout_ = 0;  // 0: for ever
     Time timeout_at_ = kNever;
@@ -98,7 +85,9 @@ class Retransmission {
     Time doubt_ends_ = kNever;
     Duration smoothed_ = 0;  // round trip; 0: not measured
     Duration deviation_ = 0;
-    std::uint8_t backoff_ = 0;  // probes since progress
+    Duration first_interval_ = kProbeUnmeasured;  // interval_after(0), which is asked for with each packet
+    std::uint8_t measured_ = 0;                   // round trips, up to kEnough
+    std::uint8_t backoff_ = 0;                    // probes since progress
     std::uint8_t retry_count_ = 0;
     std::uint8_t rnr_retry_ = 0;
     std::uint8_t retries_used_ = 0;

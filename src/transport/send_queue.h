@@ -8,6 +8,7 @@
 // Thread safety: none (the queue pair's lock).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -20,13 +21,10 @@
 
 namespace verbena::transport {
 
-struct SendEntry {
+// What SENDs, WRITEs and READs have comes first, in one cache line.
+struct alignas(64) SendEntry {
     std::uint64_t wr_id;
     std::uint64_t remote_address;
-    std::uint64_t compare_add;
-    std::uint64_t swap;
-    std::uint64_t range;  // of a bind or a FLUSH (requests.h)
-    std::uint32_t range_access;
     std::uint32_t rkey;
     std::uint32_t immediate_or_key;
     std::uint32_t remote_srq;  // XRC
@@ -38,11 +36,17 @@ struct SendEntry {
     std::uint32_t slot;        // where its elements and inline data lie
     std::uint32_t sge_count;
     Operation operation;
-    bool signaled;
-    bool started;             // its first packet was sent, PSNs are assigned; or, if local, it was executed
-    bool beside_window;       // its packet is not counted in the window (rc_straight.cpp)
-    bool done;                // local, and nobody uses what it changed any more
+    bool signaled : 1;
+    bool started : 1;         // its first packet was sent, PSNs are assigned; or, if local, it was executed
+    bool beside_window : 1;   // its packet is not counted in the window (rc_straight.cpp)
+    bool done : 1;            // local, and nobody uses what it changed any more
     VendorError local_error;  // found when it was about to be sent; reported when it is the oldest
+
+    // Of other requests, and not set for those.
+    std::uint32_t range_access;
+    std::uint64_t range;  // of a bind or a FLUSH (requests.h)
+    std::uint64_t compare_add;
+    std::uint64_t swap;
 
     bool is_send() const {
         return operation == Operation::send || operation == Operation::send_with_immediate ||
@@ -69,6 +73,8 @@ struct SendEntry {
     }
 };
 
+static_assert(offsetof(SendEntry, range_access) <= 64);
+
 class SendQueue {
    public:
     // `cq`: where completions go; must outlive the queue.
@@ -94,21 +100,26 @@ class SendQueue {
     SendEntry& push(const SendRequest& request, std::uint32_t length, bool signaled) {
         const std::uint32_t slot = (head_ + count_++) & mask_;
         SendEntry& entry = entries_[slot];
-        entry = SendEntry{};
         entry.wr_id = request.wr_id;
         entry.remote_address = request.remote_address;
-        entry.compare_add = request.compare_add;
-        entry.swap = request.swap;
-        entry.range = request.range;
-        entry.range_access = request.range_access;
         entry.rkey = request.rkey;
         entry.immediate_or_key = request.immediate_or_key;
         entry.remote_srq = request.remote_srq;
         entry.length = length;
         entry.flags = request.flags;
+        entry.first_psn = entry.packets = entry.chunk = 0;
         entry.slot = slot;
+        entry.sge_count = 0;
         entry.operation = request.operation;
         entry.signaled = signaled;
+        entry.started = entry.beside_window = entry.done = false;
+        entry.local_error = VendorError::none;
+        if (!request.is_plain()) [[unlikely]] {
+            entry.range_access = request.range_access;
+            entry.range = request.range;
+            entry.compare_add = request.compare_add;
+            entry.swap = request.swap;
+        }
         if (request.flags & kInline) {
             std::uint8_t* to = inline_data(entry);
             for (const Sge& sge : request.sges) {

@@ -151,7 +151,8 @@ class RcRequester {
         sample_psn_ = psn;
         sample_time_ = now;
     }
-    // The same of a SEND or WRITE. Where these go one at a time there are more round trips than are needed.
+    // The same of a SEND or WRITE, on the straight way and on the long one. Where these go one at a time
+    // there are more round trips than are needed.
     void sample_sometimes(std::uint32_t psn, Time now) {
         const bool alone = psn == una_ && retransmission_.knows_the_round_trip();
         if (!alone || ++passed_over_ == kSampleEvery) begin_sample(psn, now);

@@ -177,7 +177,10 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     entry.started = true;
     entry.beside_window = copied;
     since_ack_request_ = 0;
-    sample_sometimes(next_psn_, now);
+    if (request.is_atomic())
+        begin_sample(next_psn_, now);
+    else
+        sample_sometimes(next_psn_, now);
     next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     retransmission_.sent(now);
     return true;

@@ -281,7 +281,11 @@ void* Engine::run(void* engine) {
 }
 
 void Engine::helper() {
-    while (!stop_.load()) switch (mode_.load()) {
+    while (!stop_.load()) {
+        const Mode mode = mode_.load();
+        // Somebody polls, and as soon as nobody does any more a tick of ours notices.
+        link_.set_polled(mode == Mode::ticking);
+        switch (mode) {
             case Mode::ticking:
                 tick();
                 break;
@@ -292,6 +296,8 @@ void Engine::helper() {
                 take_orders(kNever);
                 break;
         }
+    }
+    link_.set_polled(false);
 }
 
 // Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well.

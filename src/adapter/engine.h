@@ -11,7 +11,8 @@
 // (lingering.h). Nothing wakes up while nothing happens; a thread that would have to wait for the helper
 // never does.
 //
-// What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper.
+// What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper, and so does a
+// peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
 //
 // Thread safety: all calls.
 #pragma once

@@ -398,6 +398,28 @@ TEST(EngineSleepTest, ASleeperLearnsOfTheTimersOfAPoller) {
     }
 }
 
+// By the helper, which ticks as long as that is so.
+TEST(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
+    testing::MemoryLink link;
+    link.peer = &link;
+    const Endpoint endpoint(link, 0x1000, Gid::from_ipv4(1));
+    {
+        Engine engine(*endpoint.adapter, link);
+        ASSERT_EQ(engine.start(), 0);
+        const auto until = [&](bool polled, auto&& act) {
+            for (const Time start = now(); link.polled != polled && now() - start < 10 * kSecond;) act();
+            return link.polled == polled;
+        };
+        EXPECT_TRUE(until(true, [&] { engine.poll_progress(); }));
+        EXPECT_TRUE(until(false, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
+        EXPECT_TRUE(until(true, [&] { engine.poll_progress(); }));
+        engine.arm();
+        EXPECT_TRUE(until(false, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
+        EXPECT_TRUE(until(true, [&] { engine.poll_progress(); }));
+    }
+    EXPECT_FALSE(link.polled) << "the helper has gone";
+}
+
 TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
     ASSERT_EQ(read_from_far(64), 0);
     ASSERT_GE(poll_near(1), 0);

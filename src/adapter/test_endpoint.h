@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -26,6 +27,9 @@ class MemoryLink final : public link::Link {
     };
     MemoryLink* peer = nullptr;
     std::vector<std::uint32_t> strays;
+    std::atomic<bool> polled{false};
+
+    void set_polled(bool now) override { polled = now; }
 
     void send(const wire::OutPacket& packet) override {
         Flying flying{*packet.path, {packet.header.begin(), packet.header.begin() + packet.header_length}};

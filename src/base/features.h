@@ -23,7 +23,7 @@ struct Features {
     bool fetch = true;
     bool copy = true;
     bool procmem = true;     // a few bytes of a peer's memory by its file in /proc; off: by process_vm_* only
-    bool membarrier = true;  // locks come to be owned by a thread (base/lock.h)
+    bool membarrier = true;  // locks come to be owned by a thread, rings are published lightly
 };
 
 // Names separated by commas or spaces, those of feature_names(). `unknown`, if given, is set to the first

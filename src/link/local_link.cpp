@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/heavy_barrier.h"
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "link/local_reference.h"
@@ -184,7 +185,7 @@ class LocalLink::Sink final : public wire::PacketSink {
 
     void publish() {
         if (!peer_) return;
-        if (peer_->out && peer_->out->publish()) link_.peers_.wake(*peer_);
+        if (peer_->out) link_.publish(*peer_);
         peer_->lock.unlock();
         peer_ = nullptr;
         unpublished_ = 0;
@@ -280,7 +281,43 @@ void LocalLink::take_room(LocalPeers& peers, LocalPeer& peer) {
     if (peer.out->publish()) peers.wake(peer);
 }
 
+// The peer's lock is held. Whether the link is polled is asked again behind the marks: who says that it is
+// not any more makes all threads pass a barrier, so that either he sees the marks or we see that.
+void LocalLink::publish(LocalPeer& peer) {
+    if (!polled_.load(std::memory_order_relaxed)) {
+        if (peer.out->publish()) peers_.wake(peer);
+        return;
+    }
+    if (peer.out->publish_lightly()) return peers_.wake(peer);
+    peers_.is_unsure(peer);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!polled_.load(std::memory_order_relaxed) && peer.out->sleeps()) [[unlikely]]
+        peers_.wake(peer);
+}
+
+void LocalLink::set_polled(bool polled) {
+    polled = polled && heavy_barriers_allowed();
+    if (polled) look_again_.store(true, std::memory_order_relaxed);
+    if (polled_.load(std::memory_order_relaxed) == polled) return;
+    polled_.store(polled);
+    if (polled) return;
+    heavy_barrier();
+    peers_.look_for_overlooked();
+}
+
 unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
+    const unsigned received = receive_packets(receiver, max);
+    // Not at once: an answer is often on its way, and would wait for the look.
+    in_vain_ = received == 0 ? in_vain_ + 1 : 0;
+    if (in_vain_ == kLookAgainAfter || look_again_.load(std::memory_order_relaxed)) [[unlikely]] {
+        in_vain_ = 0;
+        look_again_.store(false, std::memory_order_relaxed);
+        peers_.look_for_overlooked();
+    }
+    return received;
+}
+
+unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const bool look = look_.load(std::memory_order_relaxed) && look_.exchange(false);
     if (look || ++calls_ % kLookEvery == 0) peers_.look_around();
     unsigned received = 0;
@@ -315,7 +352,9 @@ bool LocalLink::looks_empty() {
     return true;
 }
 
+// What this thread has published; others' store buffers are the business of who says that nobody polls.
 void LocalLink::enter_sleep() {
+    peers_.look_for_overlooked();
     wire_.enter_sleep();
     peers_.enter_sleep();
 }
@@ -340,7 +379,7 @@ bool LocalLink::copy(const wire::OutPacket& packet) {
     std::lock_guard guard(peer->lock);
     if (!append_to(*peer, packet)) [[unlikely]]
         return false;
-    if (peer->out->publish()) peers_.wake(*peer);
+    publish(*peer);
     return true;
 }
 

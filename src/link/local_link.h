@@ -10,7 +10,9 @@
 // who may do so anyway; headers are copied before they are checked). A peer met late makes packets overtake
 // those that are still in a socket, which the transport repairs; so peers are met before a queue pair is
 // used. Each receive() looks at every ring. A capture sees packets as they leave, with the ICRC that they
-// would have had; while somebody looks, everything leaves as packets (hooks.h).
+// would have had; while somebody looks, everything leaves as packets (hooks.h). A program that polls, sends
+// something just as its peer goes to sleep, and is stopped, or becomes another by exec(), before its next
+// look leaves that peer asleep until a timer of its own.
 //
 // Thread safety: as UdpLink.
 #pragma once
@@ -38,6 +40,7 @@ class LocalLink final : public Link {
     void flush() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
     bool looks_empty() override;
+    void set_polled(bool polled) override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
     int wait_fd() const override { return wait_fd_; }
     void enter_sleep() override;
@@ -60,6 +63,7 @@ class LocalLink final : public Link {
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
     // in every so many calls.
     static constexpr unsigned kWireEvery = 64;
+    static constexpr unsigned kLookAgainAfter = 16;        // calls in vain: for overlooked sleepers
     static constexpr unsigned kBusyFor = 256;              // calls
     static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
 
@@ -68,7 +72,9 @@ class LocalLink final : public Link {
     LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
     static void receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max);
+    unsigned receive_packets(Receiver& receiver, unsigned max);
     static void take_room(LocalPeers& peers, LocalPeer& peer);
+    void publish(LocalPeer& peer);
 
     Link& wire_;
     const int wait_fd_, event_fd_;
@@ -77,8 +83,11 @@ class LocalLink final : public Link {
     std::unique_ptr<Sink> own_sink_;
 
     std::atomic<bool> look_{false};
-    std::atomic<unsigned> wire_busy_{0};         // calls since something left or came by the wire, downwards
-    unsigned calls_ = 0, busy_ = 0, first_ = 0;  // the thread in receive()
+    std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
+    unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
+    alignas(64) std::atomic<bool> polled_{false};
+    std::atomic<bool> look_again_{
+        false};  // for sleepers that were overlooked, whatever the next receive() finds
 };
 
 }  // namespace verbena::link

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/heavy_barrier.h"
 #include "link/local_reference.h"
 #include "wire/byte_order.h"
 #include "wire/opcode.h"
@@ -116,6 +117,98 @@ void introduce(End& left, End& right) {
     left.receive();
     EXPECT_EQ(left.peers().meet(kLoopback, right.qp()), LocalPeers::Met::yes);
     EXPECT_EQ(right.peers().meet(kLoopback, left.qp()), LocalPeers::Met::yes);
+}
+
+// What was published lightly is looked at again after some calls of receive() in vain, before a sleep, and
+// when nobody polls any more.
+void look_again(End& end, int way) {
+    if (way == 0)
+        for (int i = 0; i < 16; i++) end.link->receive(end.kept, 100);
+    if (way == 1) {
+        end.link->enter_sleep();
+        end.link->leave_sleep();
+    }
+    end.link->set_polled(way == 0);
+}
+
+TEST(LocalLinkTest, ASleeperThatWasOverlookedIsWoken) {
+    if (!allow_heavy_barriers()) GTEST_SKIP() << "no membarrier here, so nothing is published lightly";
+    for (int way = 0; way < 3; way++) {
+        End left(3), right(4);
+        introduce(left, right);
+        left.receive();
+        left.link->set_polled(true);
+        right.link->enter_sleep();
+        right.link->leave_sleep();
+        EXPECT_FALSE(right.is_woken());
+        left.post(right.qp(), "while it is awake");
+        EXPECT_FALSE(right.is_woken());
+        right.peers().at(0).in->enter_sleep();  // as if it had not seen that
+        look_again(left, way);
+        EXPECT_TRUE(right.is_woken()) << "way " << way;
+    }
+}
+
+// A thread posts, and polls afterwards or not; another plays the helper; the peer falls asleep whenever it
+// finds nothing.
+TEST(LocalLinkTest, NobodySleepsForEverBesideAPollerThatStops) {
+    constexpr int kPackets = 10'000, kFarTooLong = 20'000;  // ms
+    allow_heavy_barriers();
+    End left(3), right(4);
+    introduce(left, right);
+    std::atomic<int> received{0};
+    std::atomic<bool> done{false}, stuck{false};
+    std::jthread helper([&] {
+        for (unsigned tick = 0; !done; tick++) {
+            left.link->set_polled(tick % 4 != 3);
+            std::this_thread::sleep_for(std::chrono::microseconds(20));
+        }
+    });
+    std::jthread poster([&] {
+        for (int i = 0; i < kPackets && !stuck; i++) {
+            left.post(right.qp(), "x");
+            while (received <= i && !stuck)
+                if (i % 2 == 0)
+                    left.link->receive(left.kept, 100);
+                else
+                    std::this_thread::yield();
+        }
+    });
+    while (received < kPackets && !stuck) {
+        const unsigned came = right.link->receive(right.kept, 100);
+        received += static_cast<int>(came);
+        if (came > 0) continue;
+        right.link->enter_sleep();
+        pollfd waiting{right.link->wait_fd(), POLLIN, 0};
+        if (poll(&waiting, 1, kFarTooLong) == 0) stuck = true;
+        right.link->leave_sleep();
+    }
+    done = true;
+    EXPECT_FALSE(stuck);
+}
+
+TEST(LocalLinkTest, WhoHasReadEverythingSleepsOn) {
+    allow_heavy_barriers();
+    End left(3), right(4);
+    introduce(left, right);
+    left.link->set_polled(true);
+    left.post(right.qp(), "read");
+    EXPECT_EQ(right.receive(), 1u);
+    right.link->enter_sleep();
+    left.link->receive(left.kept, 100);
+    left.link->set_polled(false);
+    EXPECT_FALSE(right.is_woken());
+    right.link->leave_sleep();
+}
+
+TEST(LocalLinkTest, ASleeperIsWokenAtOnceThoughThePeerPolls) {
+    End left(3), right(4);
+    introduce(left, right);
+    left.link->set_polled(true);
+    right.link->enter_sleep();
+    left.post(right.qp(), "wake up");
+    EXPECT_TRUE(right.is_woken());
+    right.link->leave_sleep();
 }
 
 TEST(LocalLinkTest, PacketsOfThoseWhoHaveMetGoByMemory) {

@@ -46,7 +46,8 @@ bool is_address_of_this_host(const Gid& wanted) {
 
 void signal_event(int fd) {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const auto size = write(fd, &one, sizeof one);
+    // Not by a function that is a cancellation point: others wait for it.
+    [[maybe_unused]] const auto size = syscall(SYS_write, fd, &one, sizeof one);
 }
 
 void close_and_forget(int& fd) {
@@ -413,6 +414,17 @@ void LocalPeers::leave_sleep() {
 
 void LocalPeers::wake(const LocalPeer& peer) const { signal_event(peer.event_fd); }
 
+// Each mark is taken before its peer is looked at: one that is set meanwhile is for the next look.
+void LocalPeers::wake_overlooked() {
+    if (!unsure_.exchange(false)) return;
+    for (unsigned i = 0; i < count(); i++) {
+        if (!peers_[i]->unsure.load(std::memory_order_relaxed)) continue;
+        const Visit visit(peers_[i].get());
+        LocalPeer* const peer = visit.peer();
+        if (peer && peer->unsure.exchange(false) && peer->out->sleeps() && peer->out->unread()) wake(*peer);
+    }
+}
+
 void LocalPeers::wait_for_them() {
     constexpr unsigned kLookAtPid = 1024;  // rounds
     constexpr auto kTell = std::chrono::seconds(1);
@@ -449,8 +461,7 @@ bool LocalPeers::stands_still(const Gid& destination, std::uint32_t qp_number) {
     return there;
 }
 
-LocalPeers::Visit::Visit(LocalPeers& peers, const Gid& destination, std::uint32_t qp_number)
-    : peer_(peers.find(destination, qp_number)) {
+LocalPeers::Visit::Visit(LocalPeer* peer) : peer_(peer) {
     if (!peer_) return;
     peer_->visitors.fetch_add(1, std::memory_order_seq_cst);
     if (peer_->state.load(std::memory_order_seq_cst) == State::met) return;

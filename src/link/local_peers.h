@@ -62,6 +62,7 @@ struct LocalPeer {
     std::atomic<State> state{State::unused};
 
     Lock lock;                           // held by who writes to `out` and `spill`
+    std::atomic<bool> unsure{false};     // it may have gone to sleep over what was published lightly
     std::unique_ptr<LocalRing> out;      // ours to write; there while met
     LocalSpill spill;                    // what waits for room in `out`
     std::atomic<bool> spilled{false};    // something does
@@ -127,6 +128,16 @@ class LocalPeers final : public memory::Outsiders {
     void leave_sleep();
     void wake(const LocalPeer& peer) const;  // who sleeps there
 
+    // Something was published lightly (local_ring.h) to a peer that did not seem to sleep. Its lock is held.
+    void is_unsure(LocalPeer& peer) {
+        peer.unsure.store(true, std::memory_order_release);
+        unsure_.store(true, std::memory_order_release);
+    }
+    // Wakes those that have gone to sleep over it. Any thread, and no lock.
+    void look_for_overlooked() {
+        if (unsure_.load(std::memory_order_relaxed)) wake_overlooked();
+    }
+
     // Returns when no peer is at work any more on what it may have found before the call.
     void wait_for_them() override;
 
@@ -136,7 +147,9 @@ class LocalPeers final : public memory::Outsiders {
     // Keeps a peer's place from being given to another; for work on its memory.
     class Visit {
        public:
-        Visit(LocalPeers& peers, const Gid& destination, std::uint32_t qp_number);
+        explicit Visit(LocalPeer* peer);
+        Visit(LocalPeers& peers, const Gid& destination, std::uint32_t qp_number)
+            : Visit(peers.find(destination, qp_number)) {}
         ~Visit();
         Visit(const Visit&) = delete;
         Visit& operator=(const Visit&) = delete;
@@ -147,6 +160,8 @@ class LocalPeers final : public memory::Outsiders {
     };
 
    private:
+    void wake_overlooked();
+
     static constexpr unsigned kMaxInboxes = 64;
     static constexpr unsigned kMaxAddresses = 64;
     static constexpr std::uint16_t kRetryCrowded = 64;  // packets until the next question
@@ -208,6 +223,8 @@ class LocalPeers final : public memory::Outsiders {
     std::uint64_t next_cookie_ = 1;
     std::optional<bool> fetching_pays_;  // measured with the first peer that lets us
     unsigned sleepers_ = 0;
+
+    alignas(64) std::atomic<bool> unsure_{false};  // of some peer: written with each packet
 };
 
 }  // namespace verbena::link

@@ -141,6 +141,12 @@ bool LocalRing::empty() const {
            control_.head.load(std::memory_order_seq_cst) == control_.tail.load(std::memory_order_relaxed);
 }
 
+// What the caller published, or knows that another thread did, comes before the look.
+bool LocalRing::sleeps() const {
+    __sync_synchronize();
+    return control_.sleepers.load(std::memory_order_seq_cst) != 0;
+}
+
 void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
 
 LocalMark::LocalMark(LocalRing& ring) : inside_(ring.control_.marks[mark_of_this_thread()].inside) {

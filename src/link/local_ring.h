@@ -9,26 +9,30 @@
 // into a record after it was published the consumer may see (the local link's comment says what that means).
 //
 // Sleeping. Each side says first that it is going to sleep, and then looks once more; the other side says
-// first what it has done, and then looks whether somebody sleeps. All but one are sequentially consistent, so
+// first what it has done, and then looks whether somebody sleeps. All but two are sequentially consistent, so
 // that at least one of them sees the other:
 //
 //     consumer    sleepers + 1, then head     producer    head = ..., then sleepers: wake the consumer
 //     producer    awaited = 1, then tail      consumer    tail = ..., then awaited: wake the producer
 //
-// The one is the consumer's last: to have tail seen before it looks would cost as much as a packet. It may
+// One is the consumer's last: to have tail seen before it looks would cost as much as a packet. It may
 // overlook a producer that has just seen the tail before and a full ring; then it has read a small part of
 // that ring, settles again, and sees it (local_sleep_test.cpp).
 //
 // The consumer tells of room when half of the ring is free; if it does not tell, something is left in the
 // ring, and it will come by again. Who is woken, and how, is the peers' (local_peers.h).
 //
+// The other is the head of a producer whose program polls, and which publishes lightly
+// (LocalLink::publish): to have it seen before the sleepers are looked at would cost as much as a packet,
+// too. It looks at them again when it finds nothing to do, or whoever takes over from it does.
+//
 // The marks say that a thread of the producer's is at work on the consumer's memory by itself (LocalMark).
 // Who takes memory or a queue pair away first makes that known (a dead key, a state), and then waits until
 // each mark was once clear. Both sides' accesses are sequentially consistent, so that one of them sees the
 // other.
 //
-// Thread safety: append(), await_room() and publish() under a lock of the producer's, front(), release() and
-// settle() one thread at a time; everything else from any thread.
+// Thread safety: append(), await_room(), publish() and publish_lightly() under a lock of the producer's,
+// front(), release() and settle() one thread at a time; everything else from any thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -73,6 +77,10 @@ class LocalRing {
     bool append(const wire::OutPacket& packet);
     // True if the consumer sleeps and has to be woken.
     bool publish();
+    // The same without waiting until the consumer can see it: one that is just going to sleep may be
+    // overlooked, until somebody asks sleeps().
+    bool publish_lightly();
+    bool sleeps() const;
     // After append() found no room: true if there is by now; else the consumer has been asked to tell.
     bool await_room();
     // Whether that question is still open. Any thread.
@@ -241,6 +249,12 @@ inline bool LocalRing::publish() {
     packets_leave();
     control_.head.store(written_, std::memory_order_seq_cst);
     return control_.sleepers.load(std::memory_order_seq_cst) != 0;
+}
+
+inline bool LocalRing::publish_lightly() {
+    packets_leave();
+    control_.head.store(written_, std::memory_order_release);
+    return control_.sleepers.load(std::memory_order_relaxed) != 0;
 }
 
 // Held by a thread of the producer's while it reads or writes the consumer's memory.

@@ -121,8 +121,9 @@ class RcRequester {
 
    private:
     // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
-    static constexpr std::uint32_t kBurst = 16;      // packets
-    static constexpr std::uint8_t kSampleEvery = 8;  // packets
+    static constexpr std::uint32_t kBurst = 16;  // packets
+    // Of messages that go one at a time, every so many is measured.
+    static constexpr std::uint8_t kSampleEvery = 8;
 
     // rc_requester.cpp: sending
     bool wants_to_send() const;
@@ -155,7 +156,7 @@ class RcRequester {
     // there are more round trips than are needed.
     void sample_sometimes(std::uint32_t psn, Time now) {
         const bool alone = psn == una_ && retransmission_.knows_the_round_trip();
-        if (!alone || ++passed_over_ == kSampleEvery) begin_sample(psn, now);
+        if (!alone || ++passed_over_ >= kSampleEvery) begin_sample(psn, now);
     }
     bool sampled() const { return sampling_ && wire::psn_less(sample_psn_, una_); }
     void end_sample(Time now) {
@@ -238,7 +239,7 @@ class RcRequester {
     bool probe_due_ = false;
     bool recovering_ = false;
     bool sampling_ = false;
-    std::uint8_t passed_over_ = 0;    // packets, for the next sample
+    std::uint8_t passed_over_ = 0;    // messages since the last one that was measured
     std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
     std::uint32_t sample_psn_ = 0;
     Time sample_time_ = 0;

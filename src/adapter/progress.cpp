@@ -238,7 +238,7 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
         link.return_sink(sink);
     }
     if (index == requests.size()) {
-        timers.set(slot, qp.next_deadline());
+        keep_timer(slot, now);
         return 0;
     }
     int error = 0;

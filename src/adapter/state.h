@@ -105,7 +105,12 @@ class Adapter::State final : public link::Receiver {
     bool take_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
     void finish(Slot& slot);  // after a burst: what it made ready leaves
-    void keep_timer(Slot& slot, Time now);
+    // After something straight: if the timer looks before any deadline that may have been set, fire() asks
+    // then.
+    void keep_timer(Slot& slot, Time now) {
+        if (!timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) [[unlikely]]
+            timers.set(slot, slot.qp->next_deadline());
+    }
 
     void burst(const link::Datagram& all, std::size_t size) override;
 

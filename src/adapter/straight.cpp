@@ -48,12 +48,6 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     return true;
 }
 
-// After something straight: if the timer looks before any deadline that may have been set, fire() asks then.
-inline void Adapter::State::keep_timer(Slot& slot, Time now) {
-    if (!timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) [[unlikely]]
-        timers.set(slot, slot.qp->next_deadline());
-}
-
 // Observers saw it when it left.
 [[gnu::flatten]] bool Adapter::State::straight(const link::Datagram& datagram) {
     if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength || link::packet_faults()) [[unlikely]]

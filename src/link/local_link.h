@@ -29,6 +29,8 @@ namespace verbena::link {
 
 class LocalLink final : public Link {
    public:
+    static constexpr unsigned kLookAgainAfter = 16;  // calls of receive() in vain: for overlooked sleepers
+
     // `wire` outlives the link. nullptr with errno and a reason.
     static std::unique_ptr<LocalLink> create(Link& wire, const LocalPeers::Setup& setup);
     ~LocalLink() override;
@@ -63,7 +65,6 @@ class LocalLink final : public Link {
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
     // in every so many calls.
     static constexpr unsigned kWireEvery = 64;
-    static constexpr unsigned kLookAgainAfter = 16;        // calls in vain: for overlooked sleepers
     static constexpr unsigned kBusyFor = 256;              // calls
     static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
 
@@ -86,8 +87,8 @@ class LocalLink final : public Link {
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
     unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
     alignas(64) std::atomic<bool> polled_{false};
-    std::atomic<bool> look_again_{
-        false};  // for sleepers that were overlooked, whatever the next receive() finds
+    // For sleepers that were overlooked, whatever the next receive() finds.
+    std::atomic<bool> look_again_{false};
 };
 
 }  // namespace verbena::link

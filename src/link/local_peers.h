@@ -160,8 +160,6 @@ class LocalPeers final : public memory::Outsiders {
     };
 
    private:
-    void wake_overlooked();
-
     static constexpr unsigned kMaxInboxes = 64;
     static constexpr unsigned kMaxAddresses = 64;
     static constexpr std::uint16_t kRetryCrowded = 64;  // packets until the next question
@@ -187,6 +185,7 @@ class LocalPeers final : public memory::Outsiders {
         return known ? known->ours : learn_whether_ours(address);
     }
     bool learn_whether_ours(const Gid& address);
+    void wake_overlooked();
     bool watch(int fd);
 
     // With lock_.

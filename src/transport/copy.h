@@ -31,16 +31,18 @@ memory::LookupError scatter(const memory::RegionTable& regions, memory::PdNumber
                             std::span<const Sge> sges, std::uint64_t offset,
                             std::span<const std::uint8_t> bytes);
 
-// Copies so that whoever polls the last byte sees the others when it changes, and so that an aligned word of
-// up to eight bytes never tears: programs wait for RDMA WRITEs that way.
-void place_any(std::uint8_t* to, const std::uint8_t* from, std::size_t length);
-// Of an aligned word, whole.
+// Stores an aligned word whole.
 template <typename Word>
 void store_release(std::uint8_t* to, const std::uint8_t* from) {
     Word word;
     std::memcpy(&word, from, sizeof word);
     __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
 }
+
+// Copies so that whoever polls the last byte sees the others when it changes, and so that an aligned word of
+// up to eight bytes never tears: programs wait for RDMA WRITEs that way.
+void place_any(std::uint8_t* to, const std::uint8_t* from, std::size_t length);
+// The same, one aligned word at once.
 inline void place(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
     if (length == 8 && reinterpret_cast<std::uintptr_t>(to) % 8 == 0)
         return store_release<std::uint64_t>(to, from);

@@ -1,0 +1,125 @@
+// For tests: links of this process, each as if it were a process of its own, over a wire that notes what
+// comes its way.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "link/local_link.h"
+#include "wire/byte_order.h"
+#include "wire/opcode.h"
+
+namespace verbena::link::testing {
+
+class NotedWire final : public Link {
+   public:
+    NotedWire() : fd_(eventfd(0, EFD_CLOEXEC)) {}
+    ~NotedWire() override { close(fd_); }
+    void send(const wire::OutPacket&) override { sent++; }
+    void flush() override {}
+    unsigned receive(Receiver&, unsigned) override {
+        looks++;
+        return 0;
+    }
+    int wait_fd() const override { return fd_; }
+    std::size_t receive_capacity() const override { return 1 << 20; }
+
+    unsigned sent = 0, looks = 0;
+
+   private:
+    const int fd_;
+};
+
+class Kept final : public Receiver {
+   public:
+    void datagram(const Datagram& datagram) override {
+        EXPECT_TRUE(datagram.by_memory);
+        // BTH, payload, ICRC
+        texts.emplace_back(datagram.bytes.begin() + 12, datagram.bytes.end() - 4);
+    }
+    std::vector<std::string> texts;
+};
+
+inline const std::string& fabric() {
+    static const std::string name = "test-" + std::to_string(getpid());
+    return name;
+}
+
+inline const Gid kLoopback = Gid::from_ipv4(0x7f000001);
+inline const Gid kElsewhere = Gid::from_ipv4(0x0a090807);
+
+struct End {
+    End(std::uint32_t number, const std::string& name = fabric()) : block(number) {
+        segment = memfd_create("tables", MFD_CLOEXEC);
+        link = LocalLink::create(wire,
+                                 {.fabric = name, .segment_fd = segment, .nonce = number, .open_memory = {}});
+        EXPECT_NE(link, nullptr);
+        EXPECT_EQ(link->peers().add_block(block), 0);
+    }
+    ~End() {
+        link.reset();
+        close(segment);
+    }
+
+    bool is_woken() const {
+        pollfd waiting{link->wait_fd(), POLLIN, 0};
+        return poll(&waiting, 1, 0) == 1;
+    }
+    // As a thread does that has found nothing. False: far too long.
+    bool sleep() {
+        constexpr int kFarTooLong = 20'000;  // ms
+        link->enter_sleep();
+        pollfd waiting{link->wait_fd(), POLLIN, 0};
+        const bool ended = poll(&waiting, 1, kFarTooLong) != 0;
+        link->leave_sleep();
+        return ended;
+    }
+    void post(std::uint32_t qp, const std::string& text, const Gid& to = kLoopback,
+              wire::Opcode opcode = wire::Opcode::rc_send_only) {
+        wire::Path path;
+        path.source = kLoopback;
+        path.destination = to;
+        wire::OutPacket packet;
+        packet.path = &path;
+        packet.header = {};
+        packet.header[0] = static_cast<std::uint8_t>(opcode);
+        wire::store_be24(packet.header.data() + 5, qp);
+        packet.header_length = 12;
+        std::string copy = text;
+        const iovec piece{copy.data(), copy.size()};
+        packet.payload = {&piece, 1};
+        wire::PacketSink& sink = link->borrow_sink();
+        sink.send(packet);
+        sink.flush();
+        link->return_sink(sink);
+    }
+    unsigned receive() {
+        link->look_everywhere();
+        return link->receive(kept, 100);
+    }
+    LocalPeers& peers() { return link->peers(); }
+    std::uint32_t qp() const { return block << kBlockBits | 5; }
+
+    const std::uint32_t block;
+    int segment;
+    NotedWire wire;
+    std::unique_ptr<LocalLink> link;
+    Kept kept;
+};
+
+inline void introduce(End& left, End& right) {
+    EXPECT_EQ(left.peers().meet(kLoopback, right.qp()), LocalPeers::Met::asked);
+    right.receive();
+    left.receive();
+    EXPECT_EQ(left.peers().meet(kLoopback, right.qp()), LocalPeers::Met::yes);
+    EXPECT_EQ(right.peers().meet(kLoopback, left.qp()), LocalPeers::Met::yes);
+}
+
+}  // namespace verbena::link::testing

@@ -94,7 +94,7 @@ class PlannedPackets::Sink final : public wire::PacketSink {
     }
 
     // Only packets that are packets can be dropped one by one.
-    std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return 0; }
+    std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return 0; }
     bool is_full(const wire::Path& path, std::uint32_t destination_qp) override {
         return way_.is_full(path, destination_qp);
     }

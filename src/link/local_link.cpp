@@ -36,6 +36,10 @@ bool is_connected_service(std::uint8_t opcode) {
     return service != wire::Service::ud;
 }
 
+bool is_send(std::uint8_t opcode) {
+    return wire::info(static_cast<wire::Opcode>(opcode)).operation == wire::Operation::send;
+}
+
 std::uint32_t destination_qp(const wire::OutPacket& packet) {
     return wire::load_be32(packet.header.data() + 4) & wire::kLow24;
 }
@@ -87,14 +91,14 @@ class LocalLink::Sink final : public wire::PacketSink {
         return peer && peer->spilled.load(std::memory_order_relaxed);
     }
 
-    std::size_t largest_payload(const wire::Path& path, std::uint32_t qp_number) override {
+    std::size_t largest_payload(const wire::Path& path, std::uint32_t qp_number, bool stays) override {
         if (packets_wanted()) [[unlikely]]
             return 0;
         if (!is_chosen(path.destination, qp_number)) {
             publish();
             if (!choose(path.destination, qp_number)) return 0;
         }
-        return peer_->out && peer_->out->fetches() ? kLargestFetched : kLargestCopied;
+        return stays && peer_->out && peer_->out->fetches() ? kLargestFetched : kLargestCopied;
     }
 
     unsigned longest_run(const wire::Path& path, std::uint32_t qp_number) override {
@@ -163,7 +167,8 @@ class LocalLink::Sink final : public wire::PacketSink {
         if (packet.damaged) return;  // there is no ICRC that could be wrong
         LocalPeer& peer = *peer_;
         if (!peer.out || peer.state.load() != LocalPeer::State::met) return;
-        const bool refers = length > kFetchedFrom && packet.aside.psns > 1 && peer.out->fetches();
+        const bool refers = length > kFetchedFrom && packet.aside.psns > 1 && is_send(packet.header[0]) &&
+                            peer.out->fetches();
         // The peer has changed its mind since it was asked: lost, and sent again otherwise.
         if (!refers && length > kLargestCopied + wire::kMaxHeaderLength) return;
         if (refers) {

@@ -82,7 +82,7 @@ struct End {
         return ended;
     }
     void post(std::uint32_t qp, const std::string& text, const Gid& to = kLoopback,
-              wire::Opcode opcode = wire::Opcode::rc_send_only) {
+              wire::Opcode opcode = wire::Opcode::rc_send_only, std::uint32_t psns = 1) {
         wire::Path path;
         path.source = kLoopback;
         path.destination = to;
@@ -95,7 +95,9 @@ struct End {
         std::string copy = text;
         const iovec piece{copy.data(), copy.size()};
         packet.payload = {&piece, 1};
+        packet.aside.psns = psns;
         wire::PacketSink& sink = link->borrow_sink();
+        if (psns > 1) sink.largest_payload(path, qp, true);  // who sends such packets has asked
         sink.send(packet);
         sink.flush();
         link->return_sink(sink);

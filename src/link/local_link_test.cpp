@@ -84,11 +84,31 @@ TEST(LocalLinkTest, WhatCannotBeFetchedIsCopied) {
     wire::Path path;
     path.source = path.destination = kLoopback;
     wire::PacketSink& sink = left.link->borrow_sink();
-    EXPECT_EQ(sink.largest_payload(path, right.qp()), kLargestCopied);  // its tables are none
+    EXPECT_EQ(sink.largest_payload(path, right.qp(), true), kLargestCopied);  // its tables are none
     path.destination = kElsewhere;
-    EXPECT_EQ(sink.largest_payload(path, right.qp()), 0u);
+    EXPECT_EQ(sink.largest_payload(path, right.qp(), true), 0u);
     sink.flush();
     left.link->return_sink(sink);
+}
+
+TEST(LocalLinkTest, OnlyWhatASendBringsIsLeftWhereItLies) {
+    End left(3), right(4);
+    introduce(left, right);
+    right.peers().find(kLoopback, left.qp())->in->fetch(true);
+    wire::Path path;
+    path.source = path.destination = kLoopback;
+    wire::PacketSink& sink = left.link->borrow_sink();
+    EXPECT_EQ(sink.largest_payload(path, right.qp(), true), kLargestFetched);
+    EXPECT_EQ(sink.largest_payload(path, right.qp(), false), kLargestCopied);
+    sink.flush();
+    left.link->return_sink(sink);
+
+    const std::string large(kFetchedFrom + 100, 'x');
+    left.post(right.qp(), large, kLoopback, wire::Opcode::rc_send_only, 9);
+    left.post(right.qp(), large, kLoopback, wire::Opcode::rc_write_middle, 9);
+    left.post(right.qp(), large, kLoopback, wire::Opcode::rc_read_response_middle, 9);
+    EXPECT_EQ(right.receive(), 3u);
+    EXPECT_EQ(right.kept.texts, (std::vector<std::string>{"", large, large}));
 }
 
 TEST(LocalReferenceTest, NonsenseIsRefused) {

@@ -16,7 +16,7 @@ namespace {
 using namespace verbena;
 using namespace verbena::sim;
 
-constexpr std::uint64_t kSeedsForMutation = 1000;
+constexpr std::uint64_t kSeedsForMutation = 10'000;
 constexpr std::uint64_t kSeedsForCoverage = 2000;
 
 struct Options {

@@ -83,8 +83,9 @@ void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
     // From peers of the same host: nobody checks the ICRC, and the straight path is open.
     datagram.by_memory = largest_payload_ > 0 && !frame.corrupted && frame.aside.psns == 1;
     if (datagram.by_memory && receiver.straight(datagram)) return;
-    if (frame.aside.psns == 1 || frame.corrupted || ++fetched_ % 2 == 0 ||
-        wire::parse(frame.bytes, packet) != wire::ParseError::none)
+    if (frame.aside.psns == 1 || frame.corrupted ||
+        wire::parse(frame.bytes, packet) != wire::ParseError::none ||
+        wire::info(packet.headers.bth.opcode).operation != wire::Operation::send || ++fetched_ % 2 == 0)
         return receiver.datagram(datagram);
     Fetched fetched(packet.payload, fetched_ % kNotThere != 1);
     const std::size_t headers = wire::header_length(packet.headers.bth.opcode);

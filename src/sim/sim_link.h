@@ -34,7 +34,7 @@ class SimLink final : public link::Link {
     }
     void flush() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
-    std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest_payload_; }
+    std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return largest_payload_; }
     unsigned longest_run(const wire::Path&, std::uint32_t) override {
         return largest_payload_ > 0 ? 1 : longest_run_;
     }

@@ -22,6 +22,15 @@ class Asides : public ::testing::Test, protected Harness {
         request.wr_id = wr_id;
         return post(from, request, {side[from].sge(0, length)});
     }
+    // Of side 0, to or from the same place of side 1's memory.
+    int one_sided(Operation operation, std::size_t offset, std::uint32_t length) {
+        SendRequest request;
+        request.operation = operation;
+        request.flags = kSignaled;
+        request.remote_address = side[1].address(offset);
+        request.rkey = side[1].keys.rkey;
+        return post(0, request, {side[0].sge(offset, length)});
+    }
     // A SEND as one packet that stands for `psns`.
     wire::Packet message(std::uint32_t psns) {
         wire::Packet packet;
@@ -82,6 +91,69 @@ TEST_F(Asides, ALongMessageIsCutAtMultiplesOfTheMtu) {
     EXPECT_EQ(packets(0)[2].aside.psns, 4u);
     EXPECT_TRUE(equal(0, 0, 20000));
     EXPECT_EQ(sends(0).size(), 1u);
+}
+
+TEST_F(Asides, AWriteIsAFewLargePackets) {
+    fill(0, 64, 20000, 4);
+    ASSERT_EQ(one_sided(Operation::rdma_write, 64, 20000), 0);
+    run();
+    ASSERT_EQ(packets(0).size(), 3u);
+    EXPECT_EQ(packets(0)[0].headers.bth.opcode, wire::Opcode::rc_write_first);
+    EXPECT_EQ(packets(0)[1].headers.bth.opcode, wire::Opcode::rc_write_middle);
+    EXPECT_EQ(packets(0)[1].headers.bth.psn, start_psn[0] + 8);
+    EXPECT_EQ(packets(0)[2].headers.bth.opcode, wire::Opcode::rc_write_last);
+    EXPECT_EQ(packets(0)[2].aside.psns, 4u);
+    EXPECT_TRUE(equal(64, 64, 20000));
+    EXPECT_EQ(sends(0).size(), 1u);
+}
+
+TEST_F(Asides, AReadIsAnsweredByAFewLargePackets) {
+    fill(1, 64, 20000, 5);
+    ASSERT_EQ(one_sided(Operation::rdma_read, 64, 20000), 0);
+    run();
+    ASSERT_EQ(packets(1).size(), 3u);
+    EXPECT_EQ(packets(1)[0].headers.bth.opcode, wire::Opcode::rc_read_response_first);
+    EXPECT_EQ(packets(1)[1].headers.bth.opcode, wire::Opcode::rc_read_response_middle);
+    EXPECT_EQ(packets(1)[1].headers.bth.psn, start_psn[0] + 8);
+    EXPECT_EQ(packets(1)[2].headers.bth.opcode, wire::Opcode::rc_read_response_last);
+    EXPECT_EQ(packets(1)[2].aside.psns, 4u);
+    EXPECT_TRUE(equal(64, 64, 20000));
+    EXPECT_EQ(sends(0).size(), 1u);
+    EXPECT_EQ(packets(0).size(), 1u);
+}
+
+TEST_F(Asides, ALargeAnswerThatWasLostIsAskedForAgain) {
+    fill(1, 0, 20000, 6);
+    bool lost = false;
+    filter = [&](const Sent& s) {
+        if (s.from == 0 || s.headers.bth.opcode != wire::Opcode::rc_read_response_middle || lost)
+            return kDeliver;
+        lost = true;
+        side[1].largest = 0;  // the peer is reached by the wire from now on
+        return kDrop;
+    };
+    ASSERT_EQ(one_sided(Operation::rdma_read, 0, 20000), 0);
+    run();
+    EXPECT_TRUE(lost);
+    EXPECT_TRUE(equal(0, 0, 20000));
+    EXPECT_EQ(sends(0).size(), 1u);
+}
+
+TEST_F(Asides, AnAnswerForMorePacketsThanWereAskedForIsRefused) {
+    ASSERT_EQ(one_sided(Operation::rdma_read, 0, 2000), 0);
+    run(0);
+    wire::Packet packet;
+    packet.headers.bth.opcode = wire::Opcode::rc_read_response_only;
+    packet.headers.bth.psn = start_psn[0];
+    packet.headers.bth.destination_qp = 0x1000;
+    packet.aside.psns = 3;
+    const std::vector<std::uint8_t> bytes(3000);
+    packet.payload = bytes;
+    memory::Section section(side[0].sections);
+    side[0].qp->receive(packet, side[1].path, now);
+    const auto completed = sends(0);
+    ASSERT_EQ(completed.size(), 1u);
+    EXPECT_EQ(completed[0].status, Status::bad_response);
 }
 
 TEST_F(Asides, WhatWasLostLeavesAgainAsOrdinaryPackets) {

@@ -166,13 +166,14 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
     const wire::Bth& bth = packet.headers.bth;
     SendEntry* entry = awaiting(bth.psn, now);
     if (entry == nullptr) return;
-    const std::uint32_t index = una_offset();
+    const std::uint32_t index = una_offset(), packets = packet.aside.psns;
+    const std::uint32_t wanted = step(*entry, index);
     const std::uint64_t offset = std::uint64_t{index} * shared_.mtu();
     // Annex A19.4.3: FLUSH and ATOMIC WRITE are answered by a READ response without data.
     const std::uint64_t expected =
-        entry->is_read() ? std::min<std::uint64_t>(shared_.mtu(), entry->length - offset) : 0;
-    const bool ends = step(*entry, index) == 1;
-    if (entry->is_atomic() || wire::info(bth.opcode).ends_message() != ends)
+        entry->is_read() ? std::min(std::uint64_t{packets} * shared_.mtu(), entry->length - offset) : 0;
+    if (entry->is_atomic() || packets > wanted ||
+        wire::info(bth.opcode).ends_message() != (packets == wanted))
         return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
     if (packet.payload.size() != expected)
         return fail_head(Status::bad_response, VendorError::response_wrong_length, now);
@@ -182,7 +183,7 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
     shared_.counters.bytes_received += packet.payload.size();
-    advance_una(*entry, 1, now);
+    advance_una(*entry, packets, now);
 }
 
 void RcRequester::atomic_response(const wire::Packet& packet, Time now) {

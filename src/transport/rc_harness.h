@@ -81,7 +81,7 @@ class Harness : private QpListener {
         }
         void flush() override {}
         bool is_full(const wire::Path&, std::uint32_t) override { return full; }
-        std::size_t largest_payload(const wire::Path&, std::uint32_t) override { return largest; }
+        std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return largest; }
         unsigned longest_run(const wire::Path&, std::uint32_t) override { return run; }
         std::uint64_t address(std::size_t offset = 0) const {
             return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;

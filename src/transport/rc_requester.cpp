@@ -166,10 +166,8 @@ void RcRequester::local_error(SendEntry& entry, VendorError error, Time now) {
 }
 
 bool RcRequester::takes_along(wire::PacketSink& sink) const {
-    if (shared_.setup.service != Service::rc) return false;
     const SendEntry& entry = queue_.at(current_);
-    const Attributes& a = shared_.attributes;
-    return (entry.is_send() || entry.is_write()) && sink.largest_payload(a.path, a.destination_qp) > 0;
+    return (entry.is_send() || entry.is_write()) && packets_at_once(sink, shared_, entry.is_send()) > 0;
 }
 
 unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding) {
@@ -322,12 +320,8 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     if (rest == 1 || !(entry.is_send() || entry.is_write()) || !shared_.reliable())
         return {step(entry, packet), false};
     const Attributes& a = shared_.attributes;
-    if (shared_.setup.service == Service::rc && entry.is_send()) {
-        const std::size_t largest = sink.largest_payload(a.path, a.destination_qp);
-        if (largest > 0)
-            return {std::clamp<std::uint32_t>(static_cast<std::uint32_t>(largest / shared_.mtu()), 1, rest),
-                    false};
-    }
+    if (const std::uint32_t large = packets_at_once(sink, shared_, entry.is_send()))
+        return {std::min(large, rest), false};
     // Packets that leave for the first time and have room; the middle ones alone are alike, and the last of
     // a run is the one that asks for an acknowledgement.
     const bool again = wire::psn_add(entry.first_psn, packet) != max_psn_;

@@ -9,8 +9,8 @@
 
 namespace verbena::transport {
 
-// READ data leaves straight from memory, one iovec a packet; the key is checked again for each, since the
-// region may be gone by now.
+// READ data leaves straight from memory, one iovec a packet, which on a link that can is a large one; the key
+// is checked again for each, since the region may be gone by now.
 void RcResponder::activate(Resource& resource, std::uint32_t begin, std::uint32_t end) {
     if (!resource.active) active_++;
     resource.active = true;
@@ -63,44 +63,53 @@ void RcResponder::takes_back(wire::Aside& riding) {
     ask_ = ask_now_ = true;
 }
 
-// One packet of a READ response or an atomic's result. False if the memory is not there any more: a NAK then
-// takes the place of the packet.
+// One packet, perhaps a large one, of a READ response or an atomic's result. False if the memory is not there
+// any more: a NAK then takes the place of the packet.
 bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time now) {
     const std::uint32_t packet = resource.next;
-    const bool first = packet == resource.begin;
-    const bool last = packet + 1 == resource.end;
     const std::uint32_t psn = wire::psn_add(resource.first_psn, packet);
     wire::Headers headers;
     headers.aeth = {wire::ack_syndrome(), resource.msn};
     iovec piece{};
+    std::uint32_t count = 1;  // packets that it stands for
     if (resource.atomic) {
         address(headers.bth, shared_, wire::Opcode::rc_atomic_ack, psn);
         headers.atomic_ack = resource.original;
     } else {
-        using enum wire::Opcode;
-        address(headers.bth, shared_,
-                first ? (last ? rc_read_response_only : rc_read_response_first)
-                      : (last ? rc_read_response_last : rc_read_response_middle),
-                psn);
         const std::uint64_t offset = std::uint64_t{packet} * shared_.mtu();
-        piece.iov_len = std::min<std::uint64_t>(shared_.mtu(), resource.length - offset);
-        if (piece.iov_len > 0) {
-            const auto found =
-                shared_.regions().remote(resource.rkey, resource.pd, resource.virtual_address + offset,
-                                         piece.iov_len, memory::kRemoteRead, shared_.setup.number);
+        const std::uint64_t from = resource.virtual_address + offset;
+        const auto look_up = [&] {
+            piece.iov_len = std::min<std::uint64_t>(count * shared_.mtu(), resource.length - offset);
+            return shared_.regions().remote(resource.rkey, resource.pd, from, piece.iov_len,
+                                            memory::kRemoteRead, shared_.setup.number);
+        };
+        if (resource.length > offset) {
+            count =
+                std::clamp<std::uint32_t>(packets_at_once(sink, shared_, false), 1, resource.end - packet);
+            auto found = look_up();
+            if (!found && count > 1) {  // all of it is not there, but perhaps the next packet
+                count = 1;
+                found = look_up();
+            }
             if (!found)
                 return response_failed(psn,
-                                       refused(found.error, {resource.virtual_address + offset, resource.rkey,
+                                       refused(found.error, {from, resource.rkey,
                                                              static_cast<std::uint32_t>(piece.iov_len)}),
                                        now),
                        false;
             piece.iov_base = found.address;
         }
+        using enum wire::Opcode;
+        const bool first = packet == resource.begin;
+        address(headers.bth, shared_,
+                packet + count == resource.end ? (first ? rc_read_response_only : rc_read_response_last)
+                                               : (first ? rc_read_response_first : rc_read_response_middle),
+                psn);
     }
     send_packet(sink, shared_, headers, {&piece, piece.iov_len > 0 ? std::size_t{1} : 0},
-                static_cast<std::uint32_t>(piece.iov_len), resource.replay);
-    resource.next++;
-    if (last) {
+                static_cast<std::uint32_t>(piece.iov_len), resource.replay, {count});
+    resource.next += count;
+    if (resource.next == resource.end) {
         resource.active = false;
         active_--;
         if (resource.is_read && !resource.replay)

@@ -67,4 +67,12 @@ inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers&
                 aside);
 }
 
+// How many packets of a message may leave as one large one (PacketSink::largest_payload); 0: none, nor an
+// aside.
+inline std::uint32_t packets_at_once(wire::PacketSink& sink, const RcShared& shared, bool stays) {
+    if (shared.setup.service != Service::rc) return 0;
+    const Attributes& a = shared.attributes;
+    return static_cast<std::uint32_t>(sink.largest_payload(a.path, a.destination_qp, stays) / a.path_mtu);
+}
+
 }  // namespace verbena::transport

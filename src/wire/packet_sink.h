@@ -52,10 +52,13 @@ class PacketSink : public PacketCopier {
     virtual void flush() = 0;
 
     // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,
-    // and so many bytes, at least the path MTU, if they stand for several of a SEND; their payload
-    // must stay as it is until the peer has acknowledged it. May change from one packet to the next, not
-    // between the question and the packet that it was about.
-    virtual std::size_t largest_payload(const Path&, std::uint32_t /*destination_qp*/) { return 0; }
+    // and so many bytes, at least the path MTU, if they stand for several of a message. `stays`: they are a
+    // SEND's, whose payload then stays as it is until the peer has acknowledged it, since it may be taken
+    // from where it lies. May change from one packet to the next, not between the question and the packet
+    // that it was about.
+    virtual std::size_t largest_payload(const Path&, std::uint32_t /*destination_qp*/, bool /*stays*/) {
+        return 0;
+    }
 
     // How many middle packets of a message, all of the path MTU, may come as one with an aside that says how
     // many it stands for; the sink cuts them apart, and what leaves are packets as on any wire (run.h). May

@@ -354,6 +354,10 @@ void Adapter::settle(Time now) {
     }
 }
 
+void Adapter::set_crowded(bool crowded) {
+    state_->segment.header().crowded.store(crowded, std::memory_order_relaxed);
+}
+
 bool Adapter::owes() const {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     return !lock || state_->owes();

@@ -139,6 +139,9 @@ class Adapter {
     bool owes() const;
     void push_all_acknowledgements(Time now);
 
+    // For peers: whether who stands in for the program has to share its processor with others. Any thread.
+    void set_crowded(bool crowded);
+
     // The earliest timer, perhaps earlier than need be. progress() looks at them itself when they are due.
     Time next_deadline() const;
 

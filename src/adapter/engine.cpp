@@ -285,6 +285,7 @@ void Engine::helper() {
         const Mode mode = mode_.load();
         // Somebody polls, and as soon as nobody does any more a tick of ours notices.
         link_.set_polled(mode == Mode::ticking);
+        if (mode != Mode::armed) adapter_.set_crowded(false);
         switch (mode) {
             case Mode::ticking:
                 tick();
@@ -368,6 +369,7 @@ bool Engine::serve() {
             if (!any) lingers = lingering_.pays();
             any = true;
             last = now();
+            if (share_.is_due(last)) adapter_.set_crowded(share_.is_small(last));
             continue;
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;

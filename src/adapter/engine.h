@@ -28,6 +28,7 @@
 #include "adapter/lingering.h"
 #include "adapter/patience.h"
 #include "adapter/poll_streak.h"
+#include "adapter/processor_share.h"
 #include "base/time.h"
 #include "link/link.h"
 
@@ -133,6 +134,7 @@ class Engine {
     bool left_alone_ = false;         // the helper's own: by all who polled, just now
     std::atomic<Time> served_at_{0};  // by a thread in wait_readable()
     Lingering lingering_;
+    ProcessorShare share_;              // the helper's
     std::atomic<bool> lending_{false};  // a thread is in wait_readable()
     std::atomic<bool> lends_{false};    // the program sleeps in wait_readable(), so arm() need not hurry
 

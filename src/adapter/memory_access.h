@@ -48,6 +48,10 @@ class ForeignMemory final : public link::PeerMemory {
     // Whether the tables still are that process's. `pidfd` may be -1.
     bool verify(int pidfd, Time now) const;
 
+    // Whether the target's processor is likely to take packets as they come (DirectAccess).
+    bool serves(Time now) const;
+    void served_slowly(Time now) const;
+
     bool sample(std::span<std::uint8_t> into) const override;  // of the tables
     void abandon() override { file_.close(); }
     // Identity: the tables' nonce is read in the same call.
@@ -79,6 +83,8 @@ class ForeignMemory final : public link::PeerMemory {
     std::uint32_t region_count_ = 0, qp_count_ = 0;
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
+    mutable std::atomic<Time> slow_until_{INT64_MIN / 2};  // it lets packets wait
+    mutable std::atomic<Time> tried_{INT64_MIN / 2};  // when it got some although its processor was shared
     mutable std::atomic<bool> gone_{false};
 };
 
@@ -88,6 +94,8 @@ class MemoryAccess final : public transport::DirectAccess {
 
     transport::Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
     transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
+    bool packets_are_faster(const wire::Path& path, std::uint32_t destination, Time now) override;
+    void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
     bool stands_still(const wire::Path& path, std::uint32_t destination) override;
 

@@ -24,7 +24,7 @@ namespace verbena::adapter {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
 inline constexpr std::uint32_t kSegmentVersion =
-    4;  // changes whenever a structure here, or RegionRecord, does
+    5;  // changes whenever a structure here, or RegionRecord, does
 
 // What the adapter does with packets before a queue pair sees them.
 struct AdapterCounters {
@@ -102,7 +102,8 @@ struct SegmentHeader {
     std::array<char, 16> command;           // the program's name
     std::uint64_t region_offset, qp_offset, object_offset;
     std::uint32_t region_count, qp_count, object_count;
-    std::uint32_t reserved1;
+    // Not 0: who stands in for the program while it does not poll has to share its processor. For peers.
+    std::atomic<std::uint32_t> crowded;
     AdapterCounters counters;
     memory::Sections sections;
     // Odd while a queue pair's counters move to the totals: who sums both looks before and after.

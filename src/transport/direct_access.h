@@ -43,6 +43,14 @@ class DirectAccess {
     virtual Direct write(const DirectTarget& target, std::span<const iovec> from) = 0;
     virtual Direct read(const DirectTarget& target, std::span<const iovec> into) = 0;
 
+    // Whether large operations, several at a time, are there sooner as packets, which the peer's processor
+    // takes in while ours puts out the next ones.
+    virtual bool packets_are_faster(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {
+        return false;
+    }
+    // They were not: the peer let them wait.
+    virtual void packets_were_slow(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {}
+
     // Whether asking has a chance at all.
     virtual bool reaches(const wire::Path& path, std::uint32_t destination) = 0;
 

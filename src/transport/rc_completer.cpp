@@ -266,6 +266,8 @@ void RcRequester::implied_nak(Time now) {
 void RcRequester::finish_progress(Time now) {
     if (!progressed_) return;
     progress_undisturbed(now);
+    if (packets_since_ != kNever) [[unlikely]]
+        watch_packets(now);
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing

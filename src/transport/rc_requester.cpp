@@ -75,8 +75,8 @@ bool RcRequester::wants_to_send() const {
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
     if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
-    // What is large waits until the link can execute it, rather than that it leaves as packets.
-    if (!entry.started && direct_hopeful_ && entry.length >= kWorthWaiting && outstanding() &&
+    // What is large waits until the link can execute it, unless such things leave as packets.
+    if (!entry.started && direct_hopeful_ && !by_packets_ && entry.length >= kWorthWaiting && outstanding() &&
         may_go_directly(entry))
         return false;
     // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
@@ -187,10 +187,15 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
             continue;
         }
         if (!entry.started) {
-            if (shared_.setup.direct && execute_directly(now)) {
-                if (direct_done_ > 0) break;
-                budget--;
-                continue;
+            if (shared_.setup.direct && may_go_directly(entry)) {
+                if (direct_done_ == 0) choose_way(entry.length, now);
+                if (!wants_to_send()) break;
+                if (!by_packets_ && execute_directly(now)) {
+                    if (direct_done_ > 0) break;
+                    budget--;
+                    continue;
+                }
+                if (by_packets_ && !outstanding()) packets_since_ = now;
             }
             if (!prepare(entry, now)) break;
         }
@@ -229,6 +234,30 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
            (entry.is_read() || entry.operation == Operation::rdma_write);
 }
 
+// Of a WRITE or READ that the link might execute. One that is alone it executes: the peer's processor has
+// nothing to do with it. Several large ones at a time are there sooner as packets, if the peer serves them.
+void RcRequester::choose_way(std::uint32_t length, Time now) {
+    constexpr std::uint32_t kLarge = 8 << 10;  // bytes
+    if (length < kLarge) {
+        if (!outstanding()) by_packets_ = false;
+        return;
+    }
+    const Attributes& a = shared_.attributes;
+    by_packets_ = (queue_.size() > 1 || queue_.has_untaken()) && direct_hopeful_ &&
+                  shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, now);
+}
+
+// Something was acknowledged. A peer that lets packets wait computes, or its processor is wanted elsewhere.
+void RcRequester::watch_packets(Time now) {
+    constexpr Duration kSlow = kMillisecond;
+    const Attributes& a = shared_.attributes;
+    if (now - packets_since_ > kSlow) {
+        shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
+        by_packets_ = false;
+    }
+    packets_since_ = outstanding() ? now : kNever;
+}
+
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
 // before it that the peer has not acknowledged. Whatever speaks against it is found again when it leaves as
 // packets. A large one is done in parts, one for each call, so that nobody waits long for the queue pair's
@@ -238,7 +267,7 @@ bool RcRequester::execute_directly(Time now) {
     constexpr std::uint32_t kSmall = 1024;
     SendEntry& entry = queue_.at(0);
     const bool read = entry.is_read();
-    if (current_ != 0 || outstanding() || !may_go_directly(entry)) return false;
+    if (current_ != 0 || outstanding()) return false;
     // Many small ones are faster through the ring than by a system call each.
     if (entry.length < kSmall && queue_.size() > 1) return false;
     const std::uint32_t offset = direct_done_;

@@ -253,6 +253,9 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
             return false;
         piece.iov_base = found.address;
     }
+    choose_way(sge.length, now);
+    if (by_packets_) [[unlikely]]
+        return false;
     const DirectTarget target{a.path,
                               shared_.setup.number,
                               a.destination_qp,

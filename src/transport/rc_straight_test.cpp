@@ -5,6 +5,7 @@
 #include <random>
 #include <tuple>
 
+#include "transport/executing.h"
 #include "transport/rc_outcome.h"
 
 namespace verbena::transport {
@@ -277,33 +278,6 @@ TEST(StraightPath, LeavesMistakesToTheLongWay) {
     ASSERT_EQ(h.modify(0, QpState::error), 0);
     EXPECT_TRUE(refused(r, h.side[0].sge(0, 8)));
 }
-
-// A link that executes WRITEs and READs, while it likes.
-struct Executing : DirectAccess {
-    bool willing = true;
-    unsigned asked = 0;
-
-    Direct write(const DirectTarget& target, std::span<const iovec> from) override {
-        return execute(target, from, false);
-    }
-    Direct read(const DirectTarget& target, std::span<const iovec> into) override {
-        return execute(target, into, true);
-    }
-    bool reaches(const wire::Path&, std::uint32_t) override { return true; }
-    bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
-
-   private:
-    Direct execute(const DirectTarget& target, std::span<const iovec> list, bool read) {
-        asked++;
-        if (!willing) return Direct::declined;
-        auto* there = reinterpret_cast<std::uint8_t*>(target.address) + target.offset;
-        for (const iovec& piece : list) {
-            std::memcpy(read ? piece.iov_base : there, read ? there : piece.iov_base, piece.iov_len);
-            there += piece.iov_len;
-        }
-        return Direct::done;
-    }
-};
 
 class StraightExecution : public ::testing::Test {
    protected:

@@ -93,6 +93,8 @@ class SendQueue {
         }
         return capacity_ - count_ - untaken_;
     }
+    // Whether a completion waits that the program has not taken yet; by the last call of room().
+    bool has_untaken() const { return untaken_ > 0; }
     std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is

@@ -1,0 +1,46 @@
+// Whether a thread that wants a processor has to share it, as its scheduler tells: for how long it ran, and
+// for how long it waited until it could. Peers that have much to hand over then rather do it all by
+// themselves.
+//
+// Thread safety: one thread, the one that is asked about.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace verbena::adapter {
+
+// Since the thread began.
+struct ProcessorTimes {
+    Duration ran = 0, waited = 0;
+};
+
+class ProcessorShare {
+   public:
+    ProcessorShare() = default;
+    ~ProcessorShare();
+    ProcessorShare(const ProcessorShare&) = delete;
+    ProcessorShare& operator=(const ProcessorShare&) = delete;
+
+    // Whether it is time to ask, which is a system call.
+    bool is_due(Time now) const { return now >= next_look_; }
+    // False, too, where schedulers do not tell.
+    bool is_small(Time now);
+
+    // What is_small() makes of them.
+    bool judge(const ProcessorTimes& times);
+
+   private:
+    static constexpr Duration kLookEvery = 500 * kMicrosecond;
+    static constexpr Duration kEnough = 200 * kMicrosecond;  // of running and waiting, for a judgement
+
+    Time next_look_ = 0;
+    int file_ = kNotOpened;
+    ProcessorTimes before_;
+    bool small_ = false;
+
+    static constexpr int kNotOpened = -2;
+};
+
+}  // namespace verbena::adapter

@@ -1,0 +1,40 @@
+// For tests: a link that executes WRITEs and READs, while it likes.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "transport/direct_access.h"
+
+namespace verbena::transport {
+
+struct Executing final : DirectAccess {
+    bool willing = true;
+    bool packets_faster = false;
+    unsigned asked = 0, told_slow = 0;  // times
+
+    Direct write(const DirectTarget& target, std::span<const iovec> from) override {
+        return execute(target, from, false);
+    }
+    Direct read(const DirectTarget& target, std::span<const iovec> into) override {
+        return execute(target, into, true);
+    }
+    bool reaches(const wire::Path&, std::uint32_t) override { return true; }
+    bool packets_are_faster(const wire::Path&, std::uint32_t, Time) override { return packets_faster; }
+    void packets_were_slow(const wire::Path&, std::uint32_t, Time) override { told_slow++; }
+    bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
+
+   private:
+    Direct execute(const DirectTarget& target, std::span<const iovec> list, bool read) {
+        asked++;
+        if (!willing) return Direct::declined;
+        auto* there = reinterpret_cast<std::uint8_t*>(target.address) + target.offset;
+        for (const iovec& piece : list) {
+            std::memcpy(read ? piece.iov_base : there, read ? there : piece.iov_base, piece.iov_len);
+            there += piece.iov_len;
+        }
+        return Direct::done;
+    }
+};
+
+}  // namespace verbena::transport

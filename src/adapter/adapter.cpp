@@ -355,7 +355,8 @@ void Adapter::settle(Time now) {
 }
 
 void Adapter::set_crowded(bool crowded) {
-    state_->segment.header().crowded.store(crowded, std::memory_order_relaxed);
+    std::atomic<std::uint32_t>& told = state_->segment.header().crowded;
+    if (told.load(std::memory_order_relaxed) != crowded) told.store(crowded, std::memory_order_relaxed);
 }
 
 bool Adapter::owes() const {

@@ -281,6 +281,7 @@ void* Engine::run(void* engine) {
 }
 
 void Engine::helper() {
+    look_at_share(now());
     while (!stop_.load()) {
         const Mode mode = mode_.load();
         // Somebody polls, and as soon as nobody does any more a tick of ours notices.
@@ -299,6 +300,10 @@ void Engine::helper() {
         }
     }
     link_.set_polled(false);
+}
+
+void Engine::look_at_share(Time now) {
+    if (const std::optional<bool> small = share_.is_small(now)) adapter_.set_crowded(*small);
 }
 
 // Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well.
@@ -369,7 +374,7 @@ bool Engine::serve() {
             if (!any) lingers = lingering_.pays();
             any = true;
             last = now();
-            if (share_.is_due(last)) adapter_.set_crowded(share_.is_small(last));
+            if (share_.is_due(last)) look_at_share(last);
             continue;
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;

@@ -97,6 +97,7 @@ class Engine {
     void stand_in();
     bool serve();
     bool look_in_turn(bool glance, unsigned& done);
+    void look_at_share(Time now);
     bool take_orders(Time until);
     void look_at_watched();
 

@@ -268,20 +268,8 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
            std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
 }
 
-// One that has to share its processor gets packets for a moment now and then, by which it finds out whether
-// it still has.
 bool ForeignMemory::serves(Time now) const {
-    constexpr Duration kMoment = 300 * kMicrosecond, kEvery = 50 * kMillisecond;
-    if (now < slow_until_.load(std::memory_order_relaxed)) return false;
-    if (header_.crowded.load(std::memory_order_relaxed) == 0) return true;
-    const Duration since = now - tried_.load(std::memory_order_relaxed);
-    if (since >= kEvery) tried_.store(now, std::memory_order_relaxed);
-    return since < kMoment || since >= kEvery;
-}
-
-void ForeignMemory::served_slowly(Time now) const {
-    constexpr Duration kFor = 100 * kMillisecond;
-    slow_until_.store(now + kFor, std::memory_order_relaxed);
+    return confidence_.justified(header_.crowded.load(std::memory_order_relaxed) != 0, now);
 }
 
 bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
@@ -313,12 +301,11 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
     return transfer(target, into, false);
 }
 
-// Copying through a ring is faster than by a system call where payloads are not fetched either. Ourselves we
-// would have to serve with the same processor.
+// Ourselves we would have to serve with the same processor.
 bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
-    return peer && peer->memory && peer->pidfd >= 0 && !peer->in->fetches() &&
+    return peer && peer->memory && peer->pidfd >= 0 && peer->copying_pays &&
            static_cast<const ForeignMemory&>(*peer->memory).serves(now);
 }
 

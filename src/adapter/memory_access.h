@@ -1,7 +1,9 @@
 // One-sided operations to processes of this host, executed by the initiator with process_vm_writev and
-// process_vm_readv, or a few bytes by /proc/PID/mem (memory_file.h), as a DMA engine would: no processor time
-// of the target. Keys, bounds and rights are those of the target's exported tables (segment.h), mapped
-// read-only; whatever does not fit is declined and leaves as packets, so that the responder judges it.
+// process_vm_readv, or a few bytes by /proc/PID/mem (memory_file.h), as a DMA engine would: they take no
+// processor time of the target. Where that is to be had, too, much at a time is faster as packets:
+// MemoryAccess::packets_are_faster() knows of which target that holds, and the requester chooses. Keys,
+// bounds and rights are those of the target's exported tables (segment.h), mapped read-only; whatever does
+// not fit is declined and leaves as packets, so that the responder judges it.
 //
 // Order: the requester asks only when everything before was acknowledged. Visibility: the aligned word of
 // eight bytes that holds the last byte is written last and whole, as transport::place() does it. Lifetime: a
@@ -26,6 +28,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "adapter/confidence.h"
 #include "adapter/memory_file.h"
 #include "adapter/segment.h"
 #include "link/local_peers.h"
@@ -50,7 +53,7 @@ class ForeignMemory final : public link::PeerMemory {
 
     // Whether the target's processor is likely to take packets as they come (DirectAccess).
     bool serves(Time now) const;
-    void served_slowly(Time now) const;
+    void served_slowly(Time now) const { confidence_.disappointed(now); }
 
     bool sample(std::span<std::uint8_t> into) const override;  // of the tables
     void abandon() override { file_.close(); }
@@ -83,8 +86,7 @@ class ForeignMemory final : public link::PeerMemory {
     std::uint32_t region_count_ = 0, qp_count_ = 0;
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
-    mutable std::atomic<Time> slow_until_{INT64_MIN / 2};  // it lets packets wait
-    mutable std::atomic<Time> tried_{INT64_MIN / 2};  // when it got some although its processor was shared
+    mutable Confidence confidence_;
     mutable std::atomic<bool> gone_{false};
 };
 

@@ -227,23 +227,11 @@ TEST_F(ForeignMemoryTest, TablesThatAreNotThatProcesssAreRefused) {
     EXPECT_EQ(open(address()), nullptr);
 }
 
-TEST_F(ForeignMemoryTest, WhoSharesItsProcessorGetsPacketsForAMomentNowAndThen) {
+TEST_F(ForeignMemoryTest, TheTablesTellWhetherTheirOwnerSharesItsProcessor) {
     EXPECT_TRUE(memory_->serves(kSecond));
     segment_->header().crowded = 1;
     EXPECT_TRUE(memory_->serves(kSecond));
-    EXPECT_TRUE(memory_->serves(kSecond + 200 * kMicrosecond));
-    EXPECT_FALSE(memory_->serves(kSecond + 2 * kMillisecond));
-    EXPECT_FALSE(memory_->serves(kSecond + 40 * kMillisecond));
-    EXPECT_TRUE(memory_->serves(kSecond + 60 * kMillisecond));
-    EXPECT_FALSE(memory_->serves(kSecond + 62 * kMillisecond));
-    segment_->header().crowded = 0;
-    EXPECT_TRUE(memory_->serves(kSecond + 63 * kMillisecond));
-}
-
-TEST_F(ForeignMemoryTest, WhoLetsPacketsWaitGetsNoneForAWhile) {
-    memory_->served_slowly(kSecond);
-    EXPECT_FALSE(memory_->serves(kSecond + 90 * kMillisecond));
-    EXPECT_TRUE(memory_->serves(kSecond + 110 * kMillisecond));
+    EXPECT_FALSE(memory_->serves(kSecond + 2 * Confidence::kMoment));
 }
 
 }  // namespace

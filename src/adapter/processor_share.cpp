@@ -6,7 +6,6 @@
 #include <array>
 #include <cinttypes>
 #include <cstdio>
-#include <utility>
 
 namespace verbena::adapter {
 
@@ -15,27 +14,24 @@ ProcessorShare::~ProcessorShare() {
 }
 
 // One file for all looks: it is the thread's that opened it.
-bool ProcessorShare::is_small(Time now) {
+std::optional<bool> ProcessorShare::is_small(Time now) {
     next_look_ = now + kLookEvery;
     if (file_ == kNotOpened) file_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     std::array<char, 80> text;
     const ssize_t length = file_ < 0 ? -1 : pread(file_, text.data(), text.size() - 1, 0);
     ProcessorTimes times;
-    if (length <= 0) return false;
+    if (length <= 0) return std::nullopt;
     text[static_cast<std::size_t>(length)] = 0;
-    if (std::sscanf(text.data(), "%" SCNd64 " %" SCNd64, &times.ran, &times.waited) != 2) return false;
+    if (std::sscanf(text.data(), "%" SCNd64 " %" SCNd64, &times.ran, &times.waited) != 2) return std::nullopt;
     return judge(times);
 }
 
-bool ProcessorShare::judge(const ProcessorTimes& times) {
-    const ProcessorTimes before = std::exchange(before_, times);
-    const Duration ran = times.ran - before.ran, waited = times.waited - before.waited;
-    if (before.ran == 0) return false;  // a thread's first steps are among those of who made it
-    if (ran + waited < kEnough) {
-        before_ = before;
-        return small_;
-    }
-    return small_ = 2 * waited > ran;
+std::optional<bool> ProcessorShare::judge(const ProcessorTimes& times) {
+    const Duration ran = times.ran - before_.ran, waited = times.waited - before_.waited;
+    const bool first = before_.ran == 0;  // how a thread began says more of who made it
+    if (!first && ran + waited < kEnough) return std::nullopt;
+    before_ = times;
+    return first ? std::nullopt : std::optional(2 * waited > ran);
 }
 
 }  // namespace verbena::adapter

@@ -5,7 +5,7 @@
 // Thread safety: one thread, the one that is asked about.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 
 #include "base/time.h"
 
@@ -23,24 +23,23 @@ class ProcessorShare {
     ProcessorShare(const ProcessorShare&) = delete;
     ProcessorShare& operator=(const ProcessorShare&) = delete;
 
-    // Whether it is time to ask, which is a system call.
+    // Whether it is time to ask, which is a system call. To be asked first when the thread begins: later it
+    // may not be allowed to.
     bool is_due(Time now) const { return now >= next_look_; }
-    // False, too, where schedulers do not tell.
-    bool is_small(Time now);
+    // Nothing: too little happened since the last answer, or the scheduler does not tell.
+    std::optional<bool> is_small(Time now);
 
     // What is_small() makes of them.
-    bool judge(const ProcessorTimes& times);
+    std::optional<bool> judge(const ProcessorTimes& times);
 
    private:
     static constexpr Duration kLookEvery = 500 * kMicrosecond;
     static constexpr Duration kEnough = 200 * kMicrosecond;  // of running and waiting, for a judgement
+    static constexpr int kNotOpened = -2;
 
     Time next_look_ = 0;
     int file_ = kNotOpened;
     ProcessorTimes before_;
-    bool small_ = false;
-
-    static constexpr int kNotOpened = -2;
 };
 
 }  // namespace verbena::adapter

@@ -9,25 +9,25 @@ constexpr Duration kMs = kMillisecond;
 
 TEST(ProcessorShareTest, WhoWaitsHalfAsLongAsItRunsHasASmallShare) {
     ProcessorShare share;
-    EXPECT_FALSE(share.judge({10 * kMs, 40 * kMs}));  // how it began does not count
-    EXPECT_FALSE(share.judge({20 * kMs, 44 * kMs}));
-    EXPECT_TRUE(share.judge({30 * kMs, 50 * kMs}));
-    EXPECT_FALSE(share.judge({40 * kMs, 51 * kMs}));  // since then
+    EXPECT_EQ(share.judge({10 * kMs, 40 * kMs}), std::nullopt);  // how it began does not count
+    EXPECT_EQ(share.judge({20 * kMs, 44 * kMs}), false);
+    EXPECT_EQ(share.judge({30 * kMs, 50 * kMs}), true);
+    EXPECT_EQ(share.judge({40 * kMs, 51 * kMs}), false);  // since then
 }
 
-TEST(ProcessorShareTest, ALittleTimeChangesNothing) {
+TEST(ProcessorShareTest, ALittleTimeSaysNothing) {
     ProcessorShare share;
     share.judge({kMs, 0});
-    EXPECT_TRUE(share.judge({10 * kMs, 10 * kMs}));
-    EXPECT_TRUE(share.judge({10 * kMs + 100 * kMicrosecond, 10 * kMs}));
-    EXPECT_FALSE(share.judge({10 * kMs + 300 * kMicrosecond, 10 * kMs}));  // together with the little
-    EXPECT_FALSE(share.judge({10 * kMs + 300 * kMicrosecond, 10 * kMs + 100 * kMicrosecond}));
+    EXPECT_EQ(share.judge({10 * kMs, 10 * kMs}), true);
+    EXPECT_EQ(share.judge({10 * kMs + 100 * kMicrosecond, 10 * kMs}), std::nullopt);
+    EXPECT_EQ(share.judge({10 * kMs + 300 * kMicrosecond, 10 * kMs}), false);  // together with the little
+    EXPECT_EQ(share.judge({10 * kMs + 300 * kMicrosecond, 10 * kMs + 100 * kMicrosecond}), std::nullopt);
 }
 
 TEST(ProcessorShareTest, IsAskedNowAndThen) {
     ProcessorShare share;
     EXPECT_TRUE(share.is_due(kSecond));
-    share.is_small(kSecond);
+    EXPECT_EQ(share.is_small(kSecond), std::nullopt);
     EXPECT_FALSE(share.is_due(kSecond + 100 * kMicrosecond));
     EXPECT_TRUE(share.is_due(kSecond + kMs));
 }

@@ -95,15 +95,15 @@ struct SegmentHeader {
     std::uint32_t header_size;
     std::uint64_t total_size;  // bytes
     std::uint32_t pid;         // as the process itself sees it
-    std::uint32_t reserved0;
+    // Not 0: who stands in for the program while it does not poll has to share its processor. For peers.
+    std::atomic<std::uint32_t> crowded;
     std::atomic<std::uint64_t> generation;  // odd while the process lives; changes when it ends in order
     std::uint64_t nonce[2];                 // random; a peer reads it back through process_vm_readv
     std::uint64_t started;                  // adapter::now()
     std::array<char, 16> command;           // the program's name
     std::uint64_t region_offset, qp_offset, object_offset;
     std::uint32_t region_count, qp_count, object_count;
-    // Not 0: who stands in for the program while it does not poll has to share its processor. For peers.
-    std::atomic<std::uint32_t> crowded;
+    std::uint32_t reserved1;
     AdapterCounters counters;
     memory::Sections sections;
     // Odd while a queue pair's counters move to the totals: who sums both looks before and after.

@@ -218,7 +218,7 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
         peer->event_fd = fcntl(event_fd_, F_DUPFD_CLOEXEC, 0);
         if (setup_.open_memory)
             peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
-        peer->in->fetch(fetches_from(peer->memory.get()));
+        choose_copying(*peer);
         std::lock_guard guard(peer->lock);
         peer->out = std::move(out);
         peer->state.store(State::met);
@@ -242,6 +242,11 @@ bool LocalPeers::fetches_from(const PeerMemory* memory) {
     return *fetching_pays_;
 }
 
+void LocalPeers::choose_copying(LocalPeer& peer) {
+    peer.in->fetch(fetches_from(peer.memory.get()));
+    peer.copying_pays = fetching_pays_ && !*fetching_pays_;
+}
+
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
     const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0));
@@ -255,7 +260,7 @@ bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     peer.nonce = greeting.text.nonce;
     if (setup_.open_memory)
         peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
-    peer.in->fetch(fetches_from(peer.memory.get()));
+    choose_copying(peer);
     {
         std::lock_guard guard(peer.lock);
         peer.out = std::move(out);

@@ -68,6 +68,7 @@ struct LocalPeer {
     std::atomic<bool> spilled{false};    // something does
     std::unique_ptr<LocalRing> in;       // ours to read; there unless unused
     std::unique_ptr<PeerMemory> memory;  // nullptr: it does not let us
+    bool copying_pays = false;           // through the rings, rather than from its memory, as was measured
     std::atomic<std::uint32_t> visitors{0};
 
     pid_t pid = 0;
@@ -203,6 +204,7 @@ class LocalPeers final : public memory::Outsiders {
     void free_if_done(LocalPeer& peer);
     bool has_work();
     bool fetches_from(const PeerMemory* memory);
+    void choose_copying(LocalPeer& peer);
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>
     LocalPeer* find_if(Like like);

@@ -1,4 +1,4 @@
-// Large payloads of the local link need not be copied into the ring: the packet says where they lie in the
+// Large payloads of SENDs need not be copied into the ring: the packet says where they lie in the
 // producer's memory, and the consumer fetches them from there (process_vm_readv) into the program's buffers,
 // when it knows which: one copy instead of two, but by the kernel, page by page, and on one processor, where
 // the two go on at the same time. Which is faster differs from machine to machine, by factors, and is
@@ -26,7 +26,7 @@ namespace verbena::link {
 // Longer payloads are fetched, where any are: a system call costs as much as copying that many bytes twice.
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
-inline constexpr std::size_t kLargestCopied = 16 << 10;
+inline constexpr std::size_t kLargestCopied = 16 << 10;  // and of WRITEs and READ responses in any case
 inline constexpr unsigned kMaxReferences = 64;
 
 // What so many bytes take: the fastest of some, which nobody interrupted.

@@ -14,7 +14,7 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x34474e52'42524556;  // "VERBRNG4" in memory order
+constexpr std::uint64_t kMagic = 0x35474e52'42524556;  // "VERBRNG5" in memory order
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kFile = kPage + LocalRing::kCapacity;
 constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;  // records begin in the first half

@@ -109,7 +109,7 @@ struct Binding {
 using MemoryProbe = bool (*)(const void* address, std::uint64_t length, bool write);
 
 // A region of no memory (ibv_alloc_null_mr(3)): who reads it sees zeros, what is written vanishes. A look-up
-// gives this much room, which is as much as a packet carries.
+// gives this much room, which is the largest path MTU.
 inline constexpr std::uint64_t kNullRegionRoom = 4096;
 
 class RegionTable {

@@ -12,7 +12,8 @@ using testing::Harness;
 
 class ByPackets : public ::testing::Test, protected Harness {
    protected:
-    static constexpr std::uint32_t kLarge = 16 << 10;
+    static constexpr std::uint32_t kLarge = 64 << 10;
+    static constexpr unsigned kAlone = 3;  // so many of them are not yet much
 
     ByPackets() {
         link.packets_faster = true;
@@ -22,8 +23,9 @@ class ByPackets : public ::testing::Test, protected Harness {
         fill(1, memory_size / 2, memory_size / 2, 2);
     }
     // As a program posts them: by the straight path, if it takes them. The places are the same on both sides.
-    void post_one(Operation operation, std::size_t place, std::uint32_t length) {
-        SendRequest r = request(operation, place, place);
+    void post_one(Operation operation, std::size_t place, std::uint32_t length,
+                  std::uint32_t flags = kSignaled) {
+        SendRequest r = request(operation, place, place, flags);
         const Sge sge = side[0].sge(place, length);
         r.sges = {&sge, 1};
         memory::Section section(side[0].sections);
@@ -33,108 +35,167 @@ class ByPackets : public ::testing::Test, protected Harness {
     void write(std::size_t place, std::uint32_t length = kLarge) {
         post_one(Operation::rdma_write, place, length);
     }
+    void write_some(std::size_t count) {
+        for (std::size_t i = 0; i < count; i++) write(i * kLarge);
+    }
     void settle() { run(100 * kMillisecond); }
 
     Executing link;
 };
 
 TEST_F(ByPackets, OneAtATimeIsExecuted) {
-    for (std::size_t i = 0; i < 3; i++) {
+    for (std::size_t i = 0; i < 6; i++) {
         write(i * kLarge);
         settle();
         EXPECT_EQ(sends(0).size(), 1u);
     }
-    EXPECT_EQ(link.asked, 3u);
+    EXPECT_EQ(link.asked, 6u);
     EXPECT_TRUE(log.empty());
 }
 
 TEST_F(ByPackets, SeveralAtATimeLeaveAsPackets) {
-    for (std::size_t i = 0; i < 4; i++) write(i * kLarge);
-    EXPECT_EQ(link.asked, 1u) << "nobody knew that others follow";
+    write_some(6);
+    EXPECT_EQ(link.asked, kAlone) << "nobody knew that more follow";
     settle();
-    EXPECT_EQ(link.asked, 1u);
+    EXPECT_EQ(link.asked, kAlone);
     EXPECT_FALSE(packets(0).empty());
-    EXPECT_TRUE(equal(0, 0, 4 * kLarge));
+    EXPECT_TRUE(equal(0, 0, 6 * kLarge));
     const auto completions = sends(0);
-    ASSERT_EQ(completions.size(), 4u);
-    for (std::size_t i = 0; i < 4; i++) EXPECT_EQ(completions[i].wr_id, i * kLarge);
-    write(4 * kLarge);  // alone again
-    EXPECT_EQ(link.asked, 2u);
+    ASSERT_EQ(completions.size(), 6u);
+    for (std::size_t i = 0; i < 6; i++) EXPECT_EQ(completions[i].wr_id, i * kLarge);
+    write(0);  // alone again
+    EXPECT_EQ(link.asked, kAlone + 1);
 }
 
 TEST_F(ByPackets, SoDoReads) {
     const std::size_t half = memory_size / 2;
-    for (std::size_t i = 0; i < 4; i++) post_one(Operation::rdma_read, half + i * kLarge, kLarge);
+    for (std::size_t i = 0; i < 6; i++) post_one(Operation::rdma_read, half + i * kLarge, kLarge);
     settle();
-    EXPECT_EQ(link.asked, 1u);
+    EXPECT_EQ(link.asked, kAlone);
     EXPECT_FALSE(packets(1).empty());
-    EXPECT_TRUE(equal(half, half, 4 * kLarge));
-    EXPECT_EQ(sends(0).size(), 4u);
+    EXPECT_TRUE(equal(half, half, 6 * kLarge));
+    EXPECT_EQ(sends(0).size(), 6u);
 }
 
-TEST_F(ByPackets, OneIsUnderWayWhenTheNextLeaves) {
-    for (std::size_t i = 0; i < 3; i++) write(i * kLarge);
+TEST_F(ByPackets, SoDoUnsignaledOnes) {
+    for (std::size_t i = 0; i < 6; i++) post_one(Operation::rdma_write, i * kLarge, kLarge, 0);
+    EXPECT_EQ(link.asked, kAlone);
+    settle();
+    EXPECT_TRUE(equal(0, 0, 6 * kLarge));
+    EXPECT_TRUE(sends(0).empty());
+    write(0);
+    EXPECT_EQ(link.asked, kAlone) << "it is not known that anything has been done";
+    settle();
+    EXPECT_EQ(sends(0).size(), 1u);
+    write(0);
+    EXPECT_EQ(link.asked, kAlone + 1);
+}
+
+TEST_F(ByPackets, TheNextLeavesBeforeTheOneBeforeIsAcknowledged) {
+    for (unsigned n = 0; n < 4; n++) {  // the window opens
+        write_some(6);
+        settle();
+        sends(0);
+    }
+    log.clear();
+    write_some(kAlone + 2);
     transmit(0, true);
-    EXPECT_EQ(packets(0).size(), 2 * kLarge / 1024u);
+    EXPECT_EQ(packets(0).size(), 2 * kLarge / 1024);
+}
+
+TEST_F(ByPackets, AFewThatAreNotMuchAreExecuted) {
+    for (std::size_t i = 0; i < 8; i++) write(i * 8192, 8192);
+    EXPECT_EQ(link.asked, 8u);
 }
 
 TEST_F(ByPackets, SmallOnesAreExecutedAndKeepTheirPlace) {
-    write(0, 512);
-    write(512, 512);
-    EXPECT_EQ(link.asked, 2u);
-    write(1024);
-    write(1024 + kLarge, 8);  // behind a large one that leaves as packets
-    EXPECT_EQ(link.asked, 2u);
+    write_some(kAlone + 1);
+    write((kAlone + 1) * kLarge, 8);  // behind a large one that leaves as packets
+    EXPECT_EQ(link.asked, kAlone);
     settle();
-    EXPECT_EQ(link.asked, 2u);
-    EXPECT_TRUE(equal(0, 0, 1032 + kLarge));
-    EXPECT_EQ(sends(0).size(), 4u);
+    EXPECT_EQ(link.asked, kAlone);
+    EXPECT_TRUE(equal(0, 0, (kAlone + 1) * kLarge + 8));
+    EXPECT_EQ(sends(0).size(), kAlone + 2);
     write(0, 8);
-    EXPECT_EQ(link.asked, 3u) << "nothing is under way any more";
+    EXPECT_EQ(link.asked, kAlone + 1) << "nothing is under way any more";
 }
 
 TEST_F(ByPackets, WhereTheLinkIsFasterAllAreExecuted) {
     link.packets_faster = false;
-    for (std::size_t i = 0; i < 4; i++) write(i * kLarge);
+    write_some(6);
     settle();
-    EXPECT_EQ(link.asked, 4u);
+    EXPECT_EQ(link.asked, 6u);
     EXPECT_TRUE(log.empty());
 }
 
 TEST_F(ByPackets, WhatIsUnderWayIsAwaitedWhenTheLinkIsFasterAgain) {
-    for (std::size_t i = 0; i < 3; i++) write(i * kLarge);
+    write_some(kAlone + 1);
     transmit(0, true);
+    EXPECT_FALSE(packets(0).empty());
     link.packets_faster = false;
-    write(3 * kLarge);
+    write((kAlone + 1) * kLarge);
     transmit(0, true);
-    EXPECT_EQ(link.asked, 1u);
+    EXPECT_EQ(link.asked, kAlone);
     settle();
-    EXPECT_EQ(link.asked, 2u);
-    EXPECT_TRUE(equal(0, 0, 4 * kLarge));
-    EXPECT_EQ(sends(0).size(), 4u);
+    EXPECT_EQ(link.asked, kAlone + 1);
+    EXPECT_TRUE(equal(0, 0, (kAlone + 2) * kLarge));
+    EXPECT_EQ(sends(0).size(), kAlone + 2);
 }
 
 TEST_F(ByPackets, ThatThePeerLetsThemWaitIsTold) {
-    for (std::size_t i = 0; i < 3; i++) write(i * kLarge);
+    write_some(kAlone + 1);
     settle();
     EXPECT_EQ(link.told_slow, 0u);
-    EXPECT_EQ(sends(0).size(), 3u);
+    EXPECT_EQ(sends(0).size(), kAlone + 1);
     side[1].asleep = true;
-    for (std::size_t i = 0; i < 3; i++) write(i * kLarge);
+    write_some(kAlone + 1);
     run(3 * kMillisecond);
     side[1].asleep = false;
     settle();
     EXPECT_EQ(link.told_slow, 1u);
-    EXPECT_EQ(sends(0).size(), 3u);
+    EXPECT_EQ(sends(0).size(), kAlone + 1);
 }
 
 TEST_F(ByPackets, SilenceBetweenTwoOfThemIsNobodysFault) {
     for (unsigned n = 0; n < 3; n++) {
-        for (std::size_t i = 0; i < 3; i++) write(i * kLarge);
+        write_some(kAlone + 2);
         settle();
-        EXPECT_EQ(sends(0).size(), 3u);
+        EXPECT_EQ(sends(0).size(), kAlone + 2);
     }
     EXPECT_EQ(link.told_slow, 0u);
+}
+
+TEST_F(ByPackets, WhatWasAcknowledgedStraightIsNotWaitedFor) {
+    for (Side& s : side) s.largest = 16384, s.copies = true;
+    straight = true;
+    polls = false;
+    for (std::uint64_t n = 0; n < 2; n++)
+        for (int i = 0; i < 2; i++) post_receive(i, n, {side[i].sge(0, 64)});
+    const auto say = [&](int from) { return post(from, request(Operation::send), {side[from].sge(0, 8)}); };
+    write_some(kAlone + 1);
+    transmit(0, true);
+    ASSERT_EQ(say(0), 0);
+    run(50 * kMicrosecond);
+    ASSERT_EQ(say(1), 0);  // takes the acknowledgement along
+    run(50 * kMicrosecond);
+    EXPECT_EQ(sends(0).size(), kAlone + 2);
+    now += 10 * kMillisecond;
+    ASSERT_EQ(say(0), 0);
+    polls = true;
+    settle();
+    EXPECT_EQ(sends(0).size(), 1u);
+    EXPECT_EQ(link.told_slow, 0u);
+}
+
+TEST_F(ByPackets, ListsThatTheProgramHasHeardOfDoNotCount) {
+    for (std::size_t n = 1; n <= 40; n++) {
+        for (const std::uint32_t length : {kLarge, 8u}) {
+            ASSERT_EQ(post(0, request(Operation::rdma_write), {side[0].sge(0, length)}), 0);
+        }
+        transmit(0, true);
+        EXPECT_EQ(sends(0).size(), 2u);
+        EXPECT_EQ(link.asked, 2 * n);
+    }
 }
 
 }  // namespace

@@ -188,14 +188,13 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         }
         if (!entry.started) {
             if (shared_.setup.direct && may_go_directly(entry)) {
-                if (direct_done_ == 0) choose_way(entry.length, now);
+                if (direct_done_ == 0) choose_way(entry.length, entry.is_read(), queue_.unfinished(), now);
                 if (!wants_to_send()) break;
                 if (!by_packets_ && execute_directly(now)) {
                     if (direct_done_ > 0) break;
                     budget--;
                     continue;
                 }
-                if (by_packets_ && !outstanding()) packets_since_ = now;
             }
             if (!prepare(entry, now)) break;
         }
@@ -234,28 +233,33 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
            (entry.is_read() || entry.operation == Operation::rdma_write);
 }
 
-// Of a WRITE or READ that the link might execute. One that is alone it executes: the peer's processor has
-// nothing to do with it. Several large ones at a time are there sooner as packets, if the peer serves them.
-void RcRequester::choose_way(std::uint32_t length, Time now) {
-    constexpr std::uint32_t kLarge = 8 << 10;  // bytes
+// Of a WRITE or READ that the link might execute, the last of so many that the program has not heard of. The
+// peer's processor has nothing to do with what is executed; but much at a time is there sooner as packets, if
+// the peer serves them. Waking it up must pay.
+void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t operations, Time now) {
+    constexpr std::uint32_t kLarge = 4 << 10;                  // bytes
+    constexpr std::uint64_t kMuch = std::uint64_t{256} << 10;  // bytes
     if (length < kLarge) {
         if (!outstanding()) by_packets_ = false;
         return;
     }
     const Attributes& a = shared_.attributes;
-    by_packets_ = (queue_.size() > 1 || queue_.has_untaken()) && direct_hopeful_ &&
+    by_packets_ = operations > 1 && std::uint64_t{operations} * length >= kMuch && direct_hopeful_ &&
+                  (!read || a.max_rd_atomic > 1) &&
                   shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, now);
 }
 
-// Something was acknowledged. A peer that lets packets wait computes, or its processor is wanted elsewhere.
+// Something was acknowledged, while packets were out in place of what the link would have executed at once.
+// If that took long the peer computes, or its processor is wanted elsewhere, or we came late ourselves: what
+// is executed waits for nobody.
 void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
+    const bool slow = now - packets_since_ > kSlow;
+    packets_since_ = outstanding() && !slow ? now : kNever;
+    if (!slow) return;
+    by_packets_ = false;
     const Attributes& a = shared_.attributes;
-    if (now - packets_since_ > kSlow) {
-        shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
-        by_packets_ = false;
-    }
-    packets_since_ = outstanding() ? now : kNever;
+    shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
 }
 
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
@@ -301,6 +305,7 @@ bool RcRequester::execute_directly(Time now) {
         direct_done_ = offset + length;
         return true;
     }
+    if (!entry.signaled) queue_.done_silently();
     push(entry, completion::Status::success, VendorError::none, now);
     queue_.pop();
     return true;
@@ -376,6 +381,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     // A READ's data is the peer's to send.
     count_against_rate(entry.is_read() ? Flow::kPacketOverhead : packet_cost, now);
     if (entry.awaits_response()) outstanding_reads_++;
+    if (by_packets_ && (!outstanding() || packets_since_ == kNever)) packets_since_ = now;
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())

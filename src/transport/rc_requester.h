@@ -131,7 +131,7 @@ class RcRequester {
     bool prepare(SendEntry& entry, Time now);
     bool may_go_directly(const SendEntry& entry) const;
     bool execute_directly(Time now);
-    void choose_way(std::uint32_t length, Time now);
+    void choose_way(std::uint32_t length, bool read, std::uint32_t operations, Time now);
     void watch_packets(Time now);
     bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                            std::uint32_t length);
@@ -229,7 +229,7 @@ class RcRequester {
     std::uint32_t since_ack_request_ = 0;  // packets
     bool direct_hopeful_ = false;          // the link may execute what it is asked to
     std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
-    Time packets_since_ = kNever;          // what left by_packets_, or is behind the newest answer, waits
+    Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
 
     std::uint32_t burst_ = 0;    // UC: packets since the last pause
     Time complete_at_ = kNever;  // UC

@@ -253,7 +253,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
             return false;
         piece.iov_base = found.address;
     }
-    choose_way(sge.length, now);
+    choose_way(sge.length, read, queue_.unfinished() + 1, now);
     if (by_packets_) [[unlikely]]
         return false;
     const DirectTarget target{a.path,
@@ -267,7 +267,10 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
                               now};
     if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
         return false;
-    if (!shared_.setup.signal_all && !(request.flags & kSignaled)) return true;
+    if (!shared_.setup.signal_all && !(request.flags & kSignaled)) {
+        queue_.done_silently();
+        return true;
+    }
     SendEntry entry;
     entry.wr_id = request.wr_id;
     entry.operation = request.operation;
@@ -306,7 +309,7 @@ void RcRequester::complete_straight(const SendEntry& head, Time now) {
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
     complete_oldest(now);
     progressed_ = true;
-    if (!is_level() || recovering_ || went_back_ || !probe_.idle()) [[unlikely]]
+    if (!is_level() || recovering_ || went_back_ || !probe_.idle() || packets_since_ != kNever) [[unlikely]]
         return finish_progress(now);
     progress_undisturbed(now);
     if (sampled()) end_sample(now);

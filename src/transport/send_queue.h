@@ -93,8 +93,10 @@ class SendQueue {
         }
         return capacity_ - count_ - untaken_;
     }
-    // Whether a completion waits that the program has not taken yet; by the last call of room().
-    bool has_untaken() const { return untaken_ > 0; }
+    // Requests that the program does not know to be done: those that wait, those whose completions it has not
+    // taken yet, and those that were done without one since the last that had one.
+    std::uint32_t unfinished() const { return capacity_ - room() + silent_; }
+    void done_silently() { silent_++; }
     std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is
@@ -142,11 +144,12 @@ class SendQueue {
     }
     // The oldest, about to be popped, has completed at that place of the completion queue (0: nowhere).
     void completed(std::uint64_t place) {
+        silent_ = 0;
         // Adapters round small queues up, and programs that go in step with their peer (perftest with events,
         // depth 1) post the next request before they poll.
         if (place && capacity_ > kInStep) places_[(first_untaken_ + untaken_++) & mask_] = place;
     }
-    void clear() { count_ = untaken_ = 0; }
+    void clear() { count_ = untaken_ = silent_ = 0; }
 
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }
     const SendEntry& at(std::uint32_t index) const { return entries_[(head_ + index) & mask_]; }
@@ -170,6 +173,7 @@ class SendQueue {
     const completion::CompletionQueue* cq_;
     std::vector<std::uint64_t> places_;
     mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;
+    std::uint32_t silent_ = 0;
 };
 
 }  // namespace verbena::transport

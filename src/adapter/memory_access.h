@@ -16,10 +16,10 @@
 // Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
 // can send. A queue pair that fails by itself does not wait for who is fetching just then.
 //
-// What leaves as packets: immediate data and atomics; requests behind one that is not yet acknowledged;
-// windows, on-demand and null regions; the first request while the target's queue pair is in RTR (a packet
-// raises COMMUNICATION_ESTABLISHED); and everything if the kernel refuses (another user, not dumpable, Yama,
-// seccomp).
+// What leaves as packets, besides: immediate data and atomics; requests behind one that is not yet
+// acknowledged; windows, on-demand and null regions; the first request while the target's queue pair is in
+// RTR (a packet raises COMMUNICATION_ESTABLISHED); and everything if the kernel refuses (another user, not
+// dumpable, Yama, seccomp).
 //
 // Thread safety: all calls.
 #pragma once

@@ -1,5 +1,4 @@
-// Large WRITEs and READs, several at a time, which the link could execute but which are there sooner as
-// packets.
+// WRITEs and READs, much at a time, which the link could execute but which are there sooner as packets.
 #include <gtest/gtest.h>
 
 #include "transport/executing.h"
@@ -106,6 +105,14 @@ TEST_F(ByPackets, TheNextLeavesBeforeTheOneBeforeIsAcknowledged) {
 TEST_F(ByPackets, AFewThatAreNotMuchAreExecuted) {
     for (std::size_t i = 0; i < 8; i++) write(i * 8192, 8192);
     EXPECT_EQ(link.asked, 8u);
+}
+
+TEST_F(ByPackets, ManySmallOnesAreMuch) {
+    for (std::size_t i = 0; i < 40; i++) write(i * 8, 8);
+    EXPECT_EQ(link.asked, 31u);
+    settle();
+    EXPECT_TRUE(equal(0, 0, 40 * 8));
+    EXPECT_EQ(sends(0).size(), 40u);
 }
 
 TEST_F(ByPackets, SmallOnesAreExecutedAndKeepTheirPlace) {

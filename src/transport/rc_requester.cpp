@@ -237,14 +237,11 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
 // peer's processor has nothing to do with what is executed; but much at a time is there sooner as packets, if
 // the peer serves them. Waking it up must pay.
 void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t operations, Time now) {
-    constexpr std::uint32_t kLarge = 4 << 10;                  // bytes
     constexpr std::uint64_t kMuch = std::uint64_t{256} << 10;  // bytes
-    if (length < kLarge) {
-        if (!outstanding()) by_packets_ = false;
-        return;
-    }
+    constexpr std::uint64_t kCall = 8 << 10;  // bytes that are copied while a system call lasts
+    const bool much = operations > 1 && operations * (length + kCall) >= kMuch;
     const Attributes& a = shared_.attributes;
-    by_packets_ = operations > 1 && std::uint64_t{operations} * length >= kMuch && direct_hopeful_ &&
+    by_packets_ = (much || (by_packets_ && outstanding())) && direct_hopeful_ &&
                   (!read || a.max_rd_atomic > 1) &&
                   shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, now);
 }

@@ -56,7 +56,11 @@ class Here {
         if (read(in_, &record, sizeof record) != static_cast<ssize_t>(sizeof record)) _exit(4);
     }
     int post(ibv_wr_opcode opcode, std::size_t length, std::size_t offset = 0, std::uint64_t id = 1) {
-        ibv_sge sge = memory.sge(offset, length);
+        return post(opcode, length, offset, offset, id);
+    }
+    int post(ibv_wr_opcode opcode, std::size_t length, std::size_t from, std::size_t offset,
+             std::uint64_t id) {
+        ibv_sge sge = memory.sge(from, length);
         Request request(id, opcode, &sge, 1);
         if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
             request.wr.atomic.remote_addr = peer.memory + offset;
@@ -233,6 +237,45 @@ TEST(Neighbor, TheLastWordComesLastAndWhole) {
         for (std::size_t i = 0; i < kWords; i++) here.memory.set_word(i, round << 32 | round);
         ASSERT_EQ(here.post(IBV_WR_RDMA_WRITE, kWords * 8), 0);
         success(here.side.send_cq);
+    }
+    here.meet();
+}
+
+// However they travel: large ones are executed while few are under way, and else leave as packets. All go to
+// one place; the first and the last word of each are its number.
+TEST(Neighbor, LargeWritesAreSeenInTheirOrder) {
+    constexpr std::size_t kLength = 64 << 10;
+    constexpr std::uint64_t kMost = 12, kWrites = 6000;
+    Neighbor neighbor([](Here& there) {
+        there.meet();
+        unsigned torn = 0, stale = 0, late = 0;
+        for (std::uint64_t last = 0; last >> 32 != kWrites;) {
+            const std::uint64_t seen = load(there.memory, kLength - 8);
+            if (seen == last) {
+                EXPECT_TRUE(empty(there.side.send_cq));  // so that packets are taken in
+                continue;
+            }
+            if ((seen & 0xffffffff) != seen >> 32) torn++;
+            if (seen < last) late++;
+            if (load(there.memory, 0) < seen) stale++;
+            last = seen;
+        }
+        EXPECT_EQ(torn, 0u);
+        EXPECT_EQ(stale, 0u);
+        EXPECT_EQ(late, 0u);
+        there.meet();
+    });
+    Here here(neighbor.in, neighbor.out);
+    here.meet();
+    for (std::uint64_t number = 1; number <= kWrites;) {
+        std::uint64_t under_way = 0;
+        for (; under_way < 1 + number % kMost && number <= kWrites; under_way++, number++) {
+            const std::size_t from = under_way * kLength;
+            for (const std::size_t at : {from, from + kLength - 8})
+                here.memory.set_word(at / 8, number << 32 | number);
+            ASSERT_EQ(here.post(IBV_WR_RDMA_WRITE, kLength, from, 0, number), 0);
+        }
+        for (; under_way > 0; under_way--) success(here.side.send_cq);
     }
     here.meet();
 }

@@ -14,7 +14,8 @@ namespace verbena::adapter {
 
 class Confidence {
    public:
-    static constexpr Duration kMoment = 300 * kMicrosecond;                                   // of a trial
+    static constexpr Duration kMoment = 300 * kMicrosecond;    // of a trial
+    static constexpr Duration kForgotten = 10 * kMillisecond;  // since a trial that was not used up
     static constexpr Duration kShortest = 50 * kMillisecond, kLongest = 1600 * kMillisecond;  // without one
 
     // `crowded`: it says so now.
@@ -27,8 +28,12 @@ class Confidence {
             trial_.store(kNever, std::memory_order_relaxed);
             return true;
         }
-        if (trial_.load(std::memory_order_relaxed) == kNever) trial_.store(now, std::memory_order_relaxed);
-        if (now - trial_.load(std::memory_order_relaxed) <= kMoment) return true;
+        const Time trial = trial_.load(std::memory_order_relaxed);
+        if (trial == kNever || now - trial > kForgotten) {
+            trial_.store(now, std::memory_order_relaxed);
+            return true;
+        }
+        if (now - trial <= kMoment) return true;
         disappointed(now);
         return false;
     }

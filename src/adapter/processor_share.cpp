@@ -29,7 +29,7 @@ std::optional<bool> ProcessorShare::is_small(Time now) {
 std::optional<bool> ProcessorShare::judge(const ProcessorTimes& times) {
     const Duration ran = times.ran - before_.ran, waited = times.waited - before_.waited;
     const bool first = before_.ran == 0;  // how a thread began says more of who made it
-    if (!first && ran + waited < kEnough) return std::nullopt;
+    if (!first && ran < kEnough) return std::nullopt;
     before_ = times;
     return first ? std::nullopt : std::optional(2 * waited > ran);
 }

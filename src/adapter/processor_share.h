@@ -33,8 +33,8 @@ class ProcessorShare {
     std::optional<bool> judge(const ProcessorTimes& times);
 
    private:
-    static constexpr Duration kLookEvery = 500 * kMicrosecond;
-    static constexpr Duration kEnough = 200 * kMicrosecond;  // of running and waiting, for a judgement
+    static constexpr Duration kLookEvery = 250 * kMicrosecond;
+    static constexpr Duration kEnough = 100 * kMicrosecond;  // of running, for a judgement
     static constexpr int kNotOpened = -2;
 
     Time next_look_ = 0;

@@ -19,9 +19,9 @@ TEST(ProcessorShareTest, ALittleTimeSaysNothing) {
     ProcessorShare share;
     share.judge({kMs, 0});
     EXPECT_EQ(share.judge({10 * kMs, 10 * kMs}), true);
-    EXPECT_EQ(share.judge({10 * kMs + 100 * kMicrosecond, 10 * kMs}), std::nullopt);
-    EXPECT_EQ(share.judge({10 * kMs + 300 * kMicrosecond, 10 * kMs}), false);  // together with the little
-    EXPECT_EQ(share.judge({10 * kMs + 300 * kMicrosecond, 10 * kMs + 100 * kMicrosecond}), std::nullopt);
+    EXPECT_EQ(share.judge({10 * kMs + 50 * kMicrosecond, 10 * kMs}), std::nullopt);
+    EXPECT_EQ(share.judge({10 * kMs + 150 * kMicrosecond, 10 * kMs}), false);  // together with the little
+    EXPECT_EQ(share.judge({10 * kMs + 200 * kMicrosecond, 12 * kMs}), std::nullopt);  // one wait is no habit
 }
 
 TEST(ProcessorShareTest, IsAskedNowAndThen) {

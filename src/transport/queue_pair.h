@@ -84,7 +84,7 @@ class QueuePair {
     // No deadline that something straight sets is nearer, but for that of a rate limit.
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
-    static constexpr std::size_t kHotBytes = 1392;  // the size of the connected ones (rc_queue_pair.h)
+    static constexpr std::size_t kHotBytes = 1408;  // the size of the connected ones (rc_queue_pair.h)
     // What a queue pair consists of, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp) {
         constexpr std::size_t kLine = 64;

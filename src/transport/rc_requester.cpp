@@ -14,6 +14,7 @@ constexpr std::uint32_t kAckRequestInterval = 16;  // packets
 constexpr Duration kPause = 40 * kMicrosecond;
 constexpr Duration kFullPause = 200 * kMicrosecond;  // the receiver may be stopped: not too many looks
 constexpr Duration kCompletionDelay = 20 * kMicrosecond;
+constexpr std::uint32_t kLarge = 4 * 1024;               // bytes: it may pay to send it as packets
 constexpr std::uint32_t kWorthWaiting = 16 * 1024;       // bytes: longer than an acknowledgement takes
 constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
 
@@ -76,8 +77,8 @@ bool RcRequester::wants_to_send() const {
     if (entry.is_local()) return may_run(entry);
     if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
-    if (!entry.started && direct_hopeful_ && !by_packets_ && entry.length >= kWorthWaiting && outstanding() &&
-        may_go_directly(entry))
+    if (!entry.started && direct_hopeful_ && !by_packets_ &&
+        entry.length >= (drain_first_ ? kLarge : kWorthWaiting) && outstanding() && may_go_directly(entry))
         return false;
     // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
     if (current_packet_ == 0 && (entry.flags & kFence) && outstanding_reads_ > 0 &&
@@ -188,7 +189,8 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         }
         if (!entry.started) {
             if (shared_.setup.direct && may_go_directly(entry)) {
-                if (direct_done_ == 0) choose_way(entry.length, entry.is_read(), queue_.unfinished(), now);
+                if (direct_done_ == 0)
+                    choose_way(entry.length, entry.is_read(), queue_.size() - current_, now);
                 if (!wants_to_send()) break;
                 if (!by_packets_ && execute_directly(now)) {
                     if (direct_done_ > 0) break;
@@ -233,17 +235,26 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
            (entry.is_read() || entry.operation == Operation::rdma_write);
 }
 
-// Of a WRITE or READ that the link might execute, the last of so many that the program has not heard of. The
-// peer's processor has nothing to do with what is executed; but much at a time is there sooner as packets, if
-// the peer serves them. Waking it up must pay.
-void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t operations, Time now) {
-    constexpr std::uint64_t kMuch = std::uint64_t{256} << 10;  // bytes
-    constexpr std::uint64_t kCall = 8 << 10;  // bytes that are copied while a system call lasts
-    const bool much = operations > 1 && operations * (length + kCall) >= kMuch;
+// Of a WRITE or READ that the link might execute, the last of so many that wait. The peer's processor has
+// nothing to do with what is executed; but much at a time is there sooner as packets, if the peer serves
+// them. Waking it up must pay. What has been executed counts as well, if the program goes on at once without
+// having heard of it.
+void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now) {
+    constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;  // bytes
+    const Duration at_once =
+        2 * kMicrosecond + static_cast<Duration>(length) / 8;  // executed, and nobody asked
+    streak_ = now - chosen_at_ <= at_once ? streak_ + 1 : 0;
+    chosen_at_ = now;
+    const bool before = by_packets_ && outstanding();
     const Attributes& a = shared_.attributes;
-    by_packets_ = (much || (by_packets_ && outstanding())) && direct_hopeful_ &&
-                  (!read || a.max_rd_atomic > 1) &&
+    if (length < kLarge || (read && a.max_rd_atomic <= 1)) {  // keeps its place, whatever the others do
+        by_packets_ = before;
+        return;
+    }
+    const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
+    by_packets_ = (before || (operations > 1 && operations * length >= kMuch)) && direct_hopeful_ &&
                   shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, now);
+    drain_first_ = before && !by_packets_;
 }
 
 // Something was acknowledged, while packets were out in place of what the link would have executed at once.
@@ -251,12 +262,13 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t oper
 // is executed waits for nobody.
 void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
-    const bool slow = now - packets_since_ > kSlow;
-    packets_since_ = outstanding() && !slow ? now : kNever;
-    if (!slow) return;
+    const bool slow = now - packets_since_ > kSlow, rest = outstanding();
+    packets_since_ = rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever;
+    if (rest && !slow) return;
+    drain_first_ = rest && (by_packets_ || drain_first_);
     by_packets_ = false;
     const Attributes& a = shared_.attributes;
-    shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
+    if (slow) shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
 }
 
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
@@ -378,7 +390,8 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     // A READ's data is the peer's to send.
     count_against_rate(entry.is_read() ? Flow::kPacketOverhead : packet_cost, now);
     if (entry.awaits_response()) outstanding_reads_++;
-    if (by_packets_ && (!outstanding() || packets_since_ == kNever)) packets_since_ = now;
+    if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever))
+        packets_since_ = now;
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())

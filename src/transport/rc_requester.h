@@ -131,7 +131,7 @@ class RcRequester {
     bool prepare(SendEntry& entry, Time now);
     bool may_go_directly(const SendEntry& entry) const;
     bool execute_directly(Time now);
-    void choose_way(std::uint32_t length, bool read, std::uint32_t operations, Time now);
+    void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
     bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                            std::uint32_t length);
@@ -229,13 +229,16 @@ class RcRequester {
     std::uint32_t since_ack_request_ = 0;  // packets
     bool direct_hopeful_ = false;          // the link may execute what it is asked to
     std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
+    std::uint32_t streak_ = 0;             // WRITEs and READs that came at once behind each other
+    Time chosen_at_ = kNever;              // the newest of them
     Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
 
     std::uint32_t burst_ = 0;    // UC: packets since the last pause
     Time complete_at_ = kNever;  // UC
     Time pause_over_ = kNever;   // UC: when the next burst may begin
 
-    bool by_packets_ = false;  // WRITEs and READs that the link may execute leave as packets for now
+    bool by_packets_ = false;   // WRITEs and READs that the link may execute leave as packets for now
+    bool drain_first_ = false;  // ... not any more, and those under way are waited for
     bool draining_ = false;
     bool failed_ = false;
     bool progressed_ = false;  // una_ moved since finish_progress()

@@ -253,7 +253,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
             return false;
         piece.iov_base = found.address;
     }
-    choose_way(sge.length, read, queue_.unfinished() + 1, now);
+    choose_way(sge.length, read, 1, now);
     if (by_packets_) [[unlikely]]
         return false;
     const DirectTarget target{a.path,

@@ -93,9 +93,9 @@ class SendQueue {
         }
         return capacity_ - count_ - untaken_;
     }
-    // Requests that the program does not know to be done: those that wait, those whose completions it has not
-    // taken yet, and those that were done without one since the last that had one.
-    std::uint32_t unfinished() const { return capacity_ - room() + silent_; }
+    // Requests that are done and that the program has not heard of: it has not taken their completions yet,
+    // or they were executed without one since the last that had one.
+    std::uint32_t unheard() const { return capacity_ - room() - count_ + silent_; }
     void done_silently() { silent_++; }
     std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
 

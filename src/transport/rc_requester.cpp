@@ -14,7 +14,6 @@ constexpr std::uint32_t kAckRequestInterval = 16;  // packets
 constexpr Duration kPause = 40 * kMicrosecond;
 constexpr Duration kFullPause = 200 * kMicrosecond;  // the receiver may be stopped: not too many looks
 constexpr Duration kCompletionDelay = 20 * kMicrosecond;
-constexpr std::uint32_t kLarge = 4 * 1024;               // bytes: it may pay to send it as packets
 constexpr std::uint32_t kWorthWaiting = 16 * 1024;       // bytes: longer than an acknowledgement takes
 constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
 
@@ -78,7 +77,8 @@ bool RcRequester::wants_to_send() const {
     if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
     if (!entry.started && direct_hopeful_ && !by_packets_ &&
-        entry.length >= (drain_first_ ? kLarge : kWorthWaiting) && outstanding() && may_go_directly(entry))
+        entry.length >= (drain_first_ ? kLeastByPackets : kWorthWaiting) && outstanding() &&
+        may_go_directly(entry))
         return false;
     // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
     if (current_packet_ == 0 && (entry.flags & kFence) && outstanding_reads_ > 0 &&
@@ -228,118 +228,6 @@ void RcRequester::complete_sent(Time now) {
     if (!outstanding()) return;
     acknowledge_before(next_psn_, now);
     if (!failed_) finish_progress(now);
-}
-
-bool RcRequester::may_go_directly(const SendEntry& entry) const {
-    return shared_.setup.service == Service::rc && entry.length != 0 &&
-           (entry.is_read() || entry.operation == Operation::rdma_write);
-}
-
-// Of a WRITE or READ that the link might execute, the last of so many that wait. The peer's processor has
-// nothing to do with what is executed; but much at a time is there sooner as packets, if the peer serves
-// them. Waking it up must pay. What has been executed counts as well, if the program goes on at once without
-// having heard of it.
-void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now) {
-    constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;  // bytes
-    const Duration at_once =
-        2 * kMicrosecond + static_cast<Duration>(length) / 8;  // executed, and nobody asked
-    streak_ = now - chosen_at_ <= at_once ? streak_ + 1 : 0;
-    chosen_at_ = now;
-    const bool before = by_packets_ && outstanding();
-    const Attributes& a = shared_.attributes;
-    if (length < kLarge || (read && a.max_rd_atomic <= 1)) {  // keeps its place, whatever the others do
-        by_packets_ = before;
-        return;
-    }
-    const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
-    by_packets_ = (before || (operations > 1 && operations * length >= kMuch)) && direct_hopeful_ &&
-                  shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, now);
-    drain_first_ = before && !by_packets_;
-}
-
-// Something was acknowledged, while packets were out in place of what the link would have executed at once.
-// If that took long the peer computes, or its processor is wanted elsewhere, or we came late ourselves: what
-// is executed waits for nobody.
-void RcRequester::watch_packets(Time now) {
-    constexpr Duration kSlow = kMillisecond;
-    const bool slow = now - packets_since_ > kSlow, rest = outstanding();
-    packets_since_ = rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever;
-    if (rest && !slow) return;
-    drain_first_ = rest && (by_packets_ || drain_first_);
-    by_packets_ = false;
-    const Attributes& a = shared_.attributes;
-    if (slow) shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
-}
-
-// A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
-// before it that the peer has not acknowledged. Whatever speaks against it is found again when it leaves as
-// packets. A large one is done in parts, one for each call, so that nobody waits long for the queue pair's
-// lock.
-bool RcRequester::execute_directly(Time now) {
-    constexpr std::uint32_t kPart = 1 << 20;  // bytes
-    constexpr std::uint32_t kSmall = 1024;
-    SendEntry& entry = queue_.at(0);
-    const bool read = entry.is_read();
-    if (current_ != 0 || outstanding()) return false;
-    // Many small ones are faster through the ring than by a system call each.
-    if (entry.length < kSmall && queue_.size() > 1) return false;
-    const std::uint32_t offset = direct_done_;
-    // Parts end at a multiple of eight, so that no aligned word is cut.
-    const auto into_word = static_cast<std::uint32_t>((entry.remote_address + offset) & 7);
-    const std::uint32_t length = std::min(entry.length - offset, kPart - into_word);
-    direct_done_ = 0;
-    unsigned pieces = 0;
-    if (entry.flags & kInline) {
-        iovecs_[0] = {queue_.inline_data(entry), entry.length};
-        pieces = 1;
-    } else if (const auto sges = queue_.sges(entry);
-               check(shared_.regions(), shared_.setup.pd, sges, read ? memory::kLocalWrite : 0) !=
-                   memory::LookupError::none ||
-               gather(shared_.regions(), shared_.setup.pd, sges, offset, length, iovecs_.data(), pieces) !=
-                   memory::LookupError::none) {
-        return false;
-    }
-    const Attributes& a = shared_.attributes;
-    const DirectTarget target{a.path,
-                              shared_.setup.number,
-                              a.destination_qp,
-                              entry.rkey,
-                              entry.remote_address,
-                              entry.length,
-                              offset,
-                              std::min<std::uint32_t>(queue_.size(), a.max_rd_atomic),
-                              now};
-    if (!transfer_directly(target, {iovecs_.data(), pieces}, read, length)) return false;
-    if (offset + length < entry.length) {
-        direct_done_ = offset + length;
-        return true;
-    }
-    if (!entry.signaled) queue_.done_silently();
-    push(entry, completion::Status::success, VendorError::none, now);
-    queue_.pop();
-    return true;
-}
-
-// `length` bytes of it, beginning at target.offset.
-bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
-                                    std::uint32_t length) {
-    const Direct answer =
-        read ? shared_.setup.direct->read(target, list) : shared_.setup.direct->write(target, list);
-    direct_hopeful_ = answer != Direct::declined;
-    if (answer != Direct::done) return false;
-    count_direct(read, length, target.offset == 0, target.offset + length == target.length);
-    if (!read) count_against_rate(length, target.now);
-    return true;
-}
-
-// A part of a WRITE or READ, as the packets that it would have been: the READ's request goes with the first
-// part, the WRITE's acknowledgement comes with the last.
-void RcRequester::count_direct(bool read, std::uint32_t length, bool first, bool last) {
-    QpCounters& counters = shared_.counters;
-    const std::uint32_t packets = packets_of(length, shared_.mtu());
-    counters.direct_packets_out += read ? first : packets;
-    counters.direct_packets_in += read ? packets : last;
-    (read ? counters.direct_bytes_in : counters.direct_bytes_out) += length;
 }
 
 bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost) {

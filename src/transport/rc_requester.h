@@ -129,14 +129,7 @@ class RcRequester {
     bool wants_to_send() const;
     bool has_room() const;
     bool prepare(SendEntry& entry, Time now);
-    bool may_go_directly(const SendEntry& entry) const;
-    bool execute_directly(Time now);
-    void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
-    void watch_packets(Time now);
-    bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
-                           std::uint32_t length);
     void count_against_rate(std::uint32_t bytes, Time now);
-    void count_direct(bool read, std::uint32_t length, bool first, bool last);
     unsigned send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding);
     struct Portion {
         std::uint32_t psns = 1;
@@ -180,6 +173,16 @@ class RcRequester {
     void go_back();
     void lost();  // something that is outstanding: all of it is sent again, with a smaller window
     void give_up(Time now);
+
+    // rc_direct.cpp
+    static constexpr std::uint32_t kLeastByPackets = 4 << 10;  // bytes: less is executed wherever it can be
+    bool may_go_directly(const SendEntry& entry) const;
+    bool execute_directly(Time now);
+    void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
+    void watch_packets(Time now);
+    bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
+                           std::uint32_t length);
+    void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
     // rc_straight.cpp
     bool is_level() const {  // nothing waits, and nothing is sent again

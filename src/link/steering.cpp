@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "base/own_socket.h"
 #include "base/reason.h"
@@ -21,19 +22,51 @@ int close_and_fail(int fd, int error) {
     return -1;
 }
 
+bool bind_to(int fd, std::uint16_t port) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+int share(int fd) {
+    const int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 ? 0 : errno;
+}
+
+// A port that nobody has, for a new group. Asked for one by a socket that shares, the kernel may choose that
+// of another group of this user, and so put ours into it. This one shares only when it is bound, and leaves
+// before anybody counts sockets.
+class FreePort {
+   public:
+    FreePort() : fd_(own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC)) {
+        const int off = 0;
+        if (fd_ >= 0) setsockopt(fd_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+        if (fd_ >= 0 && bind_to(fd_, 0) && share(fd_) == 0) port_ = bound_port(fd_);
+    }
+    ~FreePort() {
+        if (fd_ >= 0) close(fd_);
+    }
+    FreePort(const FreePort&) = delete;
+    FreePort& operator=(const FreePort&) = delete;
+    std::uint16_t port() const { return port_; }  // 0: none
+
+   private:
+    const int fd_;
+    std::uint16_t port_ = 0;
+};
+
 }  // namespace
 
 int open_group_socket(std::uint16_t port, bool gro) {
     int fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return fail_minus_one(errno, "socket(AF_INET6, UDP): %s", std::strerror(errno));
-    const int on = 1;
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
-        return close_and_fail(fd, fail(errno, "setsockopt(SO_REUSEPORT): %s", std::strerror(errno)));
+    if (int error = share(fd))
+        return close_and_fail(fd, fail(error, "setsockopt(SO_REUSEPORT): %s", std::strerror(error)));
     if (int error = prepare_receive_socket(fd, gro)) return close_and_fail(fd, error);
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    std::optional<FreePort> free;
+    if (port == 0) port = free.emplace().port();
+    if (!bind_to(fd, port))
         return close_and_fail(fd,
                               fail(errno, "binding UDP port %u: %s", unsigned{port}, std::strerror(errno)));
     return fd;

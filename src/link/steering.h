@@ -22,7 +22,7 @@ constexpr std::uint32_t block_of(std::uint32_t qpn) { return qpn >> kBlockBits; 
 
 // The next socket of the group on [::]:port (IPv4 too), with all options set. Returns the descriptor (close
 // on exec, non-blocking), or -1 with errno and a reason: EADDRINUSE if another user holds the port. `port` 0
-// chooses one (for tests).
+// chooses one that nobody has.
 int open_group_socket(std::uint16_t port, bool gro);
 
 // The port that a socket is bound to; 0 on failure.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <set>
 #include <vector>
 
 #include "link/socket_options.h"
@@ -121,6 +122,17 @@ TEST_F(SteeringTest, AParkedSocketDropsAndComesBackEmpty) {
     EXPECT_EQ(receive_buffer(sockets_[1]), room);  // root: beyond net.core.rmem_max
     for (unsigned i = 0; i < 100; i++) send_to_qp(true, 1 << kBlockBits | i);
     EXPECT_EQ(counts(), (std::vector<unsigned>{0, 100}));
+}
+
+// Chosen among the ports that no group of this user has: else one would get the other's packets.
+TEST_F(SteeringTest, ANewGroupIsAlone) {
+    constexpr unsigned kGroups = 600;  // six pairs would meet by chance
+    std::set<std::uint16_t> ports;
+    for (unsigned i = 0; i < kGroups; i++) {
+        sockets_.push_back(open_group_socket(0, true));
+        ASSERT_GE(sockets_.back(), 0);
+        EXPECT_TRUE(ports.insert(bound_port(sockets_.back())).second) << "group " << i;
+    }
 }
 
 // The duplicate keeps the index: what a process closes does not move its neighbours.

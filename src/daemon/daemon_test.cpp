@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -217,6 +218,31 @@ TEST_F(DaemonTest, ItsDeathIsAnError) {
         EXPECT_NE(static_cast<pid_t>(status().daemon_pid), daemon);
         EXPECT_EQ(touch(id), EINVAL);
         EXPECT_EQ(host::generation(), generation + 1);
+    });
+}
+
+// One end of a pipe outlives the daemon, as for a moment while it dies: it looks alive until it is asked.
+TEST_F(DaemonTest, OneThatIsDyingIsNotAskedForMore) {
+    run([] {
+        Channel channel;
+        struct stat lifeline {};
+        ASSERT_EQ(fstat(host::lifeline_fd(), &lifeline), 0);
+        const pid_t daemon = static_cast<pid_t>(status().daemon_pid);
+        int other_end = -1;
+        for (const auto& entry :
+             std::filesystem::directory_iterator("/proc/" + std::to_string(daemon) + "/fd")) {
+            struct stat file {};
+            if (stat(entry.path().c_str(), &file) == 0 && file.st_ino == lifeline.st_ino && other_end < 0)
+                other_end = open(entry.path().c_str(), O_WRONLY);
+        }
+        ASSERT_GE(other_end, 0);
+        kill(daemon, SIGKILL);
+        char byte;
+        EXPECT_EQ(recv(channel.fd, &byte, 1, 0), 0);
+        Channel next;
+        EXPECT_NE(next.number, 0u);
+        EXPECT_NE(static_cast<pid_t>(status().daemon_pid), daemon);
+        close(other_end);
     });
 }
 

@@ -115,28 +115,33 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
     if (received_fd) *received_fd = -1;
     State& s = state();
     std::lock_guard lock(s.mutex);
-    if (int error = ensure_connection(s, command)) return error;
-    Exchange exchange;
-    exchange.command = command;
-    exchange.request = request;
-    exchange.reply = reply;
-    exchange.send_fd = send_fd;
-    int error = host::exchange(s.connection, exchange);
-    if (error < 0) {
-        const int why = errno;
-        lose(s);
-        if (why == EMFILE) return errno = EMFILE;
-        if (why == EPROTO || why == ETIMEDOUT) return errno = EIO;
-        return fail(EIO, "verbenad (pid %d) is gone: it died or closed the connection", s.connection.daemon);
+    for (bool again = false;; again = true) {
+        if (int error = ensure_connection(s, command)) return error;
+        Exchange exchange;
+        exchange.command = command;
+        exchange.request = request;
+        exchange.reply = reply;
+        exchange.send_fd = send_fd;
+        int error = host::exchange(s.connection, exchange);
+        if (error < 0) {
+            const int why = errno;
+            lose(s);
+            if (why == EMFILE) return errno = EMFILE;
+            if (why == EPROTO || why == ETIMEDOUT) return errno = EIO;
+            // One that is just dying may look alive until then; what needs nothing of it asks the next one.
+            if (starts_anew(command) && !again) continue;
+            return fail(EIO, "verbenad (pid %d) is gone: it died or closed the connection",
+                        s.connection.daemon);
+        }
+        if (exchange.received_fds[1] >= 0) close(exchange.received_fds[1]);
+        if (error == 0 && received_fd)
+            *received_fd = exchange.received_fds[0];
+        else if (exchange.received_fds[0] >= 0)
+            close(exchange.received_fds[0]);
+        if (error) return fail(error, "%s", exchange.header.reason.data());
+        if (command == Command::open_queue) announce_fabric(s);
+        return 0;
     }
-    if (exchange.received_fds[1] >= 0) close(exchange.received_fds[1]);
-    if (error == 0 && received_fd)
-        *received_fd = exchange.received_fds[0];
-    else if (exchange.received_fds[0] >= 0)
-        close(exchange.received_fds[0]);
-    if (error) return fail(error, "%s", exchange.header.reason.data());
-    if (command == Command::open_queue) announce_fabric(s);
-    return 0;
 }
 
 int tell(Command command, std::span<const std::uint8_t> request) {

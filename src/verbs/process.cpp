@@ -113,6 +113,8 @@ void end_queue_pairs(Context& context, adapter::Adapter& adapter) {
 Process* Process::open() {
     std::lock_guard lock(current_lock);
     Process* process = current;
+    // Who has talked to the next daemon need not wait until the helper sees the old one's end.
+    if (process && process->generation_ != host::generation()) process->daemon_died();
     if (process && process->usable()) return process;
     std::unique_ptr<Process> fresh(new (std::nothrow) Process);
     if (!fresh) return fail_null(ENOMEM, "no memory");
@@ -137,9 +139,10 @@ int Process::start() {
                                 : adapter::Segment::create_on_heap(segment_sizes());
     if (!segment_) return errno;
     read_plan();
-    device_table.store(host::devices(), std::memory_order_release);
     objects_ = std::make_unique<adapter::ObjectTable>(segment_->objects());
     if (int error = open_queue()) return error;
+    generation_ = host::generation();
+    device_table.store(host::devices(), std::memory_order_release);
     look_at_captures(is_local);
     return 0;
 }
@@ -275,6 +278,7 @@ void Process::look_at_devices() {
     }
 }
 
+// By the helper, or by who has met the next daemon before it.
 void Process::daemon_died() {
     State alive = State::alive;
     if (!state_.compare_exchange_strong(alive, State::daemon_died)) return;

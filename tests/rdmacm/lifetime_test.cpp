@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -239,6 +242,71 @@ TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
             EXPECT_NE(again.active->verbs, old_context);
             EXPECT_NE(daemon_pid(), daemon);
         }
+    });
+}
+
+// The library's helper of a process; 0: none.
+pid_t helper_of(pid_t process) {
+    const std::string threads = "/proc/" + std::to_string(process) + "/task";
+    for (const auto& thread : std::filesystem::directory_iterator(threads)) {
+        std::string name;
+        if (std::getline(std::ifstream(thread.path() / "comm"), name) && name == "verbena")
+            return std::stoi(thread.path().filename());
+    }
+    return 0;
+}
+
+// A thread gets no processor for as long as this lives, where the host allows that.
+class Stopped {
+   public:
+    explicit Stopped(pid_t thread) : thread_(thread) {
+        seized_ = ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0;
+        if (!seized_) return;
+        EXPECT_EQ(ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr), 0);
+        EXPECT_EQ(waitpid(thread, nullptr, __WALL), thread);
+    }
+    ~Stopped() { EXPECT_TRUE(!seized_ || ptrace(PTRACE_DETACH, thread_, nullptr, nullptr) == 0); }
+    Stopped(const Stopped&) = delete;
+    Stopped& operator=(const Stopped&) = delete;
+
+   private:
+    const pid_t thread_;
+    bool seized_;
+};
+
+// The next daemon's devices are there although the helper has not yet seen the old one's end.
+TEST(Lifetime, ANewDaemonServesBeforeTheHelperHasSeenTheOldOnesEnd) {
+    isolated([] {
+        Pipe there, stopped, done;
+        const pid_t program = start([&] {
+            setenv("VERBENA_FABRIC", ("test-rdmacm-helper-" + std::to_string(getpid())).c_str(), 1);
+            Pair pair;
+            ASSERT_TRUE(pair.passive);
+            there.put(1);
+            stopped.get();
+            kill(daemon_pid(), SIGKILL);
+            EXPECT_EQ(pair.client.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, pair.active);
+            Pair again;
+            EXPECT_TRUE(again.passive);
+            EXPECT_NE(again.active->verbs, pair.active->verbs);
+            done.put(1);
+            stopped.get();
+            // Nor does the end take anything of it along when it is seen.
+            ibv_async_event fatal{};
+            EXPECT_EQ(ibv_get_async_event(pair.active->verbs, &fatal), 0);
+            EXPECT_EQ(fatal.event_type, IBV_EVENT_DEVICE_FATAL);
+            ibv_ack_async_event(&fatal);
+            ibv_recv_wr nothing{}, *refused = nullptr;
+            EXPECT_EQ(ibv_post_recv(again.active->qp, &nothing, &refused), 0);
+        });
+        there.get();
+        {
+            const Stopped helper(helper_of(program));
+            stopped.put(1);
+            done.get();
+        }
+        stopped.put(1);
+        expect_success(program);
     });
 }
 

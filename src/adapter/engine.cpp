@@ -25,6 +25,8 @@ namespace {
 constexpr Duration kTick = kMillisecond;
 constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
 constexpr Duration kHesitation = 5 * kMicrosecond;  // the same while others want the processor
+// ... and packets often come that soon: to fall asleep and be woken takes no less of it.
+constexpr Duration kLongHesitation = 40 * kMicrosecond;
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
 constexpr unsigned kGlances = 7;    // between two polls, or looks of the helper's, that find nothing
 constexpr Duration kNap = 100 * kMicrosecond;
@@ -362,7 +364,8 @@ void Engine::stand_in() {
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
 bool Engine::serve() {
     bool any = false, asked = false, lingers = false;
-    unsigned glances = 0;  // until the next full look, and the next yield
+    bool hesitates = false, outlasted = false, paid = false;  // outlasted: a moment, since the last packet
+    unsigned glances = 0;                                     // until the next full look, and the next yield
     for (Time last = now();;) {
         unsigned done = 0;
         if (!look_in_turn(glances > 0, done)) {
@@ -371,20 +374,27 @@ bool Engine::serve() {
         }
         glances = kGlances;
         if (done > 0) {
-            if (!any) lingers = lingering_.pays();
+            if (!any) {
+                lingers = lingering_.pays();
+                hesitates = !lingers && hesitating_.pays();
+            }
             any = true;
+            paid |= std::exchange(outlasted, false);
             last = now();
             if (share_.is_due(last)) look_at_share(last);
             continue;
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;
-        if (now() - last > (lingers ? kLinger : kHesitation)) {
-            if (asked) lingering_.nobody_ran();
+        const Duration waited = now() - last;
+        if (waited > (lingers ? kLinger : hesitates ? kLongHesitation : kHesitation)) {
+            if (asked) lingering_.paid();
+            if (hesitates) paid ? hesitating_.paid() : hesitating_.in_vain();
             return any;
         }
+        outlasted = waited > kHesitation;
         if (!lingers) continue;
         if (yield_was_long()) {
-            lingering_.others_ran();
+            lingering_.in_vain();
             return any;
         }
         asked = true;
@@ -451,7 +461,7 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         if (linger) {
             ready = poll_until(fds, 3, 0);
         } else {
-            if (std::exchange(asked, false)) lingering_.nobody_ran();
+            if (std::exchange(asked, false)) lingering_.paid();
             lending.enter_sleep();
             ready = poll_until(fds, 3, deadline);
             lending.leave_sleep();
@@ -464,7 +474,7 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
         if (!linger || served || !lingers) continue;
         if (yield_was_long()) {
-            lingering_.others_ran();
+            lingering_.in_vain();
             asked = lingers = false;
             served_at_.store(last = 0, std::memory_order_relaxed);
         } else {

@@ -7,9 +7,9 @@
 //
 // Ticking becomes armed (or resting) when a tick saw no poll, or at once by arm(); armed becomes ticking when
 // polls come in quick succession (poll_streak.h). After serving a packet, whoever sleeps otherwise first
-// polls for 50 us, yielding, since an answer often follows; for 5 us where others want the processor
-// (lingering.h). Nothing wakes up while nothing happens; a thread that would have to wait for the helper
-// never does.
+// polls for 50 us, yielding, since an answer often follows; where others want the processor for 5 us, and the
+// helper for 40 if packets often come by then (trial.h). Nothing wakes up while nothing happens; a thread
+// that would have to wait for the helper never does.
 //
 // What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper, and so does a
 // peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
@@ -25,10 +25,10 @@
 #include <mutex>
 
 #include "adapter/adapter.h"
-#include "adapter/lingering.h"
 #include "adapter/patience.h"
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
+#include "adapter/trial.h"
 #include "base/time.h"
 #include "link/link.h"
 
@@ -134,7 +134,11 @@ class Engine {
     PollStreak streak_;               // while armed
     bool left_alone_ = false;         // the helper's own: by all who polled, just now
     std::atomic<Time> served_at_{0};  // by a thread in wait_readable()
-    Lingering lingering_;
+    // Polling on after packets were served, for who sleeps otherwise: an answer often follows. Where others
+    // want the processor it does not pay, and the yield that finds that out takes their share of some
+    // milliseconds, during which nothing is served.
+    Trial lingering_;
+    Trial hesitating_;                  // the helper's: for longer than a moment although others want it
     ProcessorShare share_;              // the helper's
     std::atomic<bool> lending_{false};  // a thread is in wait_readable()
     std::atomic<bool> lends_{false};    // the program sleeps in wait_readable(), so arm() need not hurry

@@ -279,13 +279,20 @@ bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
            process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(into.size());
 }
 
+namespace {
+// What MemoryAccess's peers are opened with; there must be one.
+const ForeignMemory& memory_of(const link::LocalPeer& peer) {
+    return static_cast<const ForeignMemory&>(*peer.memory);
+}
+}  // namespace
+
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                               bool write) {
     if (link::packets_wanted()) return Direct::declined;
     const link::LocalPeers::Visit visit(peers_, target.path.destination, target.destination);
     link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory) return Direct::declined;
-    const auto& memory = static_cast<const ForeignMemory&>(*peer->memory);
+    const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out);
     const Direct answer = memory.transfer(target, local, write);
@@ -305,14 +312,12 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
 bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
-    return peer && peer->memory && peer->pidfd >= 0 && peer->copying_pays &&
-           static_cast<const ForeignMemory&>(*peer->memory).serves(now);
+    return peer && peer->memory && peer->pidfd >= 0 && peer->copying_pays && memory_of(*peer).serves(now);
 }
 
 void MemoryAccess::packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
-    if (const link::LocalPeer* peer = visit.peer(); peer && peer->memory)
-        static_cast<const ForeignMemory&>(*peer->memory).served_slowly(now);
+    if (const link::LocalPeer* peer = visit.peer(); peer && peer->memory) memory_of(*peer).served_slowly(now);
 }
 
 bool MemoryAccess::reaches(const wire::Path& path, std::uint32_t destination) {

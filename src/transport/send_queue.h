@@ -86,16 +86,10 @@ class SendQueue {
     bool empty() const { return count_ == 0; }
     std::uint32_t size() const { return count_; }
     std::uint32_t capacity() const { return capacity_; }
-    std::uint32_t room() const {
-        while (untaken_ > 0 && cq_->gone(places_[first_untaken_])) {
-            first_untaken_ = (first_untaken_ + 1) & mask_;
-            untaken_--;
-        }
-        return capacity_ - count_ - untaken_;
-    }
+    std::uint32_t room() const { return capacity_ - count_ - untaken(); }
     // Requests that are done and that the program has not heard of: it has not taken their completions yet,
     // or they were executed without one since the last that had one.
-    std::uint32_t unheard() const { return capacity_ - room() - count_ + silent_; }
+    std::uint32_t unheard() const { return untaken() + silent_; }
     void done_silently() { silent_++; }
     std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
 
@@ -163,13 +157,22 @@ class SendQueue {
    private:
     static constexpr std::uint32_t kInStep = 2;  // places
 
+    // Completions that the program has not taken yet.
+    std::uint32_t untaken() const {
+        while (untaken_ > 0 && cq_->gone(places_[first_untaken_])) {
+            first_untaken_ = (first_untaken_ + 1) & mask_;
+            untaken_--;
+        }
+        return untaken_;
+    }
+
     std::uint32_t capacity_, max_sge_, max_inline_;
     std::uint32_t mask_;  // the ring is a power of two
     std::uint32_t head_ = 0, count_ = 0;
     std::vector<SendEntry> entries_;
     std::vector<Sge> sges_;
     std::vector<std::uint8_t> inline_;
-    // Of the completions that the program may not have taken yet; room() looks which it has.
+    // Of the completions that the program may not have taken yet; untaken() looks which it has.
     const completion::CompletionQueue* cq_;
     std::vector<std::uint64_t> places_;
     mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;

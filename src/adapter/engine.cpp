@@ -379,7 +379,7 @@ bool Engine::serve() {
                 hesitates = !lingers && hesitating_.pays();
             }
             any = true;
-            paid |= std::exchange(outlasted, false);
+            paid |= hesitates && std::exchange(outlasted, false);
             last = now();
             if (share_.is_due(last)) look_at_share(last);
             continue;
@@ -388,7 +388,11 @@ bool Engine::serve() {
         const Duration waited = now() - last;
         if (waited > (lingers ? kLinger : hesitates ? kLongHesitation : kHesitation)) {
             if (asked) lingering_.paid();
-            if (hesitates) paid ? hesitating_.paid() : hesitating_.in_vain();
+            // Who was away for longer has not looked whether something came.
+            if (paid)
+                hesitating_.paid();
+            else if (hesitates && waited < 2 * kLongHesitation)
+                hesitating_.in_vain();
             return any;
         }
         outlasted = waited > kHesitation;

@@ -232,13 +232,16 @@ TEST_F(DaemonTest, OneThatIsDyingIsNotAskedForMore) {
         for (const auto& entry :
              std::filesystem::directory_iterator("/proc/" + std::to_string(daemon) + "/fd")) {
             struct stat file {};
-            if (stat(entry.path().c_str(), &file) == 0 && file.st_ino == lifeline.st_ino && other_end < 0)
+            if (stat(entry.path().c_str(), &file) == 0 && S_ISFIFO(file.st_mode) &&
+                file.st_dev == lifeline.st_dev && file.st_ino == lifeline.st_ino && other_end < 0)
                 other_end = open(entry.path().c_str(), O_WRONLY);
         }
         ASSERT_GE(other_end, 0);
         kill(daemon, SIGKILL);
         char byte;
         EXPECT_EQ(recv(channel.fd, &byte, 1, 0), 0);
+        pollfd still_open{host::lifeline_fd(), 0, 0};
+        EXPECT_EQ(poll(&still_open, 1, 0), 0);
         Channel next;
         EXPECT_NE(next.number, 0u);
         EXPECT_NE(static_cast<pid_t>(status().daemon_pid), daemon);

@@ -1,6 +1,5 @@
 #include "host/client.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/no_cancellation.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
 #include "host/connection.h"
@@ -53,18 +53,6 @@ State& state() {
     }
     return *known;
 }
-
-// A thread that is cancelled in the middle of a call would leave its reply to the next one.
-class NoCancellation {
-   public:
-    NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-    ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
-    NoCancellation(const NoCancellation&) = delete;
-    NoCancellation& operator=(const NoCancellation&) = delete;
-
-   private:
-    int before_ = 0;
-};
 
 // The commands that need nothing from before, and so may open a connection after a daemon's death or a fork.
 bool starts_anew(Command command) {
@@ -111,7 +99,7 @@ void announce_fabric(State& s) {
 
 int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
          int* received_fd) {
-    NoCancellation no_cancellation;
+    NoCancellation no_cancellation;  // or the reply would be there for the next call
     if (received_fd) *received_fd = -1;
     State& s = state();
     std::lock_guard lock(s.mutex);
@@ -129,7 +117,7 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
             if (why == EMFILE) return errno = EMFILE;
             if (why == EPROTO || why == ETIMEDOUT) return errno = EIO;
             // One that is just dying may look alive until then; what needs nothing of it asks the next one.
-            if (starts_anew(command) && !again) continue;
+            if ((why == ECONNRESET || why == EPIPE) && starts_anew(command) && !again) continue;
             return fail(EIO, "verbenad (pid %d) is gone: it died or closed the connection",
                         s.connection.daemon);
         }

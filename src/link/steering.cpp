@@ -49,7 +49,7 @@ class FreePort {
     }
     FreePort(const FreePort&) = delete;
     FreePort& operator=(const FreePort&) = delete;
-    std::uint16_t port() const { return port_; }  // 0: none
+    std::uint16_t port() const { return port_; }  // 0: none, the kernel chooses
 
    private:
     const int fd_;
@@ -66,7 +66,12 @@ int open_group_socket(std::uint16_t port, bool gro) {
     if (int error = prepare_receive_socket(fd, gro)) return close_and_fail(fd, error);
     std::optional<FreePort> free;
     if (port == 0) port = free.emplace().port();
-    if (!bind_to(fd, port))
+    bool bound = bind_to(fd, port);
+    if (!bound && free && errno == EADDRINUSE) {
+        free.reset();  // a kernel where who is bound cannot begin to share
+        bound = bind_to(fd, port);
+    }
+    if (!bound)
         return close_and_fail(fd,
                               fail(errno, "binding UDP port %u: %s", unsigned{port}, std::strerror(errno)));
     return fd;

@@ -15,6 +15,8 @@
 #include "base/features.h"
 #include "base/heavy_barrier.h"
 #include "base/memcheck.h"
+#include "base/no_cancellation.h"
+#include "base/own_pid.h"
 #include "base/reason.h"
 #include "faults/program.h"
 #include "host/client.h"
@@ -100,21 +102,26 @@ void tell(Context& context, const PortView& now) {
 }
 
 // IBA 11.6.3.2, local catastrophic error: nothing of the context works any more.
-void end_queue_pairs(Context& context, adapter::Adapter& adapter) {
+void end_queue_pairs(Context& context, adapter::Adapter& adapter, const char* why) {
     std::lock_guard objects(context.objects_lock);
     transport::Attributes error;
     error.state = transport::QpState::error;
-    for (QueuePair* qp : context.queue_pairs)
+    for (QueuePair* qp : context.queue_pairs) {
+        record_failure(FailedPart::queue_pair, qp->base()->qp_num, 0, "%s", why);
         adapter.modify(*qp->qp, error, transport::kAttrState, adapter::now());
+    }
 }
 
 }  // namespace
 
 Process* Process::open() {
+    NoCancellation no_cancellation;
     std::lock_guard lock(current_lock);
     Process* process = current;
+    // A child by a bare clone(2), for which no handler has run.
+    if (process && process->usable() && process->pid_ != own_pid()) after_fork_in_child();
     // Who has talked to the next daemon need not wait until the helper sees the old one's end.
-    if (process && process->generation_ != host::generation()) process->daemon_died();
+    if (process && process->usable() && process->generation_ != host::generation()) process->daemon_died();
     if (process && process->usable()) return process;
     std::unique_ptr<Process> fresh(new (std::nothrow) Process);
     if (!fresh) return fail_null(ENOMEM, "no memory");
@@ -130,7 +137,7 @@ Process* Process::open() {
 
 Process* Process::current_one() { return current.load(); }
 
-Process::Process() = default;
+Process::Process() : pid_(own_pid()) {}
 Process::~Process() = default;
 
 int Process::start() {
@@ -178,8 +185,14 @@ int Process::open_queue() {
         engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
         const int lifeline = host::lifeline_fd();
         engine_->watch(lifeline, [this, lifeline] { return lifeline_ready(lifeline); });
-    } else {
+    } else if (host::generation() == generation_) {
         adapter_->add_numbers(reply.first_qp_number, reply.qp_numbers);
+    } else {
+        // Another daemon's, whose numbers begin anew: those may be taken here.
+        close(socket);
+        host::Empty nothing;
+        host::call(host::Command::close_queue, host::QueueNumber{reply.queue}, nothing);
+        return refuse();
     }
     if (int error = link_->add_queue(socket, reply.queue)) {
         close(socket);
@@ -272,7 +285,7 @@ void Process::look_at_devices() {
     for (Context* context : contexts_) {
         const PortView now = port_view(*context);
         if (now == context->seen || !context->seen.present) continue;
-        if (!now.present) end_queue_pairs(*context, *adapter_);
+        if (!now.present) end_queue_pairs(*context, *adapter_, "its device is gone");
         tell(*context, now);
         context->seen = now;
     }
@@ -285,7 +298,7 @@ void Process::daemon_died() {
     log(LogLevel::error, "verbenad has died: every device of this process reports a fatal error");
     std::lock_guard lock(contexts_lock_);
     for (Context* context : contexts_) {
-        end_queue_pairs(*context, *adapter_);
+        end_queue_pairs(*context, *adapter_, "verbenad has died");
         if (context->seen.present) tell(*context, {});
         context->seen = {};
     }

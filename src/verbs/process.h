@@ -93,6 +93,7 @@ class Process {
     std::unique_ptr<adapter::Adapter> adapter_;
     std::unique_ptr<adapter::Engine> engine_;
     std::atomic<State> state_{State::alive};
+    const pid_t pid_;
     std::uint32_t generation_ = 0;  // of the daemon, as host::generation() counts them
 
     std::mutex queues_lock_;

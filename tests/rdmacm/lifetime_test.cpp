@@ -1,12 +1,14 @@
 // Ends that are not asked for: processes that are killed, forks, the daemon's death; and several threads at
 // once. Each test runs in processes of its own, forked before the library is used.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,6 +58,9 @@ struct Pipe {
     void put(std::uint16_t value) { EXPECT_EQ(write(ends[1], &value, sizeof value), ssize_t{sizeof value}); }
     std::uint16_t get() {
         std::uint16_t value = 0;
+        pollfd entry{ends[0], POLLIN, 0};
+        EXPECT_EQ(poll(&entry, 1, kPatienceMs), 1);
+        if (!entry.revents) return 0;
         EXPECT_EQ(read(ends[0], &value, sizeof value), ssize_t{sizeof value});
         return value;
     }
@@ -245,6 +250,25 @@ TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
     });
 }
 
+// No handler of pthread_atfork(3) has run in it.
+TEST(Lifetime, AChildOfABareCloneLeavesItsParentAlone) {
+    isolated([] {
+        Pair pair;
+        ASSERT_TRUE(pair.passive);
+        const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+        if (child == 0) {
+            int count = 0;
+            ibv_device** devices = ibv_get_device_list(&count);
+            _exit(count > 0 && ibv_open_device(devices[0]) ? 0 : 1);
+        }
+        expect_success(child);
+        ibv_qp_attr attributes{};
+        ibv_qp_init_attr creation{};
+        EXPECT_EQ(ibv_query_qp(pair.active->qp, &attributes, IBV_QP_STATE, &creation), 0);
+        EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
+    });
+}
+
 // The library's helper of a process; 0: none.
 pid_t helper_of(pid_t process) {
     const std::string threads = "/proc/" + std::to_string(process) + "/task";
@@ -256,22 +280,38 @@ pid_t helper_of(pid_t process) {
     return 0;
 }
 
-// A thread gets no processor for as long as this lives, where the host allows that.
+// Whether a thread sleeps in ppoll(2), where it holds no lock.
+bool is_polling(pid_t process, pid_t thread) {
+    long call = -1;
+    std::ifstream("/proc/" + std::to_string(process) + "/task/" + std::to_string(thread) + "/syscall") >>
+        call;
+    return call == SYS_ppoll;
+}
+
+// A thread that polls gets no processor for as long as this lives, where the host allows that.
 class Stopped {
    public:
-    explicit Stopped(pid_t thread) : thread_(thread) {
-        seized_ = ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0;
-        if (!seized_) return;
-        EXPECT_EQ(ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr), 0);
-        EXPECT_EQ(waitpid(thread, nullptr, __WALL), thread);
+    Stopped(pid_t process, pid_t thread) : thread_(thread) {
+        for (bool polling = false; !polling; polling = is_polling(process, thread)) {
+            release();
+            seized_ = ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0;
+            if (!seized_) return;
+            EXPECT_EQ(ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr), 0);
+            EXPECT_EQ(waitpid(thread, nullptr, __WALL), thread);
+        }
     }
-    ~Stopped() { EXPECT_TRUE(!seized_ || ptrace(PTRACE_DETACH, thread_, nullptr, nullptr) == 0); }
+    ~Stopped() { release(); }
     Stopped(const Stopped&) = delete;
     Stopped& operator=(const Stopped&) = delete;
 
    private:
+    void release() {
+        EXPECT_TRUE(!seized_ || ptrace(PTRACE_DETACH, thread_, nullptr, nullptr) == 0);
+        seized_ = false;
+    }
+
     const pid_t thread_;
-    bool seized_;
+    bool seized_ = false;
 };
 
 // The next daemon's devices are there although the helper has not yet seen the old one's end.
@@ -301,7 +341,9 @@ TEST(Lifetime, ANewDaemonServesBeforeTheHelperHasSeenTheOldOnesEnd) {
         });
         there.get();
         {
-            const Stopped helper(helper_of(program));
+            const pid_t helper = helper_of(program);
+            EXPECT_NE(helper, 0);
+            const Stopped still(program, helper);
             stopped.put(1);
             done.get();
         }

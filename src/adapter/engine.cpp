@@ -15,6 +15,7 @@
 
 #include "adapter/capture.h"
 #include "adapter/clock.h"
+#include "adapter/waiting.h"
 #include "base/features.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
@@ -32,35 +33,9 @@ constexpr unsigned kGlances = 7;    // between two polls, or looks of the helper
 constexpr Duration kNap = 100 * kMicrosecond;
 constexpr std::size_t kHelperStack = 256 << 10;
 
-timespec to_timespec(Time time) {
-    return {static_cast<time_t>(time / kSecond), static_cast<long>(time % kSecond)};
-}
-
 bool bound_to_one_processor() {
     cpu_set_t processors;
     return sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
-}
-
-// Whether a blocking read() would go on after whatever signal has just come. poll() never does by itself, and
-// does not tell which signal it was; so all handlers must agree, but for those of faults, which do not come
-// to a thread that waits.
-bool every_handler_restarts() {
-    for (int number = 1; number < NSIG; number++) {
-        if (number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL) continue;
-        struct sigaction action;
-        if (sigaction(number, nullptr, &action) != 0) continue;
-        const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||
-                             (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-        if (handled && !(action.sa_flags & SA_RESTART)) return false;
-    }
-    return true;
-}
-
-// Until one of the descriptors is ready or `until` has come (kNever: for ever; now or earlier: not at all).
-int poll_until(pollfd* fds, nfds_t count, Time until) {
-    if (until == kNever) return ppoll(fds, count, nullptr, nullptr);
-    const timespec left = to_timespec(until == 0 ? 0 : std::max<Time>(until - now(), 0));
-    return ppoll(fds, count, &left, nullptr);
 }
 
 void drain_counter(int fd) {

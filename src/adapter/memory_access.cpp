@@ -41,6 +41,11 @@ bool is_word(std::uint64_t at, std::size_t length) {
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
 
+// What MemoryAccess's peers are opened with; there must be one.
+const ForeignMemory& memory_of(const link::LocalPeer& peer) {
+    return static_cast<const ForeignMemory&>(*peer.memory);
+}
+
 }  // namespace
 
 // Where the record of a queue pair was found last. A process's numbers are drawn from few ranges, so that
@@ -278,13 +283,6 @@ bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
     return into.size() <= size_ &&
            process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(into.size());
 }
-
-namespace {
-// What MemoryAccess's peers are opened with; there must be one.
-const ForeignMemory& memory_of(const link::LocalPeer& peer) {
-    return static_cast<const ForeignMemory&>(*peer.memory);
-}
-}  // namespace
 
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                               bool write) {

@@ -1,6 +1,5 @@
 #include "daemon/wire_port.h"
 
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -9,12 +8,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/own_socket.h"
 #include "base/reason.h"
 #include "daemon/clock.h"
 #include "daemon/proc.h"
 #include "host/address_name.h"
 #include "host/unix_socket.h"
+#include "link/steering.h"
 
 namespace verbena::daemon {
 namespace {
@@ -28,17 +27,8 @@ constexpr std::size_t kMaxAnswer = 100;
 
 // Binds it without sharing, so a group of our own user is seen, too. 0, or EADDRINUSE and the like.
 int probe(std::uint16_t port) {
-    Descriptor fd(own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC));
-    if (!fd) return errno;
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    const int off = 0;
-    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    return bind(fd.get(), static_cast<const sockaddr*>(static_cast<const void*>(&address)), sizeof address) ==
-                   0
-               ? 0
-               : errno;
+    const Descriptor fd(link::open_lone_socket(port));
+    return fd ? 0 : errno;
 }
 
 enum class Holder { none, leaving, busy };

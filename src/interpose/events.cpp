@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/no_cancellation.h"
 #include "base/own_file.h"
 #include "interpose/fork_lock.h"
 
@@ -116,9 +117,8 @@ void write_event(Line& line) {
     const int before = errno;
     line.close('}');
     line.raw("\n");
-    int state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);  // write(2) is a point of cancellation
     {
+        const NoCancellation no_cancellation;  // write(2) is a point of it
         Locked locked(file_lock);
         if (!file.identity.is(file.fd)) open_file();
         if (file.fd >= 0) {
@@ -126,7 +126,6 @@ void write_event(Line& line) {
             put(line.view());
         }
     }
-    pthread_setcancelstate(state, nullptr);
     errno = before;
 }
 

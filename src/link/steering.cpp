@@ -39,10 +39,8 @@ int share(int fd) {
 // before anybody counts sockets.
 class FreePort {
    public:
-    FreePort() : fd_(own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC)) {
-        const int off = 0;
-        if (fd_ >= 0) setsockopt(fd_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        if (fd_ >= 0 && bind_to(fd_, 0) && share(fd_) == 0) port_ = bound_port(fd_);
+    FreePort() : fd_(open_lone_socket(0)) {
+        if (fd_ >= 0 && share(fd_) == 0) port_ = bound_port(fd_);
     }
     ~FreePort() {
         if (fd_ >= 0) close(fd_);
@@ -57,6 +55,14 @@ class FreePort {
 };
 
 }  // namespace
+
+int open_lone_socket(std::uint16_t port) {
+    const int fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC);
+    if (fd < 0) return -1;
+    const int off = 0;
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    return bind_to(fd, port) ? fd : close_and_fail(fd, errno);
+}
 
 int open_group_socket(std::uint16_t port, bool gro) {
     int fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);

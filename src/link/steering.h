@@ -25,6 +25,10 @@ constexpr std::uint32_t block_of(std::uint32_t qpn) { return qpn >> kBlockBits; 
 // chooses one that nobody has.
 int open_group_socket(std::uint16_t port, bool gro);
 
+// A socket on [::]:port (IPv4 too) that shares it with no group, not even of this user; `port` 0: any. -1
+// with errno.
+int open_lone_socket(std::uint16_t port);
+
 // The port that a socket is bound to; 0 on failure.
 std::uint16_t bound_port(int fd);
 

@@ -118,11 +118,14 @@ Process* Process::open() {
     NoCancellation no_cancellation;
     std::lock_guard lock(current_lock);
     Process* process = current;
-    // A child by a bare clone(2), for which no handler has run.
-    if (process && process->usable() && process->pid_ != own_pid()) after_fork_in_child();
-    // Who has talked to the next daemon need not wait until the helper sees the old one's end.
-    if (process && process->usable() && process->generation_ != host::generation()) process->daemon_died();
-    if (process && process->usable()) return process;
+    if (process && process->usable()) {
+        if (process->pid_ != own_pid())
+            after_fork_in_child();  // by a bare clone(2), for which no handler has run
+        else if (process->generation_ != host::generation())
+            process->daemon_died();  // the next one is there; the helper need not have seen the old one's end
+        else
+            return process;
+    }
     std::unique_ptr<Process> fresh(new (std::nothrow) Process);
     if (!fresh) return fail_null(ENOMEM, "no memory");
     if (int error = fresh->start()) {

@@ -1,0 +1,22 @@
+// Sleeping in ppoll(2), by times of our clock.
+#pragma once
+
+#include <poll.h>
+
+#include <ctime>
+
+#include "base/time.h"
+
+namespace verbena::adapter {
+
+timespec to_timespec(Time time);
+
+// Until one of the descriptors is ready or `until` has come (kNever: for ever; now or earlier: not at all).
+int poll_until(pollfd* fds, nfds_t count, Time until);
+
+// Whether a blocking read() would go on after whatever signal has just come. poll() never does by itself, and
+// does not tell which signal it was; so all handlers must agree, but for those of faults, which do not come
+// to a thread that waits.
+bool every_handler_restarts();
+
+}  // namespace verbena::adapter

@@ -103,6 +103,26 @@ TEST(TimersTest, ManyNodesFollowAModel) {
     }
 }
 
+// A long deadline that gives way to a short one, again and again.
+TEST(TimersTest, WhatIsStaleIsNeitherReportedNorKeptForever) {
+    Timers timers;
+    TimerNode node, other;
+    timers.set(other, 1'000'000);
+    for (Time now = 0; now < 1000; now += 10) {
+        timers.set(node, 500'000 + now);
+        fire(timers, now);
+        timers.set(node, now + 10);
+        EXPECT_EQ(fire(timers, now + 10), (std::vector<TimerNode*>{&node}));
+        EXPECT_LT(timers.entries(), 100u);
+    }
+    EXPECT_EQ(timers.next(), 1'000'000);
+    EXPECT_TRUE(fire(timers, 999'999).empty());
+    EXPECT_EQ(timers.next(), 1'000'000);
+    EXPECT_EQ(fire(timers, 1'000'000), (std::vector<TimerNode*>{&other}));
+    EXPECT_EQ(timers.entries(), 0u);
+    EXPECT_EQ(timers.next(), kNever);
+}
+
 TEST(TimersTest, LooksByTheDeadlineOnceTheHeapHasIt) {
     Timers timers;
     TimerNode node;

@@ -55,7 +55,7 @@ class Lock {
    private:
     enum : std::uint32_t { kFree, kTaken };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-    static constexpr std::uint8_t kFirstTimes = 11, kMostTimes = 20;  // as powers of two
+    static constexpr std::uint8_t kFirstTimes = 6, kMostTimes = 20;  // as powers of two
 
     // By the owner. A second time it finds the lock taken, as anybody would.
     bool enter_own() {

@@ -46,17 +46,18 @@ struct Capabilities {
     std::uint32_t max_inline_data = 0;  // bytes
 };
 
+// What every message needs comes first.
 struct Attributes {
+    wire::Path path;  // from the address vector
+    std::uint32_t destination_qp = 0;
+    std::uint32_t path_mtu = 1024;  // bytes
+    std::uint32_t access = 0;       // memory::Access
     QpState state = QpState::reset;
     QpState current_state = QpState::reset;
-    std::uint32_t path_mtu = 1024;  // bytes
     std::uint32_t qkey = 0;
     std::uint32_t rq_psn = 0;
     std::uint32_t sq_psn = 0;
-    std::uint32_t destination_qp = 0;
-    std::uint32_t access = 0;  // memory::Access
     Capabilities capabilities;
-    wire::Path path;  // from the address vector
     std::uint16_t pkey_index = 0;
     bool sqd_async_notify = false;
     bool draining = false;

@@ -13,8 +13,8 @@ using completion::Status;
 
 MessageReceiver::MessageReceiver(RcShared shared)
     : shared_(shared),
-      receive_source_(shared.setup.receive_queue),
       pd_(shared.setup.pd),
+      receive_source_(shared.setup.receive_queue),
       receive_sges_(receive_source_ ? receive_source_->max_sge() : 0) {}
 
 MessageReceiver::~MessageReceiver() {

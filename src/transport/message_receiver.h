@@ -82,14 +82,12 @@ class MessageReceiver {
     VendorError refused(memory::LookupError error, const wire::Reth& range);
     void place_late();  // for Mutation::ack_before_placement
 
+    // What every message needs comes first.
     RcShared shared_;
     Message message_ = Message::none;
-    std::uint64_t message_offset_ = 0;
-    wire::Reth reth_;
-    wire::Reth refused_;  // the range whose check failed last, for the log
     bool receive_taken_ = false;
-    std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
     memory::PdNumber pd_;                           // in which remote keys are looked up
+    std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
 
    private:
     struct Waiting {
@@ -108,12 +106,18 @@ class MessageReceiver {
     }
 
     std::uint64_t receive_wr_id_ = 0;
+    std::vector<Waiting> waiting_;  // oldest first
+    std::uint64_t receive_length_ = 0;
     std::uint32_t receive_sge_count_ = 0;
     std::vector<Sge> receive_sges_;
     std::vector<iovec> places_;  // of a payload that is fetched
-    std::uint64_t receive_length_ = 0;
-    std::vector<Waiting> waiting_;  // oldest first
 
+   protected:
+    std::uint64_t message_offset_ = 0;
+    wire::Reth reth_;
+    wire::Reth refused_;  // the range whose check failed last, for the log
+
+   private:
     // Only for Mutation::ack_before_placement.
     std::uint8_t* late_address_ = nullptr;
     std::uint8_t late_value_ = 0;

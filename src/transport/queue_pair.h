@@ -6,6 +6,7 @@
 // receive queue has its own), and a memory::Section around receive(), transmit() and post_send().
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 
@@ -52,26 +53,27 @@ class XrcQueues {
     virtual std::shared_ptr<ReceiveQueue> find(std::uint32_t number) = 0;
 };
 
+// What every message needs comes first.
 struct QpSetup {
     Service service = Service::rc;
+    bool signal_all = false;  // sq_sig_all
+    bool shared_receive_queue = false;
+    bool block_own_multicast = false;  // UD: what it sends to a group does not come back to itself
     std::uint32_t number = 0;
     memory::PdNumber pd = 0;
     Capabilities capabilities;
-    bool signal_all = false;  // sq_sig_all
     completion::CompletionQueue* send_cq = nullptr;
     completion::CompletionQueue* receive_cq = nullptr;
-    std::shared_ptr<ReceiveQueue> receive_queue;  // its own or a shared one
-    bool shared_receive_queue = false;
-    bool block_own_multicast = false;  // UD: what it sends to a group does not come back to itself
-    std::uint32_t port_mtu = 4096;     // bytes: the longest datagram that the port sends
-    XrcQueues* xrc_queues = nullptr;   // XRC targets
-    std::uint32_t xrc_domain = 0;
     memory::RegionTable* regions = nullptr;
-    FlowTable* flows = nullptr;  // of the process; nullptr: a window of the queue pair's own
-    QpListener* listener = nullptr;
-    DirectAccess* direct = nullptr;  // nullptr: everything leaves as packets
-    QpCounters* counters = nullptr;  // where to count, all zero; nullptr: in the queue pair itself
     const CompletionCounters* counted = nullptr;  // attach()
+    QpListener* listener = nullptr;
+    std::shared_ptr<ReceiveQueue> receive_queue;  // its own or a shared one
+    DirectAccess* direct = nullptr;               // nullptr: everything leaves as packets
+    FlowTable* flows = nullptr;                   // of the process; nullptr: a window of the queue pair's own
+    QpCounters* counters = nullptr;   // where to count, all zero; nullptr: in the queue pair itself
+    XrcQueues* xrc_queues = nullptr;  // XRC targets
+    std::uint32_t xrc_domain = 0;
+    std::uint32_t port_mtu = 4096;  // bytes: the longest datagram that the port sends
     // For tools only: the device's index, and the numbers by which they know the completion queues.
     std::uint32_t device = 0, send_cq_number = 0, receive_cq_number = 0;
 };
@@ -84,12 +86,14 @@ class QueuePair {
     // No deadline that something straight sets is nearer, but for that of a rate limit.
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
-    static constexpr std::size_t kHotBytes = 1408;  // the size of the connected ones (rc_queue_pair.h)
-    // What a queue pair consists of, into the cache. Any thread, at any time, before and after its life.
+    // What every message touches of a connected queue pair (rc_queue_pair.h), a bit for each cache line.
+    static constexpr std::uint32_t kHotLines = 0b1'1011'0011'1110'1011;
+    // That, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp) {
         constexpr std::size_t kLine = 64;
-        for (std::size_t at = 0; at < kHotBytes; at += kLine)
-            __builtin_prefetch(reinterpret_cast<const std::byte*>(qp) + at);
+        for (unsigned line = 0; line < std::bit_width(kHotLines); line++)
+            if (kHotLines >> line & 1)
+                __builtin_prefetch(reinterpret_cast<const std::byte*>(qp) + line * kLine);
     }
 
     // IBA 11.2.5.3: EINVAL with a reason for a transition or mask that the specification forbids.
@@ -118,7 +122,8 @@ class QueuePair {
     // executes, on a connection where nothing else is going on. These do the whole work, or answer false and
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
     // caller flushes; without one (nullptr) it does not leave. receive_straight() completes the message and
-    // the request that the aside acknowledges; acknowledge_straight() takes a plain acknowledgement;
+    // the request that the aside acknowledges; acknowledge_straight() takes a plain acknowledgement, and
+    // settle_straight() sends one, if that is all that is owed;
     // answer_straight() executes an atomic, whose answer leaves by the copier or, later, by transmit();
     // conclude_straight() takes that answer.
     virtual bool post_straight(const SendRequest&, wire::PacketCopier&, wire::PacketSink* /*sink*/, Time) {
@@ -129,6 +134,7 @@ class QueuePair {
         return false;
     }
     virtual bool acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) { return false; }
+    virtual bool settle_straight(wire::PacketCopier&, Time) { return false; }
     virtual bool answer_straight(const wire::WholeAtomic&, wire::PacketCopier&, const wire::Path&, Time) {
         return false;
     }
@@ -170,7 +176,9 @@ class QueuePair {
 
    protected:
     explicit QueuePair(const QpSetup& setup)
-        : setup_(setup), counters_(setup.counters ? *setup.counters : own_counters_) {}
+        : counters_(setup.counters ? *setup.counters : *new QpCounters{}),
+          setup_(setup),
+          own_counters_(setup.counters ? nullptr : &counters_) {}
 
     static constexpr const char* kCompletionLost = "one of its completion queues has overrun";
     bool completion_lost() const {
@@ -178,15 +186,13 @@ class QueuePair {
                (setup_.receive_cq && setup_.receive_cq->in_error());
     }
 
-    QpSetup setup_;
     QpState state_ = QpState::reset;
+    QpCounters& counters_;
+    QpSetup setup_;
 
    private:
-    QpCounters own_counters_{};
     std::unique_ptr<CompletionCounters> completion_counters_;
-
-   protected:
-    QpCounters& counters_;
+    const std::unique_ptr<QpCounters> own_counters_;
 };
 
 }  // namespace verbena::transport

@@ -126,6 +126,7 @@ class Harness : private QpListener {
     bool straight = false;       // what can take the straight path does
     unsigned went_straight = 0;  // calls: requests, and SENDs that arrived
     unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
+    unsigned settled_straight = 0;
     bool runs = false;          // packets that come together are given to the queue pair as runs
     unsigned came_in_runs = 0;  // packets
     bool polls = true;          // both sides poll: held acknowledgements leave after each step
@@ -247,6 +248,7 @@ class Harness : private QpListener {
     void transmit(int i, bool push) {
         if (side[i].asleep) return;
         memory::Section section(side[i].sections);
+        if (straight && push) counted(side[i].qp->settle_straight(side[i], now), settled_straight);
         while (!side[i].qp->transmit(side[i], now, 16, push)) {
         }
     }

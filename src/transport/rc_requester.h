@@ -69,7 +69,7 @@ class RcRequester {
     bool receive_acknowledgement(std::uint32_t psn, Time now);
 
     // The straight path (rc_straight.cpp): a SEND that can leave in one packet now.
-    const iovec* goes_straight(const SendRequest& request);
+    bool goes_straight(const SendRequest& request, iovec& payload);
     bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
                        wire::PacketSink* sink, const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
@@ -219,46 +219,47 @@ class RcRequester {
     bool in_flight(std::uint32_t psn) const;
     std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }
 
+    // What every message needs comes first.
     RcShared shared_;
-    SendQueue queue_;
-    Retransmission retransmission_;
-    std::vector<iovec> iovecs_;
-
     std::uint32_t una_ = 0, next_psn_ = 0, max_psn_ = 0;
-    std::uint32_t current_ = 0;            // the cursor's request: index in the queue
-    std::uint32_t current_packet_ = 0;     // ... and packet inside it
-    FlowShare flow_;                       // una_..next_psn_ is in flight
-    std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
+    std::uint32_t current_ = 0;         // the cursor's request: index in the queue
+    std::uint32_t current_packet_ = 0;  // ... and packet inside it
+    bool failed_ = false;
+    bool probe_due_ = false;
+    bool recovering_ = false;
+    bool went_back_ = false;   // for this una_ already, because of a NAK
+    bool progressed_ = false;  // una_ moved since finish_progress()
+    bool draining_ = false;
+    bool by_packets_ = false;   // WRITEs and READs that the link may execute leave as packets for now
+    bool drain_first_ = false;  // ... not any more, and those under way are waited for
+    bool sampling_ = false;
+    std::uint8_t passed_over_ = 0;  // messages since the last one that was measured
+    std::uint32_t sample_psn_ = 0;
+    Time sample_time_ = 0;
+    Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting
+    Time grace_look_at_ = kNever;  // kNever: not waiting for it
+    Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
     std::uint32_t since_ack_request_ = 0;  // packets
+    Probe probe_;
+    Retransmission retransmission_;
+    SendQueue queue_;
+    FlowShare flow_;                // una_..next_psn_ is in flight
+    Time rate_allows_at_ = kNever;  // as resume_at_, by the rate limit
+    Pacer pacer_;
+
+    std::vector<iovec> iovecs_;
+    std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
     bool direct_hopeful_ = false;          // the link may execute what it is asked to
     std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
     std::uint32_t streak_ = 0;             // WRITEs and READs that came at once behind each other
     Time chosen_at_ = kNever;              // the newest of them
-    Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
 
     std::uint32_t burst_ = 0;    // UC: packets since the last pause
     Time complete_at_ = kNever;  // UC
     Time pause_over_ = kNever;   // UC: when the next burst may begin
 
-    bool by_packets_ = false;   // WRITEs and READs that the link may execute leave as packets for now
-    bool drain_first_ = false;  // ... not any more, and those under way are waited for
-    bool draining_ = false;
-    bool failed_ = false;
-    bool progressed_ = false;  // una_ moved since finish_progress()
-    bool went_back_ = false;   // for this una_ already, because of a NAK
-    bool probe_due_ = false;
-    bool recovering_ = false;
-    bool sampling_ = false;
-    std::uint8_t passed_over_ = 0;    // messages since the last one that was measured
     std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
-    std::uint32_t sample_psn_ = 0;
-    Time sample_time_ = 0;
-    Probe probe_;
-    memory::GraceWatch grace_;     // of the local request at the cursor
-    Time grace_look_at_ = kNever;  // kNever: not waiting for it
-    Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting
-    Pacer pacer_;
-    Time rate_allows_at_ = kNever;  // likewise, by the rate limit
+    memory::GraceWatch grace_;        // of the local request at the cursor
 };
 
 }  // namespace verbena::transport

@@ -60,6 +60,7 @@ class RcResponder : private MessageReceiver {
     // The straight path (rc_straight.cpp): a SEND in one packet, or an atomic, the expected one.
     std::uint8_t* place_straight(const wire::WholeSend& send);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
+    bool acknowledge_straight(wire::PacketCopier& copier);
     bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier);
 
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push);
@@ -179,30 +180,28 @@ class RcResponder : private MessageReceiver {
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
     void response_failed(std::uint32_t psn, VendorError error, Time now);
 
+    // What every message needs comes first.
     std::uint32_t expected_psn_ = 0;
-    std::uint32_t msn_ = 0;  // 24 bits
-    bool failed_ = false;
-
-    // Replays.
-    std::vector<Resource> resources_;
-    std::uint32_t newest_ = 0;  // index of the next to be overwritten
-    std::uint32_t active_ = 0;  // how many are to be sent
-
-    // Acknowledgement and NAK.
+    std::uint32_t msn_ = 0;             // 24 bits
+    std::uint32_t active_ = 0;          // replays: how many are to be sent
+    std::uint32_t unacknowledged_ = 0;  // packets
     Pending pending_ = Pending::none;
-    wire::NakCode error_code_ = wire::NakCode::invalid_request;
+    bool failed_ = false;
     bool refusing_ =
-        false;  // after a NAK: packets behind the expected one are dropped silently (IBA 9.7.5.2.2)
-    std::uint32_t dropped_until_ = 0;  // PSN behind the last packet dropped because of a gap
-    bool ask_ = false;                 // an acknowledgement is owed
-    bool ask_now_ = false;             // ... and does not wait
-    std::uint32_t unacknowledged_ = 0;
+        false;          // after a NAK: packets behind the expected one are dropped silently (IBA 9.7.5.2.2)
+    bool ask_ = false;  // an acknowledgement is owed
+    bool ask_now_ = false;  // ... and does not wait
     Time acknowledge_at_ = kNever;
     Time owes_since_ = kNever;
     Duration patience_ = kAcknowledgeDelay;
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
     Time look_again_at_ = kNever;
     std::unique_ptr<Kept> kept_;
+
+    std::vector<Resource> resources_;
+    std::uint32_t newest_ = 0;         // index of the next to be overwritten
+    std::uint32_t dropped_until_ = 0;  // PSN behind the last packet dropped because of a gap
+    wire::NakCode error_code_ = wire::NakCode::invalid_request;
 };
 
 }  // namespace verbena::transport

@@ -4,6 +4,7 @@
 // long way; whatever is unusual goes there.
 #include "transport/copy.h"
 #include "transport/rc_queue_pair.h"
+#include "wire/plain_ack.h"
 #include "wire/whole_send.h"
 
 namespace verbena::transport {
@@ -12,13 +13,13 @@ namespace verbena::transport {
                                                  wire::PacketSink* sink, Time now) {
     if (state_ != QpState::rts || setup_.service != Service::rc) [[unlikely]]
         return false;
-    const iovec* payload = requester_->goes_straight(request);
-    if (!payload) [[unlikely]]
+    iovec payload;
+    if (!requester_->goes_straight(request, payload)) [[unlikely]]
         return request.is_atomic() && ask_straight(request, copier, sink, now);
     if (responder_->must_answer()) [[unlikely]]
         return false;
     const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
-    if (!requester_->send_straight(request, *payload, copier, sink, aside, now)) [[unlikely]]
+    if (!requester_->send_straight(request, payload, copier, sink, aside, now)) [[unlikely]]
         return false;
     request_leaves(aside.acknowledges ? responder_->owes_since() : kNever, now);
     if (aside.acknowledges) responder_->rides();
@@ -68,6 +69,18 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
+[[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, Time now) {
+    if (!receives_straight() || setup_.service != Service::rc || !responder_->may_ride() ||
+        !requester_->quiet() || requester_->is_crowded()) [[unlikely]]
+        return false;
+    const Time owed_since = responder_->owes_since();
+    if (!responder_->acknowledge_straight(copier)) [[unlikely]]
+        return false;
+    company_.alone(owed_since);
+    last_now_ = now;
+    return true;
+}
+
 // An atomic takes no acknowledgement along.
 bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                                Time now) {
@@ -106,32 +119,31 @@ bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& c
     return receives_straight() && quiet(now, false) && !requester_->is_crowded();
 }
 
-// What of a SEND travels, or nullptr: it goes the long way, or is none.
-const iovec* RcRequester::goes_straight(const SendRequest& request) {
+// False: it goes the long way, or is no SEND.
+bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
     if (request.operation != Operation::send && request.operation != Operation::send_with_immediate)
         [[unlikely]]
-        return nullptr;
+        return false;
     const Capabilities& limits = shared_.setup.capabilities;
     const std::size_t count = request.sges.size();
     if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) [[unlikely]]
-        return nullptr;
+        return false;
     if (!is_level() || queue_.room() == 0) [[unlikely]]
-        return nullptr;
-    iovec& piece = iovecs_[0];
-    piece = {};
-    if (count == 1) piece.iov_len = request.sges[0].length;
-    if (piece.iov_len > shared_.mtu()) [[unlikely]]
-        return nullptr;
-    if (piece.iov_len == 0) return &piece;
+        return false;
+    payload = {};
+    if (count == 1) payload.iov_len = request.sges[0].length;
+    if (payload.iov_len > shared_.mtu()) [[unlikely]]
+        return false;
+    if (payload.iov_len == 0) return true;
     const Sge& sge = request.sges[0];
     if (request.flags & kInline) {
-        piece.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
-        return piece.iov_len > limits.max_inline_data ? nullptr : &piece;
+        payload.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
+        return payload.iov_len <= limits.max_inline_data;
     }
     const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length, 0);
-    piece.iov_base = found.address;
-    return found ? &piece : nullptr;
+    payload.iov_base = found.address;
+    return static_cast<bool>(found);
 }
 
 // False: it cannot leave now, or not with the acknowledgement.
@@ -244,8 +256,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
         limits.max_send_sge == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
         (inline_data && sge.length > limits.max_inline_data)) [[unlikely]]
         return false;
-    iovec& piece = iovecs_[0];
-    piece = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
+    iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
     if (!inline_data) {
         const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length,
                                                    read ? memory::kLocalWrite : memory::Access{0});
@@ -331,6 +342,19 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
         c.flags = completion::kHasImmediate;
         c.immediate = send.immediate();
     });
+}
+
+bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
+    wire::Bth bth;
+    address(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
+    wire::OutPacket out;
+    out.path = &shared_.attributes.path;
+    out.header_length = static_cast<std::uint8_t>(wire::emit_plain_ack(bth, msn_, out.header.data()));
+    if (!copier.copy(out)) [[unlikely]]
+        return false;
+    count_sent(out, 0, shared_.counters);
+    acknowledged_everything();
+    return true;
 }
 
 bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier) {

@@ -18,6 +18,7 @@ using testing::Trouble;
 struct StraightOutcome : Outcome {
     unsigned straight = 0;
     unsigned acknowledged = 0;
+    unsigned settled = 0;
 };
 
 // What kind of link there is between the two.
@@ -85,6 +86,7 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
     outcome.end(h);
     outcome.straight = h.went_straight;
     outcome.acknowledged = h.acknowledged_straight;
+    outcome.settled = h.settled_straight;
     return outcome;
 }
 
@@ -97,6 +99,7 @@ TEST_P(Straight, IsTheSameAsTheLongWay) {
         const StraightOutcome a = converse(false, way, seed, trouble), b = converse(true, way, seed, trouble);
         EXPECT_GT(b.straight, 20u);
         EXPECT_GT(b.acknowledged, 20u);
+        EXPECT_EQ(b.settled > 20, way.copies);
         testing::expect_same(a, b);
     }
 }
@@ -237,6 +240,7 @@ StraightOutcome receive_in_rtr(bool straight, Way way, const Trouble& trouble) {
     h.run(10 * kSecond);
     outcome.end(h);
     outcome.straight = h.went_straight;
+    outcome.settled = h.settled_straight;
     return outcome;
 }
 
@@ -249,8 +253,38 @@ TEST(StraightPath, IncludesAReceiverThatStaysInRtr) {
                                   b = receive_in_rtr(true, way, trouble);
             testing::expect_same(a, b);
             EXPECT_GT(b.straight, trouble.lost ? 180u : 230u) << "sent and received";
+            EXPECT_EQ(b.settled > 20, way.copies);
             EXPECT_EQ(b.events[1], std::vector<QpEvent>{QpEvent::communication_established});
         }
+}
+
+// An acknowledgement leaves by itself only where nothing else is to be said.
+TEST(StraightPath, SettlesOneAcknowledgement) {
+    Harness h;
+    kCopying.take(h);
+    h.start();
+    QueuePair& receiver = *h.side[1].qp;
+    const auto settles = [&] { return receiver.settle_straight(h.side[1], h.now); };
+    EXPECT_FALSE(settles()) << "nothing is owed";
+    h.polls = false;
+    h.post_receive(1, 1, {h.side[1].sge(0, 64)});
+    ASSERT_EQ(h.post(0, h.request(Operation::send, 1), {h.side[0].sge(0, 64)}), 0);
+    h.run(20 * kMicrosecond);
+    EXPECT_TRUE(h.sends(0).empty());
+    h.side[1].copies = false;
+    EXPECT_FALSE(settles()) << "the peer is not on this host";
+    h.side[1].copies = true;
+    ASSERT_EQ(h.post(1, h.request(Operation::send, 2), {h.side[1].sge(0, 64)}), 0);
+    EXPECT_FALSE(settles()) << "a request is about to leave, and takes it along";
+    h.transmit(1, false);
+    h.run(20 * kMicrosecond);
+    EXPECT_EQ(h.sends(0).size(), 1u);
+
+    h.post_receive(1, 3, {h.side[1].sge(0, 64)});
+    ASSERT_EQ(h.post(0, h.request(Operation::send, 3), {h.side[0].sge(0, 64)}), 0);
+    h.run(20 * kMicrosecond);
+    ASSERT_EQ(h.modify(1, QpState::error), 0);
+    EXPECT_FALSE(settles()) << "the error state has its own rules";
 }
 
 // What the caller does wrong is answered by the long way, with its reason.

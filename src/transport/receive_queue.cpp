@@ -1,8 +1,11 @@
-// A ring of requests with room for max_sge scatter entries each, allocated once.
+// A ring of requests with room for max_sge scatter entries each.
 #include "transport/receive_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "base/reason.h"
 #include "transport/mutation.h"
@@ -10,19 +13,19 @@
 namespace verbena::transport {
 
 ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge)
-    : capacity_(capacity),
-      max_sge_(max_sge),
-      is_shared_(false),
-      entries_(capacity),
-      sges_(std::size_t{capacity} * max_sge) {}
+    : ReceiveQueue(capacity, max_sge, nullptr) {}
 
 ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup& shared)
+    : ReceiveQueue(capacity, max_sge, &shared) {}
+
+ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup* shared)
     : capacity_(capacity),
+      mask_(std::bit_ceil(std::max<std::uint32_t>(capacity, 1)) - 1),
+      entries_(
+          std::make_unique<std::byte[]>((std::size_t{mask_} + 1) * (sizeof(Entry) + max_sge * sizeof(Sge)))),
       max_sge_(max_sge),
-      is_shared_(true),
-      shared_(shared),
-      entries_(capacity),
-      sges_(std::size_t{capacity} * max_sge) {}
+      is_shared_(shared != nullptr),
+      shared_(shared ? *shared : SharedQueueSetup{}) {}
 
 int ReceiveQueue::post(const ReceiveRequest& request) {
     if (try_post(request)) return 0;
@@ -57,7 +60,7 @@ bool ReceiveQueue::take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::u
 bool ReceiveQueue::take_id(std::uint64_t& wr_id) {
     std::lock_guard guard(lock_);
     if (count() == 0) return false;
-    wr_id = entries_[head_].wr_id;
+    wr_id = oldest_entry().wr_id;
     pop();
     report_limit();
     return true;
@@ -71,11 +74,10 @@ void ReceiveQueue::report_limit() {
 
 void ReceiveQueue::give_back(std::uint64_t wr_id, std::span<const Sge> sges) {
     std::lock_guard guard(lock_);
-    if (count() == entries_.size()) rebuild(count() + 1);  // its place was taken meanwhile
-    head_ = head_ == 0 ? static_cast<std::uint32_t>(entries_.size()) - 1 : head_ - 1;
-    entries_[head_] = {wr_id, static_cast<std::uint32_t>(sges.size())};
-    std::ranges::copy(sges, sges_of(head_));
-    taken_.store(taken_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    if (count() > mask_) rebuild(count() + 1);  // its place was taken meanwhile
+    const std::uint32_t number = taken_.load(std::memory_order_relaxed) - 1;
+    write(number, wr_id, sges);
+    taken_.store(number, std::memory_order_release);
 }
 
 std::uint32_t ReceiveQueue::waiting() {
@@ -86,7 +88,6 @@ std::uint32_t ReceiveQueue::waiting() {
 
 void ReceiveQueue::clear() {
     std::lock_guard guard(lock_);
-    head_ = tail_ = 0;
     taken_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
@@ -99,20 +100,13 @@ int ReceiveQueue::resize(std::uint32_t capacity) {
     return 0;
 }
 
-// The ring has `room` entries, the oldest first.
+// Of a shared queue, whose lock is held by whoever looks at it. The requests keep their numbers.
 void ReceiveQueue::rebuild(std::uint32_t room) {
-    std::vector<Entry> entries(room);
-    std::vector<Sge> sges(std::size_t{room} * max_sge_);
-    const std::uint32_t waiting = count();
-    for (std::uint32_t i = 0; i < waiting; i++, head_ = next(head_)) {
-        entries[i] = entries_[head_];
-        std::copy_n(sges_of(head_), max_sge_,
-                    sges.begin() + static_cast<std::ptrdiff_t>(std::size_t{i} * max_sge_));
-    }
-    entries_ = std::move(entries);
-    sges_ = std::move(sges);
-    head_ = 0;
-    tail_ = waiting == room ? 0 : waiting;
+    const std::uint32_t old_mask = std::exchange(mask_, std::bit_ceil(std::max<std::uint32_t>(room, 1)) - 1);
+    const auto old =
+        std::exchange(entries_, std::make_unique<std::byte[]>((std::size_t{mask_} + 1) * stride()));
+    for (std::uint32_t number = taken_.load(); number != posted_.load(); number++)
+        std::memcpy(&entry(number), old.get() + (number & old_mask) * stride(), stride());
 }
 
 void ReceiveQueue::arm_limit(std::uint32_t limit) {

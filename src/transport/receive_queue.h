@@ -13,10 +13,11 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include "base/lock.h"
 #include "completion/completion_queue.h"
@@ -41,7 +42,7 @@ struct SharedQueueSetup {
     std::uint32_t xrc_domain = 0;               // XRC; 0: none
 };
 
-class ReceiveQueue {
+class alignas(64) ReceiveQueue {
    public:
     static constexpr std::size_t kMaxWaiters = 32;
 
@@ -58,12 +59,7 @@ class ReceiveQueue {
         const std::uint32_t posted = posted_.load(std::memory_order_relaxed);
         if (posted - taken_.load(std::memory_order_acquire) >= capacity()) [[unlikely]]
             return false;
-        Entry& entry = entries_[tail_];
-        entry.wr_id = request.wr_id;
-        entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
-        Sge* to = sges_of(tail_);
-        for (const Sge& sge : request.sges) *to++ = sge;
-        tail_ = next(tail_);
+        write(posted, request.wr_id, request.sges);
         posted_.store(posted + 1, std::memory_order_release);
         return true;
     }
@@ -87,7 +83,8 @@ class ReceiveQueue {
     bool oldest(Oldest& request) {
         if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) [[unlikely]]
             return false;
-        request = {entries_[head_].wr_id, {sges_of(head_), entries_[head_].sge_count}};
+        Entry& entry = oldest_entry();
+        request = {entry.wr_id, {entry.sges(), entry.sge_count}};
         return true;
     }
     void drop_oldest() { pop(); }
@@ -129,42 +126,56 @@ class ReceiveQueue {
     void close();
 
    private:
+    // One request; its elements follow, room for max_sge_ of them.
     struct Entry {
         std::uint64_t wr_id;
         std::uint32_t sge_count;
-    };
 
-    std::uint32_t next(std::uint32_t slot) const { return slot + 1 == entries_.size() ? 0 : slot + 1; }
-    Sge* sges_of(std::uint32_t slot) { return sges_.data() + std::size_t{slot} * max_sge_; }
+        Sge* sges() { return reinterpret_cast<Sge*>(this + 1); }
+    };
+    static_assert(sizeof(Entry) % alignof(Sge) == 0);
+
+    std::size_t stride() const { return sizeof(Entry) + max_sge_ * sizeof(Sge); }  // bytes
+    // Of the request that is the `number`th ever posted.
+    Entry& entry(std::uint32_t number) {
+        return *reinterpret_cast<Entry*>(entries_.get() + (number & mask_) * stride());
+    }
+    Entry& oldest_entry() { return entry(taken_.load(std::memory_order_relaxed)); }
+    void write(std::uint32_t number, std::uint64_t wr_id, std::span<const Sge> sges) {
+        Entry& to = entry(number);
+        to.wr_id = wr_id;
+        to.sge_count = static_cast<std::uint32_t>(sges.size());
+        Sge* at = to.sges();
+        for (const Sge& sge : sges) *at++ = sge;
+    }
     std::uint32_t count() const {
         return posted_.load(std::memory_order_acquire) - taken_.load(std::memory_order_acquire);
     }
     void read_oldest(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count) {
-        const Entry& entry = entries_[head_];
+        Entry& entry = oldest_entry();
         wr_id = entry.wr_id;
         sge_count = entry.sge_count;
-        const Sge* const from = sges_of(head_);
+        const Sge* const from = entry.sges();
         for (std::uint32_t i = 0; i < sge_count; i++) sges[i] = from[i];
     }
-    void pop() {
-        head_ = next(head_);
-        taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    }
+    void pop() { taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
     bool take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count,
                      std::uint32_t waiter);
+    ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup* shared);
     void rebuild(std::uint32_t room);
     void report_limit();
 
+    // What every message needs comes first, in one cache line.
     Lock lock_;
+    std::atomic<std::uint32_t> posted_{0}, taken_{0};  // how many ever were
     std::atomic<std::uint32_t> capacity_;
+    std::uint32_t mask_;  // the ring is a power of two
+    std::unique_ptr<std::byte[]> entries_;
     const std::uint32_t max_sge_;
     const bool is_shared_;
+
     SharedQueueSetup shared_;
     bool closed_ = false;
-    std::vector<Entry> entries_;
-    std::vector<Sge> sges_;
-    std::uint32_t head_ = 0, tail_ = 0;                // the oldest request, and the place of the next
-    std::atomic<std::uint32_t> posted_{0}, taken_{0};  // how many ever were
     std::uint32_t limit_ = 0;
     std::array<std::uint32_t, kMaxWaiters> waiters_{};
     std::atomic<std::uint32_t> waiter_count_{0};  // changes under the lock

@@ -14,11 +14,11 @@ SendQueue::SendQueue(const Capabilities& capabilities, const completion::Complet
       max_sge_(capabilities.max_send_sge),
       max_inline_(capabilities.max_inline_data),
       mask_(std::bit_ceil(std::max<std::uint32_t>(capacity_, 1)) - 1),
-      entries_(std::size_t{mask_} + 1),
-      sges_((std::size_t{mask_} + 1) * max_sge_),
-      inline_((std::size_t{mask_} + 1) * max_inline_),
+      entries_(std::make_unique<SendEntry[]>(slots())),
+      sges_(std::make_unique<Sge[]>(std::size_t{slots()} * max_sge_)),
+      inline_(std::make_unique<std::uint8_t[]>(std::size_t{slots()} * max_inline_)),
       cq_(cq),
-      places_(std::size_t{mask_} + 1) {}
+      places_(std::make_unique<std::uint64_t[]>(slots())) {}
 
 int SendQueue::check_room() const {
     if (!full()) return 0;

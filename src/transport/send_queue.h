@@ -10,8 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "base/small_copy.h"
 #include "completion/completion_queue.h"
@@ -127,7 +127,7 @@ class SendQueue {
             }
         } else {
             entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
-            Sge* to = sges_.data() + std::size_t{slot} * max_sge_;
+            Sge* to = sges_.get() + std::size_t{slot} * max_sge_;
             for (const Sge& sge : request.sges) *to++ = sge;
         }
         return entry;
@@ -148,10 +148,10 @@ class SendQueue {
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }
     const SendEntry& at(std::uint32_t index) const { return entries_[(head_ + index) & mask_]; }
     std::span<const Sge> sges(const SendEntry& entry) const {
-        return {sges_.data() + std::size_t{entry.slot} * max_sge_, entry.sge_count};
+        return {sges_.get() + std::size_t{entry.slot} * max_sge_, entry.sge_count};
     }
     std::uint8_t* inline_data(const SendEntry& entry) {
-        return inline_.data() + std::size_t{entry.slot} * max_inline_;
+        return inline_.get() + std::size_t{entry.slot} * max_inline_;
     }
 
    private:
@@ -169,13 +169,13 @@ class SendQueue {
     std::uint32_t capacity_, max_sge_, max_inline_;
     std::uint32_t mask_;  // the ring is a power of two
     std::uint32_t head_ = 0, count_ = 0;
-    std::vector<SendEntry> entries_;
-    std::vector<Sge> sges_;
-    std::vector<std::uint8_t> inline_;
+    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;
+    std::unique_ptr<SendEntry[]> entries_;
+    std::unique_ptr<Sge[]> sges_;
+    std::unique_ptr<std::uint8_t[]> inline_;
     // Of the completions that the program may not have taken yet; untaken() looks which it has.
     const completion::CompletionQueue* cq_;
-    std::vector<std::uint64_t> places_;
-    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;
+    std::unique_ptr<std::uint64_t[]> places_;
     std::uint32_t silent_ = 0;
 };
 

@@ -225,7 +225,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
 
 int Adapter::attach(transport::QueuePair& qp, const std::shared_ptr<transport::CompletionCounter>& counter,
                     std::uint32_t operations) {
-    LockedQp locked = state_->lock(qp);
+    LockedQp locked = state_->lock(qp.number());
     if (!locked) return no_queue_pair();
     if (int error = qp.attach(counter, operations)) return error;
     state_->describe(locked.slot());
@@ -233,27 +233,27 @@ int Adapter::attach(transport::QueuePair& qp, const std::shared_ptr<transport::C
 }
 
 bool Adapter::awaits_acknowledgement(const transport::QueuePair& qp) {
-    LockedQp locked = state_->lock(qp);
+    LockedQp locked = state_->lock(qp.number());
     return locked && qp.awaits_acknowledgement();
 }
 
 void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes) {
-    if (LockedQp locked = state_->lock(qp)) qp.query(attributes);
+    if (LockedQp locked = state_->lock(qp.number())) qp.query(attributes);
 }
 
 int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                        std::size_t& index, Time now, bool may_go_straight) {
     index = 0;
     // One alone: many small WRITEs are faster through the ring than by a system call each.
-    if (requests.size() == 1 && may_go_straight && post_straight(qp, requests[0], now)) {
+    if (requests.size() == 1 && may_go_straight && post_straight(qp, qp.number(), requests[0], now)) {
         index = 1;
         return 0;
     }
     int error = 0;
     CrowdedFlow crowded;
-    state_->prefetch(&qp);
+    if (state_->many()) State::prefetch(state_->table.slot_of(qp.number()), &qp);
     {
-        LockedQp locked = state_->lock(qp);
+        LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();
         error = state_->post(locked.slot(), requests, index, now, crowded);
     }
@@ -286,7 +286,7 @@ int Adapter::post_receive(transport::QueuePair& qp, std::span<const transport::R
     int error = 0;
     for (; index < requests.size(); index++)
         if ((error = qp.setup().receive_queue->post(requests[index])) != 0) break;
-    if (index > 0) state_->receives_posted(qp, *slot, now);
+    if (index > 0) state_->receives_posted(qp.number(), *slot, now);
     if (error) errno = error;
     return error;
 }

@@ -87,8 +87,10 @@ class Adapter {
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
     // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp). False:
-    // nothing was done; post_send() does it or says why not.
-    bool post_straight(transport::QueuePair& qp, const transport::SendRequest& request, Time now);
+    // nothing was done; post_send() does it or says why not. `number`: the queue pair's, so that two things
+    // that may both be cold, its slot and itself, are not asked for one after the other.
+    bool post_straight(const transport::QueuePair& qp, std::uint32_t number,
+                       const transport::SendRequest& request, Time now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried.
     int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
@@ -96,8 +98,9 @@ class Adapter {
     // Posts all of them or, with an error, none.
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);
-    // One, to a queue of the queue pair's own. False: nothing was done; post_receive() has a reason, perhaps.
-    bool post_straight(transport::QueuePair& qp, const transport::ReceiveRequest& request, LazyTime now);
+    // One, to a queue pair's own queue. False: nothing was done; post_receive() has a reason, perhaps.
+    bool post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
+                       const transport::ReceiveRequest& request, LazyTime now);
     int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
                      std::size_t& index, LazyTime now);
 

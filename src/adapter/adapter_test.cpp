@@ -143,6 +143,32 @@ TEST_F(AdapterTest, AcknowledgementsWaitForAnEmptyPoll) {
     EXPECT_EQ(links_[0].waiting(), 1u);
 }
 
+// A sender that waits for many of them goes on while the others' messages are still being taken.
+TEST_F(AdapterTest, AcknowledgementsOfManyQueuePairsDoNotWait) {
+    std::vector<transport::QueuePair*> more[2];
+    const auto arrive = [&](unsigned count) {
+        for (unsigned i = 0; i < count; i++) {
+            for (Endpoint* end : {&left_, &right_}) more[end == &right_].push_back(end->qp = end->create());
+            left_.connect(right_, now_);
+            right_.connect(left_, now_);
+            ASSERT_EQ(right_.post_receive(0, 64, now_), 0);
+            ASSERT_EQ(left_.post(Operation::send, 0, 8, now_), 0);
+        }
+        right_.adapter->progress(now_, false);
+        expect_success(right_.poll(), count);
+    };
+    transport::QueuePair* const first[] = {left_.qp, right_.qp};
+    arrive(10);
+    EXPECT_EQ(links_[0].waiting(), 0u);
+    arrive(20);
+    EXPECT_EQ(links_[0].waiting(), 30u);
+    settle();
+    expect_success(left_.poll(), 30);
+    left_.qp = first[0], right_.qp = first[1];
+    for (transport::QueuePair* qp : more[0]) left_.adapter->destroy_qp(qp, now_);
+    for (transport::QueuePair* qp : more[1]) right_.adapter->destroy_qp(qp, now_);
+}
+
 TEST_F(AdapterTest, AnOwedAcknowledgementLeavesOnRequest) {
     ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
     ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);

@@ -27,7 +27,10 @@ unsigned Adapter::State::run(Time now, Owed owed) {
     finish_touched();
     timers.fire(now, [&](TimerNode& node) { done += fire(static_cast<Slot&>(node), now); });
     event_deadlines.fire(now);
-    if (done == 0 && owed != Owed::stays) push_owed(now, owed == Owed::may_wait);
+    if (done == 0 && owed != Owed::stays)
+        push_owed(now, owed == Owed::may_wait);
+    else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether)
+        push_owed(now, true);
     if (!crowded_.empty()) serve_crowded(now);
     return done;
 }
@@ -172,14 +175,19 @@ void Adapter::State::finish_touched() {
     held_.reset();
 }
 
-// Nothing happens and somebody waits: acknowledgements that were held back for a better moment leave.
-// `patient`: but not those that a request will probably take along before their timer sends them.
+// Nothing happens and somebody waits, or many are owed: acknowledgements that were held back for a better
+// moment leave. `patient`: but not those that a request will probably take along before their timer sends
+// them.
 void Adapter::State::push_owed(Time now, bool patient) {
-    if (!std::exchange(owed_anew_, false) && patient) return;
+    if (std::exchange(owed_anew_, 0) == 0 && patient) return;
     std::erase_if(owing_, [&](Slot* slot) {
         std::unique_lock lock(slot->lock);
         if (patient && slot->qp && slot->qp->awaits_company()) return false;
         slot->owing = false;
+        if (slot->qp && !link::packet_faults() && slot->qp->settle_straight(link, now)) [[likely]] {
+            timers.set(*slot, slot->qp->next_deadline());
+            return true;
+        }
         if (!slot->qp || slot->qp->quiet(now, true)) return true;
         memory::Section section(segment.sections());
         remember(transmit(*slot, now, true));

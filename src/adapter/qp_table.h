@@ -24,25 +24,29 @@
 
 namespace verbena::adapter {
 
+// Two cache lines.
 struct alignas(64) Slot : TimerNode {
     Lock lock;
     // Under the lock.
     std::unique_ptr<transport::QueuePair> qp;
-    std::uint32_t number = 0;
     QpRecord* record = nullptr;
+    std::uint32_t number = 0;
     bool was_connected = false;  // packets for it may be on their way
     bool again = false;          // its timer is set because it has more to do, not for a deadline
-    std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
-
-    // Copies that are read without the lock: by post_receive(), and to prefetch.
-    std::atomic<transport::QpState> state{transport::QpState::reset};
-    std::atomic<const transport::QueuePair*> there{nullptr};
 
     // The thread in progress() only.
     bool touched = false;
     bool owing = false;
     bool told = false;  // since it was touched: what it was told may have set any deadline
+
+    // Copies that are read without the lock: by post_receive(), and to prefetch.
+    std::atomic<transport::QpState> state{transport::QpState::reset};
+    std::atomic<const transport::QueuePair*> there{nullptr};
+
+    // Under the lock.
+    std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
 };
+static_assert(sizeof(Slot) == 128);
 
 class QpTable {
    public:

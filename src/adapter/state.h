@@ -51,12 +51,13 @@ class Adapter::State final : public link::Receiver {
     // adapter.cpp
     transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
-    LockedQp lock(const transport::QueuePair& qp) {
-        return {table.slot_of(qp.number()), qp.number(), segment.sections()};
-    }
+    LockedQp lock(std::uint32_t number) { return {table.slot_of(number), number, segment.sections()}; }
     // Among many queue pairs, one that is about to be worked on is cold. It need not exist any more.
-    void prefetch(const transport::QueuePair* qp) const {
-        if (queue_pairs_.load(std::memory_order_relaxed) >= kMany) transport::QueuePair::prefetch(qp);
+    bool many() const { return queue_pairs_.load(std::memory_order_relaxed) >= kMany; }
+    static void prefetch(const Slot& slot, const transport::QueuePair* qp) {
+        __builtin_prefetch(&slot.lock, 1);
+        __builtin_prefetch(&slot.qp, 1);
+        transport::QueuePair::prefetch(qp);
     }
     void describe(Slot& slot);  // state and peer, to the exported record
     // No peer of this host is at work any more on what it found in the record before. No lock held.
@@ -66,9 +67,9 @@ class Adapter::State final : public link::Receiver {
 
     // transmit() publishes the state and then flushes, under the lock of the receive queue in the end; so
     // either it finds these requests or we see the state.
-    void receives_posted(transport::QueuePair& qp, const Slot& slot, LazyTime now) {
+    void receives_posted(std::uint32_t number, const Slot& slot, LazyTime now) {
         if (slot.state.load() == transport::QpState::error) [[unlikely]]
-            work_on(qp.number(), now.get(), [&](Slot&) { qp.receives_posted(); });
+            work_on(number, now.get(), [](Slot& found) { found.qp->receives_posted(); });
     }
 
     // progress.cpp. transmit() needs the slot's lock and a section.
@@ -133,7 +134,9 @@ class Adapter::State final : public link::Receiver {
     static constexpr unsigned kTransmitRounds = 8;     // then the rest waits for the next run()
     static constexpr unsigned kTurns = 1024;           // of queue pairs in one serve()
     static constexpr std::uint64_t kBurstTrial = 512;  // packets
-    static constexpr std::uint32_t kMany = 64;         // queue pairs: what few consist of stays in a cache
+    // Queue pairs that owe an acknowledgement: so many are a good part of what a sender has outstanding.
+    static constexpr std::size_t kOwedTogether = 24;
+    static constexpr std::uint32_t kMany = 64;  // queue pairs: what few consist of stays in a cache
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);
@@ -147,7 +150,7 @@ class Adapter::State final : public link::Receiver {
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
-        owed_anew_ = true;
+        owed_anew_++;
     }
     void tell(Slot& slot) {
         slot.told = true;
@@ -160,7 +163,7 @@ class Adapter::State final : public link::Receiver {
     void hold(Slot& slot, std::uint32_t number) {
         if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;
         held_.reset();
-        prefetch(slot.there.load(std::memory_order_relaxed));
+        if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
         held_.emplace(slot, number, segment.sections());
     }
     void finish_touched();
@@ -184,7 +187,7 @@ class Adapter::State final : public link::Receiver {
     std::vector<std::uint32_t> members_;  // of the group that a packet is for
     std::vector<Slot*> touched_;
     std::vector<Slot*> owing_;
-    bool owed_anew_ = false;  // since push_owed() left some waiting
+    std::size_t owed_anew_ = 0;  // times, since push_owed()
     std::vector<CrowdedFlow> crowded_;
 };
 

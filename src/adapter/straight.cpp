@@ -11,19 +11,20 @@ namespace verbena::adapter {
 
 using transport::QpState;
 
-bool Adapter::post_straight(transport::QueuePair& qp, const transport::SendRequest& request, Time now) {
-    state_->prefetch(&qp);
-    LockedQp locked = state_->lock(qp);
+bool Adapter::post_straight(const transport::QueuePair& qp, std::uint32_t number,
+                            const transport::SendRequest& request, Time now) {
+    Slot& slot = state_->table.slot_of(number);
+    if (state_->many()) State::prefetch(slot, &qp);
+    LockedQp locked(slot, number, state_->segment.sections());
     return locked && state_->post_straight(locked.slot(), request, now);
 }
 
-bool Adapter::post_straight(transport::QueuePair& qp, const transport::ReceiveRequest& request,
-                            LazyTime now) {
-    const Slot* slot = state_->table.find(qp.number());
-    if (!slot || slot->state.load() == QpState::reset || !qp.setup().receive_queue->try_post(request))
-        [[unlikely]]
+bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
+                            const transport::ReceiveRequest& request, LazyTime now) {
+    const Slot* slot = state_->table.find(qp_number);
+    if (!slot || slot->state.load() == QpState::reset || !queue.try_post(request)) [[unlikely]]
         return false;
-    state_->receives_posted(qp, *slot, now);
+    state_->receives_posted(qp_number, *slot, now);
     return true;
 }
 

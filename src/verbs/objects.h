@@ -206,13 +206,17 @@ struct Attachment {
 };
 class XrcTarget;
 
-struct QueuePair : transport::QpListener {
-    struct Public {
-        abi::QpEx ex{};
-        QueuePair* self = nullptr;
-    } shown;
+// What a post needs, in the cache line in front of the public structure.
+struct alignas(64) QueuePairHead : transport::QpListener {
     transport::QueuePair* qp = nullptr;
+    transport::ReceiveQueue* own_receives = nullptr;  // nullptr: there is none, or a shared one
     Context* context = nullptr;
+};
+struct alignas(64) PublicQueuePair {
+    abi::QpEx ex{};
+};
+
+struct QueuePair : QueuePairHead, PublicQueuePair {
     ibv_qp_init_attr created{};    // as ibv_query_qp returns it
     ibv_ah_attr address_vector{};  // as modify set it
     std::uint32_t async_events_delivered = 0;
@@ -221,8 +225,10 @@ struct QueuePair : transport::QpListener {
     struct Xrcd* xrcd = nullptr;           // likewise
     std::unique_ptr<WorkBuilder> builder;  // created with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
 
-    ibv_qp* base() { return &shown.ex.base.qp_base; }
-    static QueuePair* of(ibv_qp* qp) { return reinterpret_cast<Public*>(qp)->self; }
+    ibv_qp* base() { return &ex.base.qp_base; }
+    static QueuePair* of(ibv_qp* qp) {
+        return static_cast<QueuePair*>(reinterpret_cast<PublicQueuePair*>(qp));
+    }
 
     void qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
 };

@@ -136,11 +136,6 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
                 cq.queue->capacity());
 }
 
-bool has_own_receive_queue(const QueuePair& qp) {
-    const transport::QpSetup& setup = qp.qp->setup();
-    return setup.receive_queue && !setup.shared_receive_queue;
-}
-
 // The most usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
 // was done, and it goes the way of all others.
 bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
@@ -172,19 +167,19 @@ bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
     request.operation = static_cast<transport::Operation>(wr->opcode);
     request.flags = wr->send_flags;
     request.sges = sges_of(wr->sg_list, wr->num_sge);
-    if (!process.adapter().post_straight(*qp.qp, request, adapter::now())) [[unlikely]]
+    if (!process.adapter().post_straight(*qp.qp, base->qp_num, request, adapter::now())) [[unlikely]]
         return false;
     process.engine().posted();
     return true;
 }
 
-bool post_straight(QueuePair& qp, const ibv_recv_wr* wr) {
+bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_recv_wr* wr) {
     if (!wr || wr->next || wr->num_sge < 0 || calls_may_fail()) [[unlikely]]
         return false;
     Process& process = *qp.context->process;
-    return process.usable() && has_own_receive_queue(qp) &&
-           process.adapter().post_straight(*qp.qp, {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)},
-                                           adapter::now);
+    return process.usable() && qp.own_receives &&
+           process.adapter().post_straight(*qp.own_receives, base->qp_num,
+                                           {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)}, adapter::now);
 }
 
 // By a plan of faults.
@@ -233,12 +228,12 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 
 int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
-    if (post_straight(*qp, wr)) [[likely]]
+    if (post_straight(base, *qp, wr)) [[likely]]
         return 0;
     Call call("ibv_post_recv", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_recv"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;
-    if (!has_own_receive_queue(*qp)) {
+    if (!qp->own_receives) {
         if (bad_wr) *bad_wr = wr;
         return fail(EINVAL, "the queue pair has no receive queue of its own");
     }

@@ -200,7 +200,8 @@ ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_q
 
 void show_queue_pair(QueuePair& qp, ibv_pd* pd) {
     const ibv_qp_init_attr& attr = qp.created;
-    qp.shown.self = &qp;
+    const transport::QpSetup& setup = qp.qp->setup();
+    if (!setup.shared_receive_queue) qp.own_receives = setup.receive_queue.get();
     ibv_qp* base = qp.base();
     base->context = qp.context->base();
     base->qp_context = attr.qp_context;

@@ -63,7 +63,7 @@ extern "C" {
 
 struct ibv_qp_ex* ibv_qp_to_qp_ex(struct ibv_qp* qp) {
     QueuePair* object = QueuePair::of(qp);
-    return object->builder ? &object->shown.ex.base : nullptr;
+    return object->builder ? &object->ex.base : nullptr;
 }
 
 }  // extern "C"

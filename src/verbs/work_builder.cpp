@@ -151,7 +151,7 @@ int WorkBuilder::check_operations(int qp_type, std::uint64_t send_ops) {
 }
 
 void WorkBuilder::install() {
-    ibv_qp_ex& ex = qp_.shown.ex.base;
+    ibv_qp_ex& ex = qp_.ex.base;
     ex.wr_send = wr_send;
     ex.wr_send_imm = wr_send_imm;
     ex.wr_send_inv = wr_send_inv;
@@ -164,7 +164,7 @@ void WorkBuilder::install() {
     ex.wr_bind_mw = wr_bind_mw;
     ex.wr_send_tso = wr_send_tso;
     ex.wr_atomic_write = wr_atomic_write;
-    qp_.shown.ex.wr_flush = wr_flush;
+    qp_.ex.wr_flush = wr_flush;
     ex.wr_set_sge = wr_set_sge;
     ex.wr_set_sge_list = wr_set_sge_list;
     ex.wr_set_inline_data = wr_set_inline_data;
@@ -221,7 +221,7 @@ transport::SendRequest& WorkBuilder::add(Operation operation) {
     }
     places_.emplace_back();
     transport::SendRequest& request = requests_.emplace_back();
-    const ibv_qp_ex& ex = qp_.shown.ex.base;
+    const ibv_qp_ex& ex = qp_.ex.base;
     request.operation = operation;
     request.wr_id = ex.wr_id;
     request.flags = ex.wr_flags & ~transport::kInline;  // set by the data, if they are inline

@@ -19,4 +19,11 @@ inline bool parse_plain_ack(std::span<const std::uint8_t> udp_payload, BthWords&
     return out.version() == 0 && out.pad_count() == 0;
 }
 
+// Returns the length of the headers that it wrote, as emit() would have written them.
+inline std::size_t emit_plain_ack(const Bth& bth, std::uint32_t msn, std::uint8_t* out) {
+    emit_bth(bth, out);
+    store_be32(out + kBthLength, std::uint32_t{ack_syndrome()} << 24 | (msn & kLow24));
+    return kBthLength + kAethLength;
+}
+
 }  // namespace verbena::wire

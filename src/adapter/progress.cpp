@@ -25,7 +25,12 @@ unsigned Adapter::State::run(Time now, Owed owed) {
     now_ = now;
     unsigned done = link.receive(*this, kReceiveBudget);
     finish_touched();
-    timers.fire(now, [&](TimerNode& node) { done += fire(static_cast<Slot&>(node), now); });
+    timers.fire(now, [&](TimerNode& node) {
+        if (&node == &owed_timer_)
+            push_due(now);
+        else
+            done += fire(static_cast<Slot&>(node), now);
+    });
     event_deadlines.fire(now);
     if (done == 0 && owed != Owed::stays)
         push_owed(now, owed == Owed::may_wait);
@@ -169,7 +174,6 @@ void Adapter::State::finish_touched() {
         } else {
             finish(*slot);
         }
-        owe(*slot);
     }
     touched_.clear();
     held_.reset();
@@ -184,15 +188,32 @@ void Adapter::State::push_owed(Time now, bool patient) {
         std::unique_lock lock(slot->lock);
         if (patient && slot->qp && slot->qp->awaits_company()) return false;
         slot->owing = false;
-        if (slot->qp && !link::packet_faults() && slot->qp->settle_straight(link, now)) [[likely]] {
-            timers.set(*slot, slot->qp->next_deadline());
+        if (slot->qp && !link::packet_faults() && slot->qp->settle_straight(link, now)) [[likely]]
             return true;
-        }
         if (!slot->qp || slot->qp->quiet(now, true)) return true;
         memory::Section section(segment.sections());
         remember(transmit(*slot, now, true));
         return true;
     });
+}
+
+// Acknowledgements that have waited for as long as they may.
+void Adapter::State::push_due(Time now) {
+    Time next = kNever;
+    std::erase_if(owing_, [&](Slot* slot) {
+        std::unique_lock lock(slot->lock);
+        const Time deadline = slot->qp ? slot->qp->acknowledgement_deadline() : kNever;
+        if (deadline > now && deadline != kNever) {
+            next = std::min(next, deadline);
+            return false;
+        }
+        slot->owing = false;
+        if (deadline == kNever) return true;  // it has left, or there is no queue pair any more
+        memory::Section section(segment.sections());
+        remember(transmit(*slot, now, true));
+        return true;
+    });
+    timers.set(owed_timer_, next);
 }
 
 // False: there was nothing to be done now.

@@ -98,19 +98,21 @@ class Adapter::State final : public link::Receiver {
     enum class Owed : std::uint8_t { stays, leaves, may_wait };
     unsigned run(Time now, Owed owed);             // needs progress_lock
     void push_owed(Time now, bool patient);        // needs progress_lock
+    void push_due(Time now);                       // needs progress_lock
     bool owes() const { return !owing_.empty(); }  // needs progress_lock
     void datagram(const link::Datagram& datagram) override;
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
-    bool take_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
+    bool take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
+    bool execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
-    void finish(Slot& slot);  // after a burst: what it made ready leaves
+    void finish(Slot& slot);  // after a burst, or one packet: what it made ready leaves
     // After something straight: if the timer looks before any deadline that may have been set, fire() asks
     // then.
     void keep_timer(Slot& slot, Time now) {
         if (!timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) [[unlikely]]
-            timers.set(slot, slot.qp->next_deadline());
+            timers.set(slot, slot.qp->other_deadline());
     }
 
     void burst(const link::Datagram& all, std::size_t size) override;
@@ -148,9 +150,13 @@ class Adapter::State final : public link::Receiver {
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
+    // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {
         if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
         owed_anew_++;
+        const Time soonest = now_ + transport::QueuePair::kSoonestDeadline;
+        if (!timers.looks_by(owed_timer_, soonest)) [[unlikely]]
+            timers.set(owed_timer_, soonest);
     }
     void tell(Slot& slot) {
         slot.told = true;
@@ -187,6 +193,7 @@ class Adapter::State final : public link::Receiver {
     std::vector<std::uint32_t> members_;  // of the group that a packet is for
     std::vector<Slot*> touched_;
     std::vector<Slot*> owing_;
+    TimerNode owed_timer_;       // of the acknowledgements of these
     std::size_t owed_anew_ = 0;  // times, since push_owed()
     std::vector<CrowdedFlow> crowded_;
 };

@@ -49,7 +49,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     return true;
 }
 
-// Observers saw it when it left.
+// Observers saw it when it left. What comes together is finished together, one alone at once.
 [[gnu::flatten]] bool Adapter::State::straight(const link::Datagram& datagram) {
     if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength || link::packet_faults()) [[unlikely]]
         return false;
@@ -57,19 +57,32 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     Slot* slot = table.find(bth.destination_qp());
     if (!slot) [[unlikely]]
         return false;
+    if (!datagram.followed && !held_) {
+        if (many()) prefetch(*slot, slot->there.load(std::memory_order_relaxed));
+        LockedQp locked(*slot, bth.destination_qp(), segment.sections());
+        if (!locked || !take_straight(locked, bth.opcode(), datagram)) [[unlikely]]
+            return false;
+        finish(*slot);
+        return true;
+    }
     hold(*slot, bth.destination_qp());
-    if (!*held_ || !take_straight(held_->qp(), bth.opcode(), datagram)) [[unlikely]]
+    if (!*held_ || !take_straight(*held_, bth.opcode(), datagram)) [[unlikely]]
         return false;
-    count(segment.counters().received);
-    slot->record->counters.wire_bytes_received += datagram.bytes.size();
     touch(*slot);
+    return true;
+}
+
+bool Adapter::State::take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram) {
+    if (!execute_straight(locked.qp(), opcode, datagram)) return false;
+    count(segment.counters().received);
+    locked.slot().record->counters.wire_bytes_received += datagram.bytes.size();
     return true;
 }
 
 // An atomic is answered at once if it came alone: what comes together is answered together at the burst's
 // end, by when those that are too many have been seen (IBA 9.7.4.1.7).
-bool Adapter::State::take_straight(transport::QueuePair& qp, wire::Opcode opcode,
-                                   const link::Datagram& datagram) {
+bool Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
+                                      const link::Datagram& datagram) {
     const wire::Path& path = *datagram.path;
     if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]] {
         wire::WholeSend send;
@@ -101,10 +114,14 @@ bool Adapter::State::take_straight(transport::QueuePair& qp, wire::Opcode opcode
 void Adapter::State::finish(Slot& slot) {
     const transport::QueuePair& qp = *slot.qp;
     const bool told = std::exchange(slot.told, false);
-    if (!link::packet_faults() && qp.state() == slot.state.load(std::memory_order_relaxed) && qp.rests(now_))
-        [[likely]]
-        return told ? timers.set(slot, qp.next_deadline()) : keep_timer(slot, now_);
-    remember(transmit(slot, now_, false));
+    if (link::packet_faults() || qp.state() != slot.state.load(std::memory_order_relaxed) || !qp.rests(now_))
+        [[unlikely]]
+        remember(transmit(slot, now_, false));
+    else if (told)
+        timers.set(slot, qp.other_deadline());
+    else
+        keep_timer(slot, now_);
+    if (qp.acknowledgement_deadline() != kNever) owe(slot);
 }
 
 }  // namespace verbena::adapter

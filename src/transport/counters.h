@@ -15,9 +15,10 @@ struct QpCounters {
     // Packets, and the bytes of their payload.
     std::uint64_t packets_sent, packets_received, bytes_sent, bytes_received;
     std::uint64_t wire_bytes_sent, wire_bytes_received;  // from BTH to ICRC
-    std::uint64_t multicast_sent, multicast_received;    // packets, among the above
     std::uint64_t messages_sent;                         // SENDs that completed, of whatever kind
     std::uint64_t messages_received;                     // receive requests that completed with a message
+    // What every message needs, up to here: one cache line.
+    std::uint64_t multicast_sent, multicast_received;  // packets, among the above
     // Requester.
     std::uint64_t retransmitted, timeouts, probes;
     std::uint64_t stale_responses, implied_naks, rnr_naks_received, naks_received, sequence_naks_received;

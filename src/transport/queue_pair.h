@@ -164,6 +164,9 @@ class QueuePair {
     virtual void your_turn() {}
 
     virtual Time next_deadline() const = 0;
+    // That of acknowledgements, which next_deadline() includes, and the earliest of all others.
+    virtual Time acknowledgement_deadline() const { return kNever; }
+    virtual Time other_deadline() const { return next_deadline(); }
     virtual void advance(Time now) = 0;
 
     // Something was sent that the peer has not acknowledged yet.

@@ -74,9 +74,13 @@ inline std::string describe(const Sent& sent) {
            (bth.ack_request ? " ask, " : ", ") + std::to_string(sent.payload) + " bytes";
 }
 
-inline void expect_same(const Outcome& a, const Outcome& b) {
-    ASSERT_EQ(a.packets.size(), b.packets.size());
-    for (std::size_t i = 0; i < a.packets.size(); i++) {
+// `in_time`: the same at the same time. What was copied straight is asked about later than what was not
+// (retransmission.h): where that happens, the same comes of it at another time.
+inline void expect_same(const Outcome& a, const Outcome& b, bool in_time = true) {
+    if (in_time) {
+        ASSERT_EQ(a.packets.size(), b.packets.size());
+    }
+    for (std::size_t i = 0; in_time && i < a.packets.size(); i++) {
         const Sent &x = a.packets[i], &y = b.packets[i];
         ASSERT_TRUE(x.from == y.from && x.at == y.at && x.headers == y.headers && x.payload == y.payload &&
                     x.aside.acknowledges == y.aside.acknowledges &&
@@ -87,7 +91,7 @@ inline void expect_same(const Outcome& a, const Outcome& b) {
         ASSERT_EQ(a.memory[i], b.memory[i]);
         EXPECT_EQ(a.states[i], b.states[i]);
         EXPECT_EQ(a.events[i], b.events[i]);
-        EXPECT_EQ(std::memcmp(&a.counters[i], &b.counters[i], sizeof(QpCounters)), 0);
+        EXPECT_TRUE(!in_time || !std::memcmp(&a.counters[i], &b.counters[i], sizeof(QpCounters)));
         ASSERT_EQ(a.completions[i].size(), b.completions[i].size());
         for (std::size_t n = 0; n < a.completions[i].size(); n++) {
             const completion::Completion &x = a.completions[i][n], &y = b.completions[i][n];
@@ -95,7 +99,7 @@ inline void expect_same(const Outcome& a, const Outcome& b) {
                         x.vendor_error == y.vendor_error && x.flags == y.flags &&
                         x.byte_length == y.byte_length && x.immediate == y.immediate &&
                         x.qp_number == y.qp_number && x.source_qp == y.source_qp &&
-                        x.timestamp == y.timestamp)
+                        (x.timestamp == y.timestamp || !in_time))
                 << "completion " << n << " of side " << i;
         }
     }

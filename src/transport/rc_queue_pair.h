@@ -53,9 +53,11 @@ class RcQueuePair final : public QueuePair {
     }
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
     void your_turn() override { requester_->your_turn(); }
-    Time next_deadline() const override {
-        const Time answers = responder_->next_deadline();
-        return requester_runs() ? std::min(answers, requester_->next_deadline()) : answers;
+    Time next_deadline() const override { return std::min(acknowledgement_deadline(), other_deadline()); }
+    Time acknowledgement_deadline() const override { return responder_->acknowledgement_deadline(); }
+    Time other_deadline() const override {
+        const Time refusal = responder_->refusal_deadline();
+        return requester_runs() ? std::min(refusal, requester_->next_deadline()) : refusal;
     }
     void advance(Time now) override;
     bool awaits_acknowledgement() const override {

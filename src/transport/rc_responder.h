@@ -87,7 +87,8 @@ class RcResponder : private MessageReceiver {
                acknowledgement_due(now, push);
     }
 
-    Time next_deadline() const { return std::min(ask_ ? acknowledge_at_ : kNever, look_again_at_); }
+    Time acknowledgement_deadline() const { return ask_ ? acknowledge_at_ : kNever; }
+    Time refusal_deadline() const { return look_again_at_; }  // for lack of a receive
 
     // A receive was posted: one that is missed may be there.
     void look_again() {

@@ -194,7 +194,7 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     else
         sample_sometimes(next_psn_, now);
     next_psn_ = max_psn_ = wire::psn_next(next_psn_);
-    retransmission_.sent(now);
+    retransmission_.sent(now, copied);
     return true;
 }
 

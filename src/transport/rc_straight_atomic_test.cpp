@@ -158,7 +158,7 @@ class StraightAtomicMistake : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(StraightAtomicMistake, EndsAsOnTheLongWay) {
     const Outcome a = mistake(false, GetParam()), b = mistake(true, GetParam());
-    testing::expect_same(a, b);
+    testing::expect_same(a, b, GetParam() != Mistake::target_stops);
     EXPECT_EQ(a.states[0], QpState::error);
 }
 

@@ -100,7 +100,7 @@ TEST_P(Straight, IsTheSameAsTheLongWay) {
         EXPECT_GT(b.straight, 20u);
         EXPECT_GT(b.acknowledged, 20u);
         EXPECT_EQ(b.settled > 20, way.copies);
-        testing::expect_same(a, b);
+        testing::expect_same(a, b, !(way.copies && trouble.short_of_receives));
     }
 }
 
@@ -200,7 +200,10 @@ class StraightMishap : public ::testing::TestWithParam<std::tuple<Mishap, Way>> 
 TEST_P(StraightMishap, EndsAsOnTheLongWay) {
     const auto& [what, way] = GetParam();
     const Outcome a = mishap(false, way, what), b = mishap(true, way, what);
-    testing::expect_same(a, b);
+    const bool waits = what == Mishap::no_receive || what == Mishap::receive_very_late ||
+                       what == Mishap::receiver_stops || what == Mishap::sender_stops ||
+                       what == Mishap::completions_overrun || what == Mishap::peer_dies;
+    testing::expect_same(a, b, !(way.copies && waits));
     const bool survives = what == Mishap::receive_very_late;
     EXPECT_EQ(a.states[0] == QpState::rts, survives);
 }

@@ -7,7 +7,8 @@
 //  - The probe: after a few round trips of silence the oldest unacknowledged packet goes again and asks for
 //    an acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement
 //    was lost; the interval doubles each time, until progress. Its answer may leave a doubt (probe.h), which
-//    ends when nothing more has come for a moment.
+//    ends when nothing more has come for a moment. What was copied into the memory of a peer that answers is
+//    not lost: there it is late, and the deadline does not move with each message.
 // A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
 // peer that does not get one either.
 //
@@ -25,6 +26,7 @@ namespace verbena::transport {
 
 inline constexpr Duration kAcknowledgeTimeoutFloor = 256 * kMillisecond;
 inline constexpr Duration kProbeFloor = 2 * kMillisecond;
+inline constexpr Duration kProbeCopied = 64 * kMillisecond;     // of what is in the peer's memory
 inline constexpr Duration kProbeUnmeasured = 8 * kMillisecond;  // before the first round trip was measured
 inline constexpr Duration kDoubt = 1 * kMillisecond;  // after an answer that leaves open what else comes
 inline constexpr Duration kLongestPause = 8 * kMillisecond;  // that is expected again
@@ -40,8 +42,10 @@ class Retransmission {
     void configure(std::uint8_t timeout, std::uint8_t retry_count, std::uint8_t rnr_retry);
     void reset() { *this = Retransmission{}; }
 
-    // A packet left; something is outstanding.
-    void sent(Time now) {
+    // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
+    // no haste to find out about it, only a peer that was not ready.
+    void sent(Time now, bool copied = false) {
+        copied_ = copied;
         probe_at_ = now + probe_interval();
         if (timeout_at_ == kNever && acknowledge_timeout_ != 0) timeout_at_ = now + acknowledge_timeout_;
     }
@@ -51,7 +55,7 @@ class Retransmission {
         if (!mutated(Mutation::retry_counter_not_reset)) retries_used_ = 0;
         rnr_retries_used_ = late_timeouts_ = 0;
         stop();
-        if (outstanding) sent(now);
+        if (outstanding) sent(now, copied_);
     }
     // What has just been acknowledged was probed, and what is outstanding behind it should come soon.
     void doubt(Time now) { doubt_ends_ = now + kDoubt; }
@@ -76,7 +80,10 @@ class Retransmission {
    private:
     static constexpr std::uint8_t kEnough = 16;
 
-    Duration probe_interval() const { return backoff_ == 0 ? first_interval_ : interval_after(backoff_); }
+    Duration probe_interval() const {
+        if (backoff_ > 0) return interval_after(backoff_);
+        return copied_ && measured_ > 0 ? std::max(kProbeCopied, first_interval_) : first_interval_;
+    }
     Duration interval_after(unsigned probes) const;
 
     Duration acknowledge_timeout_ = 0;  // 0: for ever
@@ -86,6 +93,7 @@ class Retransmission {
     Duration smoothed_ = 0;  // round trip; 0: not measured
     Duration deviation_ = 0;
     Duration first_interval_ = kProbeUnmeasured;  // interval_after(0), which is asked for with each packet
+    bool copied_ = false;                         // the newest packet
     std::uint8_t measured_ = 0;                   // round trips, up to kEnough
     std::uint8_t backoff_ = 0;                    // probes since progress
     std::uint8_t retry_count_ = 0;

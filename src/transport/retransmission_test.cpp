@@ -49,6 +49,22 @@ TEST(Retransmission, LateTimeoutsEnd) {
     EXPECT_EQ(timeout_at(r, now += kSecond), Due::late_timeout);
 }
 
+// Once it is known that the peer answers.
+TEST(Retransmission, WhatWasCopiedIsAskedAboutLate) {
+    Retransmission r;
+    r.configure(1, 3, 0);
+    r.sent(0, true);
+    EXPECT_EQ(r.next_deadline(), kProbeUnmeasured);
+    r.measured(kMicrosecond);
+    r.progress(0, false);
+    r.sent(0, true);
+    EXPECT_EQ(r.next_deadline(), kProbeCopied);
+    r.progress(kMicrosecond, true);  // what is outstanding was copied, too
+    EXPECT_EQ(r.next_deadline(), kMicrosecond + kProbeCopied);
+    r.sent(0);
+    EXPECT_EQ(r.next_deadline(), kProbeFloor);
+}
+
 TEST(Retransmission, NothingIsDueAfterTheLastAcknowledgement) {
     Retransmission r = outstanding_since(0);
     r.progress(1, false);

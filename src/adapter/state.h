@@ -108,11 +108,13 @@ class Adapter::State final : public link::Receiver {
     bool execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
     void finish(Slot& slot);  // after a burst, or one packet: what it made ready leaves
-    // After something straight: if the timer looks before any deadline that may have been set, fire() asks
-    // then.
+    // After something straight: if the timer looks before any deadline that may have been set, or before the
+    // one that was, fire() asks then.
     void keep_timer(Slot& slot, Time now) {
-        if (!timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) [[unlikely]]
-            timers.set(slot, slot.qp->other_deadline());
+        if (timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) return;
+        const Time deadline = slot.qp->other_deadline();
+        if (!timers.looks_by(slot, deadline)) [[unlikely]]
+            timers.set(slot, deadline);
     }
 
     void burst(const link::Datagram& all, std::size_t size) override;

@@ -181,11 +181,6 @@ void Engine::arm() {
     if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
 }
 
-void Engine::posted() {
-    const Time deadline = adapter_.next_deadline();
-    if (deadline < sleeping_until_.load()) lower_timer(deadline);
-}
-
 // Who drives is not always the next to sleep: a poller goes away, the helper leaves the link to a thread that
 // sleeps already. So whoever sleeps is told of the timers that were set here, as after a post.
 unsigned Engine::progress(Time now) {

@@ -64,7 +64,11 @@ class Engine {
 
     // After a post, a modify or whatever else moved the adapter: whoever sleeps gets to know of an earlier
     // timer.
-    void posted();
+    void posted() {
+        const Time until = sleeping_until_.load();
+        if (until == kNobody) return;
+        if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
+    }
 
     // The program ends: acknowledgements that were held back leave, so that its peer's last message does not
     // fail. By the helper, for a signal may have ended the program in the middle of anything; waits for it 10

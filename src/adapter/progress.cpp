@@ -260,14 +260,15 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
                          Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
+    Time look_by = kNever;
     if (!link::packet_faults()) {
         wire::PacketSink& sink = link.borrow_sink();
-        while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now)) index++;
+        while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now, look_by)) index++;
         sink.flush();
         link.return_sink(sink);
     }
     if (index == requests.size()) {
-        keep_timer(slot, now);
+        keep_timer(slot, look_by);
         return 0;
     }
     int error = 0;

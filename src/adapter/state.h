@@ -104,15 +104,14 @@ class Adapter::State final : public link::Receiver {
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
-    bool take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
-    bool execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
+    using Straight = transport::QueuePair::Straight;
+    Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
+    Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
-    void finish(Slot& slot);  // after a burst, or one packet: what it made ready leaves
-    // After something straight: if the timer looks before any deadline that may have been set, or before the
-    // one that was, fire() asks then.
-    void keep_timer(Slot& slot, Time now) {
-        if (timers.looks_by(slot, now + transport::QueuePair::kSoonestDeadline)) return;
-        const Time deadline = slot.qp->other_deadline();
+    void finish(Slot& slot);  // after a burst: what it made ready leaves
+    void go_on(Slot& slot, Straight follows);
+    // After something straight: if the timer looks before the deadline anyway, fire() asks then.
+    void keep_timer(Slot& slot, Time deadline) {
         if (!timers.looks_by(slot, deadline)) [[unlikely]]
             timers.set(slot, deadline);
     }

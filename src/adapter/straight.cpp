@@ -43,9 +43,10 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         }
         return true;
     }
-    if (!qp.post_straight(request, link, nullptr, now)) [[unlikely]]
+    Time look_by = kNever;
+    if (!qp.post_straight(request, link, nullptr, now, look_by)) [[unlikely]]
         return false;
-    keep_timer(slot, now);
+    keep_timer(slot, look_by);
     return true;
 }
 
@@ -60,68 +61,83 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (!datagram.followed && !held_) {
         if (many()) prefetch(*slot, slot->there.load(std::memory_order_relaxed));
         LockedQp locked(*slot, bth.destination_qp(), segment.sections());
-        if (!locked || !take_straight(locked, bth.opcode(), datagram)) [[unlikely]]
+        const Straight follows = take_straight(locked, bth.opcode(), datagram);
+        if (follows == Straight::declined) [[unlikely]]
             return false;
-        finish(*slot);
+        go_on(*slot, follows);
         return true;
     }
     hold(*slot, bth.destination_qp());
-    if (!*held_ || !take_straight(*held_, bth.opcode(), datagram)) [[unlikely]]
-        return false;
-    touch(*slot);
-    return true;
+    switch (take_straight(*held_, bth.opcode(), datagram)) {
+        case Straight::declined:
+            return false;
+        case Straight::goes_on:
+            tell(*slot);
+            return true;
+        default:
+            touch(*slot);
+            return true;
+    }
 }
 
-bool Adapter::State::take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram) {
-    if (!execute_straight(locked.qp(), opcode, datagram)) return false;
+Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::Opcode opcode,
+                                                       const link::Datagram& datagram) {
+    if (!locked) [[unlikely]]
+        return Straight::declined;
+    const Straight follows = execute_straight(locked.qp(), opcode, datagram);
+    if (follows == Straight::declined) [[unlikely]]
+        return follows;
     count(segment.counters().received);
     locked.slot().record->counters.wire_bytes_received += datagram.bytes.size();
-    return true;
+    return follows;
 }
 
 // An atomic is answered at once if it came alone: what comes together is answered together at the burst's
 // end, by when those that are too many have been seen (IBA 9.7.4.1.7).
-bool Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
-                                      const link::Datagram& datagram) {
+Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
+                                                          const link::Datagram& datagram) {
     const wire::Path& path = *datagram.path;
     if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]] {
         wire::WholeSend send;
-        return send.parse(datagram.bytes) && qp.receive_straight(send, datagram.aside, path, now_);
+        if (!send.parse(datagram.bytes)) [[unlikely]]
+            return Straight::declined;
+        return qp.receive_straight(send, datagram.aside, path, now_);
     }
-    if (datagram.aside.acknowledges || datagram.aside.psns != 1) return false;
+    if (datagram.aside.acknowledges || datagram.aside.psns != 1) return Straight::declined;
     switch (opcode) {
-        case wire::Opcode::rc_ack: {
-            wire::BthWords acknowledgement;
-            return wire::parse_plain_ack(datagram.bytes, acknowledgement) &&
-                   qp.acknowledge_straight(acknowledgement, path, now_);
-        }
+        case wire::Opcode::rc_ack:
+            if (wire::BthWords ack; wire::parse_plain_ack(datagram.bytes, ack))
+                return qp.acknowledge_straight(ack, path, now_);
+            return Straight::declined;
         case wire::Opcode::rc_compare_swap:
-        case wire::Opcode::rc_fetch_add: {
-            wire::WholeAtomic request;
-            return !datagram.followed && request.parse(datagram.bytes) &&
-                   qp.answer_straight(request, link, path, now_);
-        }
-        case wire::Opcode::rc_atomic_ack: {
-            wire::WholeAtomicAnswer answer;
-            return answer.parse(datagram.bytes) && qp.conclude_straight(answer, path, now_);
-        }
+        case wire::Opcode::rc_fetch_add:
+            if (wire::WholeAtomic request; !datagram.followed && request.parse(datagram.bytes))
+                return qp.answer_straight(request, link, path, now_);
+            return Straight::declined;
+        case wire::Opcode::rc_atomic_ack:
+            if (wire::WholeAtomicAnswer answer; answer.parse(datagram.bytes))
+                return qp.conclude_straight(answer, path, now_);
+            return Straight::declined;
         default:
-            return false;
+            return Straight::declined;
     }
 }
 
-// What arrived may let something leave; mostly it does not.
 void Adapter::State::finish(Slot& slot) {
-    const transport::QueuePair& qp = *slot.qp;
     const bool told = std::exchange(slot.told, false);
-    if (link::packet_faults() || qp.state() != slot.state.load(std::memory_order_relaxed) || !qp.rests(now_))
-        [[unlikely]]
+    const Straight follows = link::packet_faults() ? Straight::goes_on : slot.qp->what_follows(now_);
+    if (told && follows != Straight::goes_on) timers.set(slot, slot.qp->other_deadline());
+    go_on(slot, follows);
+}
+
+// What arrived may let something leave; mostly it does not.
+void Adapter::State::go_on(Slot& slot, Straight follows) {
+    if (follows == Straight::rests) return;
+    if (follows == Straight::goes_on) [[unlikely]] {
         remember(transmit(slot, now_, false));
-    else if (told)
-        timers.set(slot, qp.other_deadline());
-    else
-        keep_timer(slot, now_);
-    if (qp.acknowledgement_deadline() != kNever) owe(slot);
+        if (slot.qp->acknowledgement_deadline() == kNever) return;
+    }
+    owe(slot);
 }
 
 }  // namespace verbena::adapter

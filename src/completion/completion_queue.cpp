@@ -1,8 +1,9 @@
-// The ring is guarded by one lock, held for a few stores; `waiting_` mirrors the count so that an empty poll
-// takes none.
+// The ring is guarded by one lock, held for a few stores; how many went in and out can be read without it, so
+// that an empty poll takes none.
 #include "completion/completion_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "base/mutation.h"
@@ -11,8 +12,13 @@
 
 namespace verbena::completion {
 
+namespace {
+std::size_t ring_size(std::uint32_t capacity) { return std::bit_ceil(std::size_t{capacity}); }
+}  // namespace
+
 CompletionQueue::CompletionQueue(std::uint32_t capacity, CompletionListener* listener, bool ignore_overrun)
-    : ring_(std::max<std::uint32_t>(capacity, 1)),
+    : ring_(std::make_unique<Completion[]>(ring_size(capacity))),
+      mask_(ring_size(capacity) - 1),
       capacity_(std::max<std::uint32_t>(capacity, 1)),
       listener_(listener),
       ignore_overrun_(ignore_overrun) {}
@@ -22,11 +28,9 @@ CompletionQueue::~CompletionQueue() {
 }
 
 // There is no place.
-bool CompletionQueue::make_room(std::uint32_t& waiting) {
+bool CompletionQueue::make_room() {
     if (ignore_overrun_) {
-        if (++head_ == capacity()) head_ = 0;
-        waiting--;
-        remove(1);
+        taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         return true;
     }
     in_error_.store(true, std::memory_order_relaxed);
@@ -73,21 +77,18 @@ Time CompletionQueue::advance(Time now) {
 }
 
 void CompletionQueue::forget(std::uint32_t qp_number) {
-    if (waiting_.load(std::memory_order_acquire) == 0) return;
+    if (waiting() == 0) return;
     std::lock_guard guard(lock_);
-    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
-    std::uint32_t kept = 0;
-    for (std::uint32_t i = 0; i < waiting; i++) {
-        const Completion& completion = ring_[(head_ + i) % capacity()];
-        if (completion.qp_number != qp_number) ring_[(head_ + kept++) % capacity()] = completion;
-    }
-    waiting_.store(kept, std::memory_order_release);
-    remove(waiting - kept);
+    const std::uint64_t first = taken_.load(std::memory_order_relaxed);
+    std::uint64_t kept = pushed_.load(std::memory_order_relaxed);
+    for (std::uint64_t i = kept; i-- > first;)
+        if (at(i).qp_number != qp_number) at(--kept) = at(i);
+    taken_.store(kept, std::memory_order_release);
 }
 
 void CompletionQueue::arm(bool solicited_only) {
     std::lock_guard guard(lock_);
-    if (mutated(Mutation::lost_cq_event_edge) && waiting_.load(std::memory_order_relaxed) > 0) return;
+    if (mutated(Mutation::lost_cq_event_edge) && waiting() > 0) return;
     // IBA 11.4.2.2: a request for any completion overrides an earlier one for solicited ones, not the
     // reverse.
     if (!solicited_only)
@@ -98,14 +99,15 @@ void CompletionQueue::arm(bool solicited_only) {
 
 int CompletionQueue::resize(std::uint32_t capacity) {
     std::lock_guard guard(lock_);
-    const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
-    if (capacity == 0 || capacity < waiting)
-        return fail(EINVAL, "the completion queue holds %u completions; %u places are too few", waiting,
+    if (capacity == 0 || capacity < waiting())
+        return fail(EINVAL, "the completion queue holds %u completions; %u places are too few", waiting(),
                     capacity);
-    std::vector<Completion> ring(capacity);
-    for (std::uint32_t i = 0; i < waiting; i++) ring[i] = ring_[(head_ + i) % this->capacity()];
+    auto ring = std::make_unique<Completion[]>(ring_size(capacity));
+    const std::uint64_t mask = ring_size(capacity) - 1;
+    const std::uint64_t end = pushed_.load(std::memory_order_relaxed);
+    for (std::uint64_t i = taken_.load(std::memory_order_relaxed); i != end; i++) ring[i & mask] = at(i);
     ring_ = std::move(ring);
-    head_ = 0;
+    mask_ = mask;
     capacity_.store(capacity, std::memory_order_relaxed);
     return 0;
 }

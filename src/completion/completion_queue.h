@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include "base/lock.h"
 #include "base/time.h"
@@ -50,41 +50,34 @@ class CompletionQueue {
     template <class Fill>
     std::uint64_t push_in_place(bool solicited, Fill&& fill) {
         std::lock_guard guard(lock_);
-        std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
-        if (in_error() || (waiting == capacity() && !make_room(waiting))) [[unlikely]]
+        const std::uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+        if (in_error() || (pushed - taken_.load(std::memory_order_relaxed) >= capacity() && !make_room()))
+            [[unlikely]]
             return 0;
-        std::uint32_t tail = head_ + waiting;
-        if (tail >= capacity()) tail -= capacity();
-        fill(ring_[tail]);
-        waiting_.store(waiting + 1, std::memory_order_release);
+        Completion& place = at(pushed);
+        fill(place);
+        pushed_.store(pushed + 1, std::memory_order_release);
         if (armed_ != Armed::no) [[unlikely]]
-            notify(ring_[tail], solicited);
-        return gone_.load(std::memory_order_relaxed) + waiting + 1;
+            notify(place, solicited);
+        return pushed + 1;
     }
 
     // Whether nothing waits any more at that place of the sequence. Forgetting a queue pair's completions may
     // say so of another's a little early.
-    bool gone(std::uint64_t place) const { return place <= gone_.load(std::memory_order_acquire); }
+    bool gone(std::uint64_t place) const { return place <= taken_.load(std::memory_order_acquire); }
 
     // Takes up to `most` completions in order, each of which `take` gets to see, and returns how many. Cheap
     // when empty (no lock). `take` must not call the queue.
     template <class Take>
     std::size_t poll_each(std::size_t most, Take&& take) {
-        if (waiting_.load(std::memory_order_acquire) == 0) return 0;
+        if (waiting() == 0) return 0;
         std::lock_guard guard(lock_);
-        const std::uint32_t waiting = waiting_.load(std::memory_order_relaxed);
-        const std::size_t taken = std::min<std::size_t>(most, waiting);
-        const Completion* const ring = ring_.data();
-        const std::uint32_t end = capacity();
-        std::uint32_t head = head_;
-        for (std::size_t i = 0; i < taken; i++) {
-            take(ring[head]);
-            if (++head == end) head = 0;
-        }
-        head_ = head;
-        waiting_.store(waiting - static_cast<std::uint32_t>(taken), std::memory_order_release);
-        remove(taken);
-        return taken;
+        const std::uint64_t first = taken_.load(std::memory_order_relaxed);
+        const std::uint64_t end =
+            first + std::min<std::uint64_t>(most, pushed_.load(std::memory_order_relaxed) - first);
+        for (std::uint64_t i = first; i != end; i++) take(at(i));
+        taken_.store(end, std::memory_order_release);
+        return end - first;
     }
     std::size_t poll(std::span<Completion> out) {
         auto place = out.begin();
@@ -109,14 +102,15 @@ class CompletionQueue {
 
     std::uint32_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     bool in_error() const { return in_error_.load(std::memory_order_relaxed); }
-    std::uint32_t waiting() const { return waiting_.load(std::memory_order_acquire); }
+    std::uint32_t waiting() const {
+        const std::uint64_t taken = taken_.load(std::memory_order_acquire);  // first: it never overtakes
+        return static_cast<std::uint32_t>(pushed_.load(std::memory_order_acquire) - taken);
+    }
 
    private:
     // With the lock held.
-    void remove(std::uint64_t count) {
-        gone_.store(gone_.load(std::memory_order_relaxed) + count, std::memory_order_release);
-    }
-    bool make_room(std::uint32_t& waiting);
+    Completion& at(std::uint64_t place) { return ring_[place & mask_]; }
+    bool make_room();
     void notify(const Completion& completion, bool solicited);
     void give_if_due(Time now);
     void give();
@@ -124,11 +118,11 @@ class CompletionQueue {
     enum class Armed : std::uint8_t { no, solicited, any };
 
     Lock lock_;
-    std::vector<Completion> ring_;
+    std::unique_ptr<Completion[]> ring_;
+    std::uint64_t mask_;  // the ring is a power of two
+    std::atomic<std::uint64_t> pushed_{0}, taken_{0};  // how many ever were; written under the lock
     std::atomic<std::uint32_t> capacity_;
-    std::uint32_t head_ = 0;  // the next to take
-    std::atomic<std::uint32_t> waiting_{0};
-    std::atomic<std::uint64_t> gone_{0};  // written under the lock
+    std::atomic<bool> in_error_{false};
     Armed armed_ = Armed::no;
     // Moderation; `held_`: completions since the arming for which a notification is due.
     std::uint16_t count_ = 0;
@@ -136,7 +130,6 @@ class CompletionQueue {
     std::uint32_t held_ = 0;
     Time first_held_ = 0;
     EventDeadlines* deadlines_ = nullptr;
-    std::atomic<bool> in_error_{false};
     CompletionListener* listener_;
     const bool ignore_overrun_;
 };

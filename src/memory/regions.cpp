@@ -3,6 +3,7 @@
 // whole record or none. Windows: windows.cpp.
 #include "memory/regions.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -12,11 +13,6 @@
 namespace verbena::memory {
 namespace {
 
-constexpr std::uint32_t kTagMask = 0xfe;  // bits 7..1 of a key
-constexpr std::uint32_t kRemoteBit = 1;
-
-std::uint32_t index_of(std::uint32_t key) { return key >> 8; }
-
 Keys keys_of(std::uint32_t index, std::uint32_t tag) {
     const std::uint32_t lkey = index << 8 | tag;
     return {lkey, lkey | kRemoteBit};
@@ -24,9 +20,6 @@ Keys keys_of(std::uint32_t index, std::uint32_t tag) {
 
 // Never 0, so that an untouched record matches no key. An index that was a window's may have an odd one.
 std::uint32_t next_tag(std::uint32_t tag) { return (tag & kTagMask) >= kTagMask ? 2 : (tag & kTagMask) + 2; }
-
-// In a record's access only: a region without memory.
-constexpr Access kNull = 1u << 31;
 
 // IBA 10.6.3.1: remote write and remote atomic need local write.
 int check_access(Access access) {
@@ -179,29 +172,6 @@ int RegionTable::change(std::uint32_t lkey, const PdNumber* pd, void* const* add
     return 0;
 }
 
-// The record's key was good. The loads are acquire for find_window(), which looks at the tag again.
-Lookup RegionTable::find(RegionRecord& record, PdNumber pd, std::uint64_t iova, std::uint64_t length,
-                         Access need) const {
-    const auto load = [](const auto& field) { return field.load(std::memory_order_acquire); };
-    const std::uintptr_t base = load(record.address);
-    if (length == 0) return {reinterpret_cast<std::uint8_t*>(base), LookupError::none};
-    if (load(record.pd) != pd) [[unlikely]]
-        return {nullptr, LookupError::wrong_pd};
-    const std::uint64_t start = load(record.iova), extent = load(record.length);
-    const std::uint64_t offset = iova - start;
-    const std::uint64_t checked = mutated(Mutation::rkey_bounds_ignored) ? 1 : length;
-    if (iova < start || offset >= extent || checked > extent - offset) [[unlikely]]
-        return {nullptr, LookupError::out_of_bounds};
-    const Access access = load(record.access);
-    if ((access & need) != need) [[unlikely]]
-        return {nullptr, LookupError::no_access};
-    // Summed as a number: the null region and the one of all memory begin at no object, at address 0.
-    auto* const place = reinterpret_cast<std::uint8_t*>(base + offset);
-    if (access & (kOnDemand | kNull)) [[unlikely]]
-        return unusual(record, place, length, need);
-    return {place, LookupError::none};
-}
-
 Lookup RegionTable::unusual(const RegionRecord& record, std::uint8_t* address, std::uint64_t length,
                             Access need) const {
     constexpr Access kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic;
@@ -229,19 +199,6 @@ std::array<char, 112> RegionTable::describe(std::uint32_t key) const {
     return text;
 }
 
-Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
-                          Access need) const {
-    const std::uint32_t index = index_of(lkey);
-    const bool is_lkey = !(lkey & kRemoteBit) || either_;
-    if (index == 0 || index >= records_.size() || !is_lkey || (lkey & kTagMask) == 0) [[unlikely]]
-        return {nullptr, LookupError::bad_key};
-    RegionRecord& record = records_[index];
-    // Sequentially consistent: see Section's entry.
-    if (record.tag.load(std::memory_order_seq_cst) != (lkey & kTagMask)) [[unlikely]]
-        return {nullptr, LookupError::bad_key};
-    return find(record, pd, iova, length, need);
-}
-
 Lookup RegionTable::remote(std::uint32_t rkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
                            Access need, std::uint32_t qp) const {
     const std::uint32_t index = index_of(rkey);
@@ -254,6 +211,7 @@ Lookup RegionTable::remote(std::uint32_t rkey, PdNumber pd, std::uint64_t iova, 
         record.remote_invalid.load(std::memory_order_acquire) ||
         record.kind.load(std::memory_order_relaxed) != RecordKind::region)
         return {nullptr, LookupError::bad_key};
+    if (mutated(Mutation::rkey_bounds_ignored)) length = std::min<std::uint64_t>(length, 1);
     return find(record, pd, iova, length, need);
 }
 

@@ -58,7 +58,10 @@ inline constexpr std::uint32_t kWindowTag = 0x100;
 struct Keys {
     std::uint32_t lkey, rkey;
 };
-constexpr bool looks_like_lkey(std::uint32_t key) { return (key & 1) == 0; }
+inline constexpr std::uint32_t kTagMask = 0xfe;  // bits 7..1 of a key
+inline constexpr std::uint32_t kRemoteBit = 1;
+constexpr std::uint32_t index_of(std::uint32_t key) { return key >> 8; }
+constexpr bool looks_like_lkey(std::uint32_t key) { return (key & kRemoteBit) == 0; }
 
 enum class LookupError : std::uint8_t {
     none,
@@ -180,6 +183,8 @@ class RegionTable {
     void set_outsiders(Outsiders* outsiders) { outsiders_ = outsiders; }
 
    private:
+    static constexpr Access kNull = 1u << 31;  // in a record's access only: a region without memory
+
     void wait_for_users() const;
     Lookup find(RegionRecord& record, PdNumber pd, std::uint64_t iova, std::uint64_t length,
                 Access need) const;
@@ -205,5 +210,40 @@ class RegionTable {
     alignas(64) mutable std::array<std::uint8_t, kNullRegionRoom> zeros_{};
     alignas(64) mutable std::array<std::uint8_t, kNullRegionRoom> discarded_{};
 };
+
+inline Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
+                                 Access need) const {
+    const std::uint32_t index = index_of(lkey);
+    const bool is_lkey = !(lkey & kRemoteBit) || either_;
+    if (index == 0 || index >= records_.size() || !is_lkey || (lkey & kTagMask) == 0) [[unlikely]]
+        return {nullptr, LookupError::bad_key};
+    RegionRecord& record = records_[index];
+    // Sequentially consistent: see Section's entry.
+    if (record.tag.load(std::memory_order_seq_cst) != (lkey & kTagMask)) [[unlikely]]
+        return {nullptr, LookupError::bad_key};
+    return find(record, pd, iova, length, need);
+}
+
+// The record's key was good. The loads are acquire for find_window(), which looks at the tag again.
+inline Lookup RegionTable::find(RegionRecord& record, PdNumber pd, std::uint64_t iova, std::uint64_t length,
+                                Access need) const {
+    const auto load = [](const auto& field) { return field.load(std::memory_order_acquire); };
+    const std::uintptr_t base = load(record.address);
+    if (length == 0) return {reinterpret_cast<std::uint8_t*>(base), LookupError::none};
+    if (load(record.pd) != pd) [[unlikely]]
+        return {nullptr, LookupError::wrong_pd};
+    const std::uint64_t start = load(record.iova), extent = load(record.length);
+    const std::uint64_t offset = iova - start;
+    if (iova < start || offset >= extent || length > extent - offset) [[unlikely]]
+        return {nullptr, LookupError::out_of_bounds};
+    const Access access = load(record.access);
+    if ((access & need) != need) [[unlikely]]
+        return {nullptr, LookupError::no_access};
+    // Summed as a number: the null region and the one of all memory begin at no object, at address 0.
+    auto* const place = reinterpret_cast<std::uint8_t*>(base + offset);
+    if (access & (kOnDemand | kNull)) [[unlikely]]
+        return unusual(record, place, length, need);
+    return {place, LookupError::none};
+}
 
 }  // namespace verbena::memory

@@ -13,7 +13,6 @@ namespace {
 
 constexpr Access kRights = kRemoteRead | kRemoteWrite | kRemoteAtomic | kFlushGlobal | kFlushPersistent;
 
-std::uint32_t index_of(std::uint32_t key) { return key >> 8; }
 std::uint32_t byte_of(std::uint32_t key) { return key & 0xff; }
 
 bool is_window(const RegionRecord& record) {

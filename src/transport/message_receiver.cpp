@@ -15,6 +15,7 @@ MessageReceiver::MessageReceiver(RcShared shared)
     : shared_(shared),
       pd_(shared.setup.pd),
       receive_source_(shared.setup.receive_queue),
+      own_receives_(receive_source_ && !receive_source_->shared() ? receive_source_.get() : nullptr),
       receive_sges_(receive_source_ ? receive_source_->max_sge() : 0) {}
 
 MessageReceiver::~MessageReceiver() {
@@ -176,25 +177,6 @@ void MessageReceiver::complete_receive(completion::Completion& c, bool solicited
     shared_.counters.messages_received++;
     c.source_qp = shared_.attributes.destination_qp;
     push_receive(c, solicited, now);
-}
-
-std::uint8_t* MessageReceiver::place_of_whole(std::uint32_t length) {
-    if (!receive_source_) [[unlikely]]
-        return nullptr;
-    ReceiveQueue::Oldest receive;
-    if (receive_taken_ || receive_source_->shared()) [[unlikely]] {
-        if (!take_receive()) return nullptr;
-        receive = {receive_wr_id_, {receive_sges_.data(), receive_sge_count_}};
-    } else if (!receive_source_->oldest(receive)) [[unlikely]] {
-        return nullptr;
-    }
-    if (receive.sges.empty() || length > receive.sges[0].length) [[unlikely]]
-        return nullptr;
-    receive_wr_id_ = receive.wr_id;
-    const Sge& sge = receive.sges[0];
-    const auto found = shared_.regions().local(sge.lkey, receive_source_->pd_of_requests(shared_.setup.pd),
-                                               sge.address, length, memory::kLocalWrite);
-    return found ? found.address : nullptr;
 }
 
 void MessageReceiver::record_receive_failure(VendorError cause) const {

@@ -40,12 +40,27 @@ class MessageReceiver {
     void complete_receive(completion::Completion& c, bool solicited, Time now);
     // Where a SEND of one packet goes that fits into the first element of the oldest receive, which it takes
     // when it completes; nullptr: elsewhere, or nowhere.
-    std::uint8_t* place_of_whole(std::uint32_t length);
+    std::uint8_t* place_of_whole(std::uint32_t length) {
+        ReceiveQueue::Oldest receive;
+        if (receive_taken_ || !own_receives_) [[unlikely]] {
+            if (!take_receive()) return nullptr;
+            receive = {receive_wr_id_, {receive_sges_.data(), receive_sge_count_}};
+        } else if (!own_receives_->oldest(receive)) [[unlikely]] {
+            return nullptr;
+        }
+        if (receive.sges.empty() || length > receive.sges[0].length) [[unlikely]]
+            return nullptr;
+        receive_wr_id_ = receive.wr_id;
+        const Sge& sge = receive.sges[0];
+        const memory::PdNumber pd =
+            own_receives_ ? shared_.setup.pd : receive_source_->pd_of_requests(shared_.setup.pd);
+        return shared_.regions().local(sge.lkey, pd, sge.address, length, memory::kLocalWrite).address;
+    }
     // It completes, with what `fill` adds. After place_of_whole().
     template <class Fill>
     void complete_whole(std::uint32_t length, bool solicited, Time now, Fill&& fill) {
         shared_.counters.messages_received++;
-        if (!std::exchange(receive_taken_, false)) receive_source_->drop_oldest();
+        if (!std::exchange(receive_taken_, false)) own_receives_->drop_oldest();
         count_completed(shared_.setup, Counted::receive, true, length);
         shared_.setup.receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
             c = {};
@@ -88,6 +103,7 @@ class MessageReceiver {
     bool receive_taken_ = false;
     memory::PdNumber pd_;                           // in which remote keys are looked up
     std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
+    ReceiveQueue* own_receives_;                    // that, if it is the queue pair's own
 
    private:
     struct Waiting {

@@ -83,7 +83,7 @@ class QueuePair {
     static std::unique_ptr<QueuePair> create(const QpSetup& setup);  // nullptr: service not supported
     virtual ~QueuePair() = default;
 
-    // No deadline that something straight sets is nearer, but for that of a rate limit.
+    // No deadline of an acknowledgement that is owed from now on is nearer.
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
     // What every message touches of a connected queue pair (rc_queue_pair.h), a bit for each cache line.
@@ -121,24 +121,36 @@ class QueuePair {
     // The straight path: a SEND that fits into one packet, an atomic, or a WRITE or READ that the link
     // executes, on a connection where nothing else is going on. These do the whole work, or answer false and
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
-    // caller flushes; without one (nullptr) it does not leave. receive_straight() completes the message and
-    // the request that the aside acknowledges; acknowledge_straight() takes a plain acknowledgement, and
-    // settle_straight() sends one, if that is all that is owed;
-    // answer_straight() executes an atomic, whose answer leaves by the copier or, later, by transmit();
-    // conclude_straight() takes that answer.
-    virtual bool post_straight(const SendRequest&, wire::PacketCopier&, wire::PacketSink* /*sink*/, Time) {
+    // caller flushes; without one (nullptr) it does not leave. Posting says until when the timer must look.
+    // receive_straight() completes the message and the request that the aside acknowledges;
+    // acknowledge_straight() takes a plain acknowledgement, and settle_straight() sends one, if that is all
+    // that is owed; answer_straight() executes an atomic, whose answer leaves by the copier or, later, by
+    // transmit(); conclude_straight() takes that answer.
+    virtual bool post_straight(const SendRequest&, wire::PacketCopier&, wire::PacketSink* /*sink*/, Time,
+                               Time& /*look_by*/) {
         return false;
     }
     virtual bool execute_straight(const SendRequest&, Time) { return false; }
-    virtual bool receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
-        return false;
+    // What a packet that came straight asks for.
+    enum class Straight : std::uint8_t {
+        declined,  // nothing was done
+        rests,     // it is done, and nothing follows, nor has a deadline come nearer
+        owes,      // ... but an acknowledgement, which may wait until acknowledgement_deadline()
+        goes_on,   // it is done, and transmit() has to be called
+    };
+    virtual Straight receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
+        return Straight::declined;
     }
-    virtual bool acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) { return false; }
+    virtual Straight acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) {
+        return Straight::declined;
+    }
     virtual bool settle_straight(wire::PacketCopier&, Time) { return false; }
-    virtual bool answer_straight(const wire::WholeAtomic&, wire::PacketCopier&, const wire::Path&, Time) {
-        return false;
+    virtual Straight answer_straight(const wire::WholeAtomic&, wire::PacketCopier&, const wire::Path&, Time) {
+        return Straight::declined;
     }
-    virtual bool conclude_straight(const wire::WholeAtomicAnswer&, const wire::Path&, Time) { return false; }
+    virtual Straight conclude_straight(const wire::WholeAtomicAnswer&, const wire::Path&, Time) {
+        return Straight::declined;
+    }
 
     // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that
     // receive() would mind.
@@ -146,9 +158,8 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
-    // That is so without a push, and nobody waits for the window. What has to be asked after each burst, in
-    // one question.
-    virtual bool rests(Time) const { return false; }
+    // What has to be asked after a burst, in one question: as what came straight does.
+    virtual Straight what_follows(Time) { return Straight::goes_on; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
     // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).
     // Returns false if the budget of `max_packets` ended it and more is ready.

@@ -19,30 +19,6 @@ namespace {
 
 using completion::Status;
 
-completion::Opcode completion_opcode(Operation operation) {
-    switch (operation) {
-        case Operation::rdma_write:
-        case Operation::rdma_write_with_immediate:
-            return completion::Opcode::rdma_write;
-        case Operation::rdma_read:
-            return completion::Opcode::rdma_read;
-        case Operation::compare_swap:
-            return completion::Opcode::compare_swap;
-        case Operation::fetch_add:
-            return completion::Opcode::fetch_add;
-        case Operation::bind_window:
-            return completion::Opcode::bind_window;
-        case Operation::local_invalidate:
-            return completion::Opcode::local_invalidate;
-        case Operation::flush:
-            return completion::Opcode::flush;
-        case Operation::atomic_write:
-            return completion::Opcode::atomic_write;
-        default:
-            return completion::Opcode::send;
-    }
-}
-
 struct NakMeaning {
     Status status;
     VendorError error;
@@ -329,22 +305,6 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
                        particulars(queue_.at(0), error).c_str());
     push(queue_.at(0), status, error, now);
     queue_.pop();
-}
-
-// Errors complete with an entry whether signaled or not (IBA 10.8.6).
-void RcRequester::push(const SendEntry& entry, Status status, VendorError error, Time now) {
-    count_completed(shared_.setup, entry.operation, status == Status::success, entry.length);
-    if (status == Status::success && !entry.signaled) return;
-    queue_.completed(shared_.setup.send_cq->push_in_place(false, [&](completion::Completion& c) {
-        c = {};
-        c.wr_id = entry.wr_id;
-        c.status = status;
-        c.opcode = completion_opcode(entry.operation);
-        c.vendor_error = static_cast<std::uint32_t>(error);
-        c.byte_length = status == Status::success && entry.awaits_data() ? entry.length : 0;
-        c.qp_number = shared_.setup.number;
-        c.timestamp = static_cast<std::uint64_t>(now);
-    }));
 }
 
 }  // namespace verbena::transport

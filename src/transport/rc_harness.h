@@ -236,7 +236,10 @@ class Harness : private QpListener {
         const std::vector<Sge> list(sges);
         request.sges = list;
         memory::Section section(side[i].sections);
-        if (straight && side[i].qp->post_straight(request, side[i], &side[i], now)) return went_straight++, 0;
+        if (Time look_by = 0; straight && side[i].qp->post_straight(request, side[i], &side[i], now, look_by)) {
+            if (look_by != side[i].qp->other_deadline()) std::abort();
+            return went_straight++, 0;
+        }
         return side[i].qp->post_send(request, now);
     }
     void post_receive(int i, std::uint64_t wr_id, std::vector<Sge> sges) {
@@ -374,6 +377,9 @@ class Harness : private QpListener {
     static bool counted(bool went, unsigned& count) {
         count += went;
         return went;
+    }
+    static bool counted(QueuePair::Straight follows, unsigned& count) {
+        return counted(follows != QueuePair::Straight::declined, count);
     }
 
     void step() {

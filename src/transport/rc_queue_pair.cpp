@@ -23,6 +23,7 @@ RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
 
 int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time now) {
     last_now_ = now;
+    plain_ = false;
     QpState to;
     if (int error = check_modify(setup_.service, state_, attributes, mask, to)) return error;
     take_attributes(attributes_, attributes, mask);
@@ -84,6 +85,7 @@ void RcQueuePair::query(Attributes& attributes) const {
 
 int RcQueuePair::post_send(const SendRequest& request, Time now) {
     last_now_ = now;
+    plain_ = false;
     std::uint32_t length = 0;
     if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
     if (int error = requester_->check_room()) return error;
@@ -97,6 +99,7 @@ int RcQueuePair::check_send(std::span<const SendRequest> requests) const {
 }
 
 void RcQueuePair::receives_posted() {
+    plain_ = false;
     if (state_ == QpState::error)
         flush_receives(setup_, last_now_);
     else
@@ -177,6 +180,7 @@ void RcQueuePair::advance(Time now) {
 
 // What requester and responder want of the state machine.
 void RcQueuePair::after(Time now) {
+    plain_ = false;
     // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
     if (state_ != QpState::error && completion_lost()) {
         record_failure(FailedPart::queue_pair, setup_.number, 0, "%s", kCompletionLost);

@@ -30,29 +30,33 @@ class RcQueuePair final : public QueuePair {
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool post_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                       Time now) override;
+                       Time now, Time& look_by) override;
     bool execute_straight(const SendRequest& request, Time now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
-    bool receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
-                          const wire::Path& sender_view, Time now) override;
-    bool acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view, Time now) override;
+    Straight receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
+                              const wire::Path& sender_view, Time now) override;
+    Straight acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view,
+                                  Time now) override;
     bool settle_straight(wire::PacketCopier& copier, Time now) override;
-    bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier,
-                         const wire::Path& sender_view, Time now) override;
-    bool conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
-                           Time now) override;
+    Straight answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier,
+                             const wire::Path& sender_view, Time now) override;
+    Straight conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
+                               Time now) override;
     bool quiet(Time now, bool push) const override {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
     }
-    bool rests(Time now) const override;
+    Straight what_follows(Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();
     }
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
-    void your_turn() override { requester_->your_turn(); }
+    void your_turn() override {
+        plain_ = false;
+        requester_->your_turn();
+    }
     Time next_deadline() const override { return std::min(acknowledgement_deadline(), other_deadline()); }
     Time acknowledgement_deadline() const override { return responder_->acknowledgement_deadline(); }
     Time other_deadline() const override {
@@ -68,15 +72,21 @@ class RcQueuePair final : public QueuePair {
     bool reliable() const { return setup_.service != Service::uc; }
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                       Time now);
+    // What only other calls than the straight ones change is as straight messages want it. Each of those calls
+    // takes that back, so that it is found out once and not with each message.
+    bool is_plain() { return plain_ || (plain_ = looks_plain()); }
+    bool looks_plain() const;
+    // A program that only receives may stay in RTR; it has been told of its first message.
+    bool is_established() const {
+        return state_ == QpState::rts || (state_ == QpState::rtr && established_);
+    }
+    Straight came_straight(Time now);
+    Straight goes_on(Time now);
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
     bool is_peer(const wire::Path& sender_view) const {
         return sender_view.source == attributes_.path.destination &&
                sender_view.destination == attributes_.path.source;
-    }
-    // A program that only receives may stay in RTR; it has been told of its first message.
-    bool receives_straight() const {
-        return state_ == QpState::rts || (state_ == QpState::rtr && established_);
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
     // With an acknowledgement that was owed since then, or kNever.
@@ -93,6 +103,7 @@ class RcQueuePair final : public QueuePair {
     // In lines of the cache: among thousands of queue pairs, what a message costs is how many of them it
     // touches.
     alignas(64) Attributes attributes_;
+    bool plain_ = false;
     alignas(64) std::optional<RcRequester> requester_;
     alignas(64) Company company_;
     Time last_now_ = 0;         // for flushes that no call with a time causes

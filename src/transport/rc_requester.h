@@ -68,11 +68,16 @@ class RcRequester {
     // Of everything up to and including `psn`; false: of nothing that is under way.
     bool receive_acknowledgement(std::uint32_t psn, Time now);
 
-    // The straight path (rc_straight.cpp): a SEND that can leave in one packet now.
-    bool goes_straight(const SendRequest& request, iovec& payload);
+    // The straight path (rc_straight.cpp). While it is plain: nothing waits, and nothing is sent again.
+    bool is_plain() const {
+        return is_level() && !recovering_ && !went_back_ && probe_.idle() && packets_since_ == kNever;
+    }
+    // A SEND that can leave in one packet.
+    bool goes_straight(const SendRequest& request, iovec& payload) const;
     bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
                        wire::PacketSink* sink, const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
+    Time retransmission_deadline() const { return retransmission_.next_deadline(); }
     bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
     // An atomic, and its answer.
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
@@ -185,7 +190,7 @@ class RcRequester {
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
     // rc_straight.cpp
-    bool is_level() const {  // nothing waits, and nothing is sent again
+    bool is_level() const {
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
                !pacer_.limited() && !failed_ && !probe_due_;
     }
@@ -214,7 +219,22 @@ class RcRequester {
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
     std::string particulars(const SendEntry& entry, VendorError error) const;
-    void push(const SendEntry& entry, completion::Status status, VendorError error, Time now);
+    // Errors complete with an entry whether signaled or not (IBA 10.8.6).
+    void push(const SendEntry& entry, completion::Status status, VendorError error, Time now) {
+        count_completed(shared_.setup, entry.operation, status == completion::Status::success, entry.length);
+        if (status == completion::Status::success && !entry.signaled) return;
+        queue_.completed(shared_.setup.send_cq->push_in_place(false, [&](completion::Completion& c) {
+            c = {};
+            c.wr_id = entry.wr_id;
+            c.status = status;
+            c.opcode = completion_opcode(entry.operation);
+            c.vendor_error = static_cast<std::uint32_t>(error);
+            c.byte_length =
+                status == completion::Status::success && entry.awaits_data() ? entry.length : 0;
+            c.qp_number = shared_.setup.number;
+            c.timestamp = static_cast<std::uint64_t>(now);
+        }));
+    }
 
     bool in_flight(std::uint32_t psn) const;
     std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }

@@ -269,11 +269,7 @@ void RcResponder::accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool
     after_expected();
     unacknowledged_++;
     if (!ask) return;
-    if (!ask_) {
-        owes_since_ = now;
-        acknowledge_at_ = now + patience_;
-    }
-    ask_ = true;
+    owe(now);
     if (!ends_message || shared_.setup.service == Service::xrc_receive) ask_now_ = true;
 }
 

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "transport/company.h"
@@ -58,6 +59,11 @@ class RcResponder : private MessageReceiver {
     bool receive_run(const wire::ReceivedRun& run, Time now);  // of SEND and WRITE (rc_runs.cpp)
 
     // The straight path (rc_straight.cpp): a SEND in one packet, or an atomic, the expected one.
+    // While it is plain: nothing is being refused, answered or in progress.
+    bool is_plain() const {
+        return active_ == 0 && pending_ == Pending::none && !refusing_ && message_ == Message::none &&
+               !failed_ && missing_since_ == kNever && look_again_at_ == kNever && !kept_;
+    }
     std::uint8_t* place_straight(const wire::WholeSend& send);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
     bool acknowledge_straight(wire::PacketCopier& copier);
@@ -68,6 +74,7 @@ class RcResponder : private MessageReceiver {
     bool must_answer() const { return active_ > 0 || pending_ != Pending::none; }
     // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
     bool may_ride() const { return ask_ && !must_answer(); }
+    bool owes() const { return ask_; }
     Time owes_since() const { return owes_since_; }               // if it owes one
     void wait_up_to(Duration patience) { patience_ = patience; }  // with the next ones
     wire::Aside riding() const {                                  // that one; rides() when it has left
@@ -85,6 +92,9 @@ class RcResponder : private MessageReceiver {
         return active_ > 0 ||
                (pending_ != Pending::none && (pending_ != Pending::rnr_nak || now >= look_again_at_)) ||
                acknowledgement_due(now, push);
+    }
+    bool acknowledgement_due(Time now, bool push) const {
+        return ask_ && (push || ask_now_ || unacknowledged_ >= kAcknowledgeEvery || now >= acknowledge_at_);
     }
 
     Time acknowledgement_deadline() const { return ask_ ? acknowledge_at_ : kNever; }
@@ -122,11 +132,6 @@ class RcResponder : private MessageReceiver {
     };
     enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
 
-    // Nothing is being refused, or in progress, and this is the next packet.
-    bool is_next(std::uint32_t psn) const {
-        return psn == expected_psn_ && pending_ == Pending::none && !refusing_ && message_ == Message::none;
-    }
-
     // rc_responder.cpp
     void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
@@ -148,6 +153,12 @@ class RcResponder : private MessageReceiver {
                  now);
     }
     void accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool ends_message, Time now);
+    void owe(Time now) {
+        if (!std::exchange(ask_, true)) {
+            owes_since_ = now;
+            acknowledge_at_ = now + patience_;
+        }
+    }
     void after_expected();
     void fail(VendorError cause, Time now);
     Resource* new_resource(std::uint32_t psn, std::uint32_t packets);
@@ -167,9 +178,6 @@ class RcResponder : private MessageReceiver {
     Resource* oldest_active();
     bool send_response(wire::PacketSink& sink, Resource& resource, Time now);
     void send_acknowledgement(wire::PacketSink& sink, std::uint8_t syndrome, std::uint32_t psn);
-    bool acknowledgement_due(Time now, bool push) const {
-        return ask_ && (push || ask_now_ || unacknowledged_ >= kAcknowledgeEvery || now >= acknowledge_at_);
-    }
     void activate(Resource& resource, std::uint32_t begin, std::uint32_t end);
     void acknowledged_everything() {
         ask_ = ask_now_ = false;

@@ -10,20 +10,22 @@
 namespace verbena::transport {
 
 [[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketCopier& copier,
-                                                 wire::PacketSink* sink, Time now) {
-    if (state_ != QpState::rts || setup_.service != Service::rc) [[unlikely]]
+                                                 wire::PacketSink* sink, Time now, Time& look_by) {
+    if (state_ != QpState::rts || !is_plain()) [[unlikely]]
         return false;
     iovec payload;
-    if (!requester_->goes_straight(request, payload)) [[unlikely]]
-        return request.is_atomic() && ask_straight(request, copier, sink, now);
-    if (responder_->must_answer()) [[unlikely]]
-        return false;
-    const wire::Aside aside = responder_->may_ride() ? responder_->riding() : wire::Aside{};
-    if (!requester_->send_straight(request, payload, copier, sink, aside, now)) [[unlikely]]
-        return false;
-    request_leaves(aside.acknowledges ? responder_->owes_since() : kNever, now);
-    if (aside.acknowledges) responder_->rides();
+    if (!requester_->goes_straight(request, payload)) [[unlikely]] {
+        if (!request.is_atomic() || !ask_straight(request, copier, sink, now)) return false;
+    } else {
+        const bool rides = responder_->owes();
+        if (!requester_->send_straight(request, payload, copier, sink,
+                                       rides ? responder_->riding() : wire::Aside{}, now)) [[unlikely]]
+            return false;
+        request_leaves(rides ? responder_->owes_since() : kNever, now);
+        if (rides) responder_->rides();
+    }
     last_now_ = now;
+    look_by = requester_->retransmission_deadline();
     return true;
 }
 
@@ -37,41 +39,38 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
     return true;
 }
 
-[[gnu::flatten]] bool RcQueuePair::receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
-                                                    const wire::Path& sender_view, Time now) {
-    if (!receives_straight() || setup_.service != Service::rc || aside.psns != 1 ||
-        (aside.acknowledges && state_ != QpState::rts) || send.pkey() != kDefaultPkey ||
-        !is_peer(sender_view)) [[unlikely]]
-        return false;
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::receive_straight(const wire::WholeSend& send,
+                                                                   const wire::Aside& aside,
+                                                                   const wire::Path& sender_view, Time now) {
+    if (!is_plain() || aside.psns != 1 || (aside.acknowledges && state_ != QpState::rts) ||
+        send.pkey() != kDefaultPkey || !is_peer(sender_view)) [[unlikely]]
+        return Straight::declined;
     std::uint8_t* const place = responder_->place_straight(send);
     if (!place) [[unlikely]]
-        return false;
+        return Straight::declined;
     // Before the message completes, as if the acknowledgement had come in front of it.
     if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
-        return false;
-    last_now_ = now;
+        return Straight::declined;
     counters_.packets_received++;
     responder_->receive_straight(send, place, now);
-    if (completion_lost()) [[unlikely]]
-        after(now);
-    return true;
+    return came_straight(now);
 }
 
-[[gnu::flatten]] bool RcQueuePair::acknowledge_straight(const wire::BthWords& bth,
-                                                        const wire::Path& sender_view, Time now) {
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::acknowledge_straight(const wire::BthWords& bth,
+                                                                       const wire::Path& sender_view,
+                                                                       Time now) {
+    const bool plain = is_plain();
     if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey() != kDefaultPkey ||
         !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
-        return false;
-    last_now_ = now;
+        return Straight::declined;
     counters_.packets_received++;
-    if (requester_->failed() || completion_lost()) [[unlikely]]
+    if (requester_->failed()) [[unlikely]]
         after(now);
-    return true;
+    return plain ? came_straight(now) : goes_on(now);  // which may have brought deadlines nearer
 }
 
 [[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, Time now) {
-    if (!receives_straight() || setup_.service != Service::rc || !responder_->may_ride() ||
-        !requester_->quiet() || requester_->is_crowded()) [[unlikely]]
+    if (!is_plain() || !responder_->owes() || requester_->is_crowded()) [[unlikely]]
         return false;
     const Time owed_since = responder_->owes_since();
     if (!responder_->acknowledge_straight(copier)) [[unlikely]]
@@ -84,43 +83,62 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 // An atomic takes no acknowledgement along.
 bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                                Time now) {
-    if (responder_->must_answer() || responder_->may_ride() ||
-        !requester_->ask_straight(request, copier, sink, now)) [[unlikely]]
+    if (responder_->owes() || !requester_->ask_straight(request, copier, sink, now)) [[unlikely]]
         return false;
     request_leaves(kNever, now);
-    last_now_ = now;
     return true;
 }
 
-[[gnu::flatten]] bool RcQueuePair::answer_straight(const wire::WholeAtomic& request,
-                                                   wire::PacketCopier& copier, const wire::Path& sender_view,
-                                                   Time now) {
-    if (!receives_straight() || setup_.service != Service::rc || request.pkey() != kDefaultPkey ||
-        !is_peer(sender_view) || !responder_->answer_straight(request, copier)) [[unlikely]]
-        return false;
-    last_now_ = now;
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::answer_straight(const wire::WholeAtomic& request,
+                                                                  wire::PacketCopier& copier,
+                                                                  const wire::Path& sender_view, Time now) {
+    if (!is_plain() || request.pkey() != kDefaultPkey || !is_peer(sender_view) ||
+        !responder_->answer_straight(request, copier)) [[unlikely]]
+        return Straight::declined;
     counters_.packets_received++;
-    return true;
+    if (responder_->must_answer()) [[unlikely]]
+        plain_ = false;
+    return came_straight(now);
 }
 
-[[gnu::flatten]] bool RcQueuePair::conclude_straight(const wire::WholeAtomicAnswer& answer,
-                                                     const wire::Path& sender_view, Time now) {
-    if (state_ != QpState::rts || setup_.service != Service::rc || answer.pkey() != kDefaultPkey ||
-        !is_peer(sender_view) || !requester_->conclude_straight(answer, now)) [[unlikely]]
-        return false;
-    last_now_ = now;
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::conclude_straight(const wire::WholeAtomicAnswer& answer,
+                                                                    const wire::Path& sender_view, Time now) {
+    if (state_ != QpState::rts || !is_plain() || answer.pkey() != kDefaultPkey || !is_peer(sender_view) ||
+        !requester_->conclude_straight(answer, now)) [[unlikely]]
+        return Straight::declined;
     counters_.packets_received++;
+    return came_straight(now);
+}
+
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::what_follows(Time now) {
+    const bool quiet_now = is_plain() ? !responder_->acknowledgement_due(now, false)
+                                      : is_established() && quiet(now, false);
+    if (!quiet_now || requester_->is_crowded()) [[unlikely]]
+        return Straight::goes_on;
+    return responder_->owes() ? Straight::owes : Straight::rests;
+}
+
+QueuePair::Straight RcQueuePair::came_straight(Time now) {
+    last_now_ = now;
+    if (completion_lost()) [[unlikely]]
+        return goes_on(now);
+    return what_follows(now);
+}
+
+QueuePair::Straight RcQueuePair::goes_on(Time now) {
+    last_now_ = now;
     if (completion_lost()) [[unlikely]]
         after(now);
-    return true;
+    return Straight::goes_on;
 }
 
-[[gnu::flatten]] bool RcQueuePair::rests(Time now) const {
-    return receives_straight() && quiet(now, false) && !requester_->is_crowded();
+bool RcQueuePair::looks_plain() const {
+    return is_established() && setup_.service == Service::rc && requester_->is_plain() &&
+           responder_->is_plain();
 }
 
 // False: it goes the long way, or is no SEND.
-bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) {
+bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) const {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
     if (request.operation != Operation::send && request.operation != Operation::send_with_immediate)
         [[unlikely]]
@@ -129,7 +147,7 @@ bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) {
     const std::size_t count = request.sges.size();
     if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) [[unlikely]]
         return false;
-    if (!is_level() || queue_.room() == 0) [[unlikely]]
+    if (queue_.full()) [[unlikely]]
         return false;
     payload = {};
     if (count == 1) payload.iov_len = request.sges[0].length;
@@ -204,7 +222,7 @@ bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& c
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
         request.remote_address % kLength != 0 || shared_.setup.capabilities.max_send_sge == 0 ||
-        outstanding_reads_ >= shared_.attributes.max_rd_atomic || !is_level() || queue_.room() == 0)
+        outstanding_reads_ >= shared_.attributes.max_rd_atomic || queue_.full())
         [[unlikely]]
         return false;
     const Sge& sge = request.sges[0];
@@ -318,17 +336,17 @@ SendEntry* RcRequester::alone_answered(std::uint32_t psn) {
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
-    complete_oldest(now);
-    progressed_ = true;
-    if (!is_level() || recovering_ || went_back_ || !probe_.idle() || packets_since_ != kNever) [[unlikely]]
-        return finish_progress(now);
+    shared_.counters.messages_sent += head.is_send();
+    push(head, completion::Status::success, VendorError::none, now);
+    queue_.pop();
+    current_--;
     progress_undisturbed(now);
     if (sampled()) end_sample(now);
 }
 
 // Where the payload belongs, or nullptr: the packet goes the long way.
 std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
-    if (!is_next(send.psn()) || send.payload().size() > shared_.mtu()) [[unlikely]]
+    if (send.psn() != expected_psn_ || send.payload().size() > shared_.mtu()) [[unlikely]]
         return nullptr;
     return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
@@ -336,7 +354,11 @@ std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
 void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
     const std::size_t length = send.payload().size();
     place(to, send.payload().data(), length);
-    accepted(1, length, send.ack_request(), true, now);
+    expected_psn_ = wire::psn_next(expected_psn_);
+    msn_ = (msn_ + 1) & wire::kPsnMask;
+    shared_.counters.bytes_received += length;
+    unacknowledged_++;
+    if (send.ack_request()) owe(now);
     complete_whole(static_cast<std::uint32_t>(length), send.solicited(), now, [&](completion::Completion& c) {
         if (!send.has_immediate()) return;
         c.flags = completion::kHasImmediate;
@@ -359,8 +381,7 @@ bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
 
 bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier) {
     std::uint8_t* target = nullptr;
-    if (!is_next(request.psn()) || active_ > 0 || check_atomic(request.eth(), target) != VendorError::none)
-        [[unlikely]]
+    if (request.psn() != expected_psn_ || check_atomic(request.eth(), target) != VendorError::none) [[unlikely]]
         return false;
     Resource* const resource =
         take_atomic(request.psn(), request.opcode() == wire::Opcode::rc_fetch_add, request.eth(), target);

@@ -177,7 +177,8 @@ TEST(StraightAtomicPath, LeavesMistakesToTheLongWay) {
     const auto goes = [&](SendRequest request, Sge sge) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
-        return h.side[0].qp->post_straight(request, h.side[0], &h.side[0], h.now);
+        Time look_by = 0;
+        return h.side[0].qp->post_straight(request, h.side[0], &h.side[0], h.now, look_by);
     };
     const SendRequest r = h.request(Operation::fetch_add);
     Sge stale = h.side[0].sge(0, 8);

@@ -299,7 +299,8 @@ TEST(StraightPath, LeavesMistakesToTheLongWay) {
     const auto refused = [&](SendRequest request, Sge sge) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
-        return !h.side[0].qp->post_straight(request, h.side[0], &h.side[0], h.now);
+        Time look_by = 0;
+        return !h.side[0].qp->post_straight(request, h.side[0], &h.side[0], h.now, look_by);
     };
     Sge stale = h.side[0].sge(0, 8);
     stale.lkey += 0x100;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "completion/completion.h"
 #include "wire/path.h"
 
 namespace verbena::transport {
@@ -46,6 +47,30 @@ constexpr std::uint32_t flush_kind(std::uint32_t placement, std::uint32_t select
 }
 inline constexpr std::uint32_t kFlushGlobal = 1, kFlushPersistent = 2;  // placement types
 inline constexpr std::uint32_t kFlushRange = 0, kFlushRegion = 1;       // selectivity levels
+
+constexpr completion::Opcode completion_opcode(Operation operation) {
+    switch (operation) {
+        case Operation::rdma_write:
+        case Operation::rdma_write_with_immediate:
+            return completion::Opcode::rdma_write;
+        case Operation::rdma_read:
+            return completion::Opcode::rdma_read;
+        case Operation::compare_swap:
+            return completion::Opcode::compare_swap;
+        case Operation::fetch_add:
+            return completion::Opcode::fetch_add;
+        case Operation::bind_window:
+            return completion::Opcode::bind_window;
+        case Operation::local_invalidate:
+            return completion::Opcode::local_invalidate;
+        case Operation::flush:
+            return completion::Opcode::flush;
+        case Operation::atomic_write:
+            return completion::Opcode::atomic_write;
+        default:
+            return completion::Opcode::send;
+    }
+}
 
 struct SendRequest {
     std::uint64_t wr_id = 0;

@@ -3,6 +3,7 @@
 #include "adapter/counter_clock.h"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <fcntl.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -22,16 +23,25 @@ Time system_clock() {
 
 #if defined(__x86_64__)
 struct TimeStampCounter {
-    // The kernel has found it to be constant and alike everywhere, or would tell time by something else.
+    // The kernel has found it to be constant and alike everywhere, or would tell time by something else. In a
+    // virtual machine its clock is the host's, told by the counter, too, and the processor says whether that
+    // is constant. (Where the machine moves to another host, the next measurement notices.)
     static bool usable() {
         const int before = errno;
         const int fd =
             open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
-        char name[16] = {};
-        const ssize_t size = fd < 0 ? -1 : ::read(fd, name, sizeof name);
+        char text[64];
+        const ssize_t size = fd < 0 ? -1 : ::read(fd, text, sizeof text);
         if (fd >= 0) close(fd);
         errno = before;
-        return size == 4 && std::string_view(name, 4) == "tsc\n";
+        const std::string_view name(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+        return name == "tsc\n" ||
+               (is_invariant() && (name == "kvm-clock\n" || name == "hyperv_clocksource_tsc_page\n"));
+    }
+    static bool is_invariant() {
+        constexpr unsigned kLeaf = 0x80000007, kInvariant = 1u << 8;  // in edx
+        unsigned a, b, c, d = 0;
+        return __get_cpuid(kLeaf, &a, &b, &c, &d) && (d & kInvariant);
     }
     static std::uint64_t ticks() { return __rdtsc(); }
     static Time time() { return system_clock(); }

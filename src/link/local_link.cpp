@@ -45,7 +45,7 @@ std::uint32_t destination_qp(const wire::OutPacket& packet) {
 }
 
 // The peer's lock is held.
-bool append_to(LocalPeer& peer, const wire::OutPacket& packet) {
+[[gnu::always_inline]] inline bool append_to(LocalPeer& peer, const wire::OutPacket& packet) {
     return !peer.spilled.load(std::memory_order_relaxed) && peer.out &&
            peer.state.load(std::memory_order_acquire) == LocalPeer::State::met && peer.out->append(packet);
 }
@@ -233,7 +233,8 @@ LocalLink::~LocalLink() {
 
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max) {
     static_assert(4 * kSettleEvery <= LocalRing::kCapacity);  // see LocalRing::settle()
-    if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) return 0;
+    if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
+        return 0;
     LocalRing& in = *peer.in;
     Datagram datagram;
     datagram.path = &in.path();
@@ -324,14 +325,16 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
 
 unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const bool look = look_.load(std::memory_order_relaxed) && look_.exchange(false);
-    if (look || ++calls_ % kLookEvery == 0) peers_.look_around();
+    if (++calls_ % kLookEvery == 0 || look) [[unlikely]]
+        peers_.look_around();
     unsigned received = 0;
     const unsigned count = peers_.count();
     // Another one begins each time: none starves behind a busy one.
     if (++first_ >= count) first_ = 0;
     for (unsigned i = 0; i < count && received < max; i++) {
         LocalPeer& peer = peers_.at(first_ + i < count ? first_ + i : first_ + i - count);
-        if (peer.spilled.load(std::memory_order_relaxed)) take_room(peers_, peer);
+        if (peer.spilled.load(std::memory_order_relaxed)) [[unlikely]]
+            take_room(peers_, peer);
         received += receive_from(peer, receiver, max - received);
     }
     if (received > 0)

@@ -64,7 +64,7 @@ class LocalLink final : public Link {
     static constexpr unsigned kLookEvery = 4096;  // calls of receive(): greetings, deaths
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
     // in every so many calls.
-    static constexpr unsigned kWireEvery = 64;
+    static constexpr unsigned kWireEvery = 512;
     static constexpr unsigned kBusyFor = 256;              // calls
     static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
 

@@ -236,8 +236,11 @@ inline bool LocalRing::append(const wire::OutPacket& packet) {
                                     packet.aside, false);
     if (!at) [[unlikely]]
         return false;
-    // Word by word, as they have just been written: a load that spans two stores waits for both.
-    for (unsigned i = 0; i < packet.header_length; i += 4) std::memcpy(at + i, packet.header.data() + i, 4);
+    // Word by word, as they have just been written: a load that spans two stores waits for both. A BTH, which
+    // every packet has and most have alone, without counting.
+    const std::uint8_t* const header = packet.header.data();
+    for (unsigned i = 0; i < wire::kBthLength; i += 4) std::memcpy(at + i, header + i, 4);
+    for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4) std::memcpy(at + i, header + i, 4);
     at += packet.header_length;
     small_copy(at, piece.iov_base, piece.iov_len);
     if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);

@@ -89,7 +89,7 @@ int RcQueuePair::post_send(const SendRequest& request, Time now) {
     std::uint32_t length = 0;
     if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
     if (int error = requester_->check_room()) return error;
-    requester_->post(request, length);
+    requester_->post(request, length).signaled |= mutated(Mutation::unsignaled_completion);
     if (state_ == QpState::error || state_ == QpState::sqe) requester_->flush(now);
     return 0;
 }

@@ -48,12 +48,6 @@ void RcRequester::count_against_rate(std::uint32_t bytes, Time now) {
     if (!pacer_.allows(now)) rate_allows_at_ = pacer_.next();
 }
 
-void RcRequester::post(const SendRequest& request, std::uint32_t length) {
-    const bool signaled =
-        shared_.setup.signal_all || (request.flags & kSignaled) || mutated(Mutation::unsignaled_completion);
-    queue_.push(request, length, signaled);
-}
-
 // How many PSNs the packet at `packet` of the request takes: a READ request asks up to its chunk's end.
 std::uint32_t RcRequester::step(const SendEntry& entry, std::uint32_t packet) const {
     if (!entry.is_read()) return 1;

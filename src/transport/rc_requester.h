@@ -58,7 +58,9 @@ class RcRequester {
 
     int check_room() const { return queue_.check_room(); }
     std::uint32_t room() const { return queue_.room(); }
-    void post(const SendRequest& request, std::uint32_t length);
+    SendEntry& post(const SendRequest& request, std::uint32_t length) {
+        return queue_.push(request, length, shared_.setup.signal_all || (request.flags & kSignaled));
+    }
 
     // A response packet: ACK, NAK, READ response, atomic response.
     void receive(const wire::Packet& packet, Time now);

@@ -50,14 +50,18 @@ constexpr wire::Service wire_service(Service service) {
     }
 }
 
-// The fields that are equal in all packets of a queue pair; `opcode` is RC's, for every service. MigReq is 1
-// as adapters send it (IBA 17.2.8.1.2: migrated).
-inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode, std::uint32_t psn) {
-    bth.opcode = wire::with_service(opcode, wire_service(shared.setup.service));
+// The fields that are equal in all packets of a queue pair. MigReq is 1 as adapters send it (IBA 17.2.8.1.2:
+// migrated).
+inline void address_rc(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode, std::uint32_t psn) {
+    bth.opcode = opcode;
     bth.migration_request = true;
     bth.pkey = kDefaultPkey;
     bth.destination_qp = shared.attributes.destination_qp;
     bth.psn = psn;
+}
+// The same for every service; `opcode` is RC's.
+inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode, std::uint32_t psn) {
+    address_rc(bth, shared, wire::with_service(opcode, wire_service(shared.setup.service)), psn);
 }
 
 inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers& headers,

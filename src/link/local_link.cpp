@@ -232,7 +232,8 @@ LocalLink::~LocalLink() {
 }
 
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max) {
-    static_assert(4 * kSettleEvery <= LocalRing::kCapacity);  // see LocalRing::settle()
+    // See LocalRing::settle().
+    static_assert(4 * kSettleEvery <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
         return 0;
     LocalRing& in = *peer.in;
@@ -252,7 +253,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         else if (!receiver.straight(datagram))
             receiver.datagram(datagram);
         in.release();
-        unsettled += packet.size();
+        unsettled += kPerPacket + packet.size();
         if (unsettled < kSettleEvery) continue;
         unsettled = 0;
         if (in.settle()) peers_.wake(peer);

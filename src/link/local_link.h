@@ -67,6 +67,7 @@ class LocalLink final : public Link {
     static constexpr unsigned kWireEvery = 512;
     static constexpr unsigned kBusyFor = 256;              // calls
     static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
+    static constexpr std::size_t kPerPacket = 64;          // that each packet counts beside its own
 
     class Sink;
 

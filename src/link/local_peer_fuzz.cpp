@@ -1,7 +1,8 @@
 // What a process of this host can give another one to read (link/local_ring.h, link/local_meeting.h): any
 // positions and records in a ring, any datagram with any number of descriptors as a greeting.
 //
-//     byte 0: 0x80 a greeting, its low bits the descriptors; else the ring: head (8 bytes), then its data
+//     byte 0: 0x80 a greeting, its low bits the descriptors; else the ring: head (8 bytes), then its slots,
+//     of which so many have the right number, and the same again as its data
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -26,7 +27,8 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::size_t kData = 4096, kHead = 64;  // where they lie in the file
+constexpr std::size_t kHead = 64, kSlots = 4096, kSlot = 64;  // where they lie in the file
+constexpr std::size_t kData = kSlots + link::LocalRing::kSlots * kSlot;
 constexpr std::size_t kFile = kData + link::LocalRing::kCapacity;
 
 void require(bool condition) {
@@ -42,18 +44,23 @@ void read_ring(Bytes input) {
     std::uint64_t head;
     std::memcpy(&head, input.data(), sizeof head);
     const Bytes data = input.subspan(sizeof head);
+    std::memcpy(bytes + kSlots, data.data(), std::min(data.size(), kData - kSlots));
     std::memcpy(bytes + kData, data.data(), std::min(data.size(), link::LocalRing::kCapacity));
+    const std::uint64_t slots = std::min<std::uint64_t>(head, link::LocalRing::kSlots);
+    for (std::uint32_t i = 0; i < slots; i++) {
+        const std::uint32_t number = i + 1;
+        std::memcpy(bytes + kSlots + i * kSlot, &number, sizeof number);
+    }
     std::atomic_ref(*reinterpret_cast<std::uint64_t*>(bytes + kHead)).store(head);
 
     Bytes packet;
-    std::uint64_t taken = 0;
+    std::size_t taken = 0;
     while (ring->front(packet)) {
         // All of it is there to be read, and it was paid for.
         unsigned sum = 0;
         for (const std::uint8_t byte : packet) sum += byte;
         require(sum <= packet.size() * 255);
-        taken += packet.size();
-        require(taken <= head && taken <= link::LocalRing::kCapacity);
+        require(packet.size() <= link::LocalRing::kCapacity && ++taken <= link::LocalRing::kSlots);
         ring->release();
     }
     require(!ring->front(packet));

@@ -14,10 +14,11 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x35474e52'42524556;  // "VERBRNG5" in memory order
+constexpr std::uint64_t kMagic = 0x36474e52'42524556;  // "VERBRNG6" in memory order
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kFile = kPage + LocalRing::kCapacity;
-constexpr std::size_t kMapping = kPage + 2 * LocalRing::kCapacity;  // records begin in the first half
+constexpr std::size_t kSlotBytes = LocalRing::kSlots * 64;
+constexpr std::size_t kFile = kPage + kSlotBytes + LocalRing::kCapacity;
+constexpr std::size_t kMapping = kFile + LocalRing::kCapacity;  // packets begin in the first half of the data
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 unsigned mark_of_this_thread() {
@@ -64,7 +65,7 @@ std::unique_ptr<LocalRing> LocalRing::map(int fd, bool consumer) {
     auto* memory = static_cast<std::uint8_t*>(place);
     constexpr int kFlags = MAP_SHARED | MAP_FIXED;
     if (mmap(memory, kFile, PROT_READ | PROT_WRITE, kFlags, fd, 0) == MAP_FAILED ||
-        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kPage) == MAP_FAILED) {
+        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kPage + kSlotBytes) == MAP_FAILED) {
         const int error = errno;
         munmap(memory, kMapping);
         return fail_null(error, "mapping a ring: %s", std::strerror(error));
@@ -74,20 +75,36 @@ std::unique_ptr<LocalRing> LocalRing::map(int fd, bool consumer) {
 }
 
 LocalRing::LocalRing(std::uint8_t* memory, int fd)
-    : control_(*reinterpret_cast<Control*>(memory)), data_(memory + kPage), fd_(fd) {}
+    : control_(*reinterpret_cast<Control*>(memory)),
+      slots_(reinterpret_cast<Slot*>(memory + kPage)),
+      data_(memory + kPage + kSlotBytes),
+      fd_(fd) {}
 
 LocalRing::~LocalRing() {
-    munmap(data_ - kPage, kMapping);
+    munmap(&control_, kMapping);
     if (fd_ >= 0) close(fd_);
 }
 
-bool LocalRing::finds_room(std::uint64_t size) {
-    const std::uint64_t tail = control_.tail.load(std::memory_order_acquire);
-    if (tail > written_ || tail < seen_tail_) return false;  // nonsense
+bool LocalRing::finds_room(std::uint64_t data) {
+    const Position tail = look_at_tail(std::memory_order_acquire);
+    if (!is_possible(tail)) return false;
     seen_tail_ = tail;
-    if (written_ + size - seen_tail_ <= kCapacity) return true;
-    refused_ = size;
+    if (fits(data, tail)) return true;
+    refused_ = data;
     return false;
+}
+
+// Its data may be of a later moment than its slots: then there is even more room.
+LocalRing::Position LocalRing::look_at_tail(std::memory_order order) const {
+    Position tail;
+    tail.slots = control_.tail.slots.load(order);
+    tail.data = control_.tail.data.load(std::memory_order_relaxed);
+    return tail;
+}
+
+bool LocalRing::is_possible(const Position& tail) const {
+    return tail.slots >= seen_tail_.slots && tail.slots <= written_.slots && tail.data >= seen_tail_.data &&
+           tail.data <= written_.data;
 }
 
 bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
@@ -100,24 +117,27 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
         small_copy(at, piece.iov_base, piece.iov_len);
         at += piece.iov_len;
     }
+    end_record();
     return true;
 }
 
 bool LocalRing::await_room() {
     control_.awaited.store(1, std::memory_order_seq_cst);
-    const std::uint64_t tail = control_.tail.load(std::memory_order_seq_cst);
-    if (tail > written_ || written_ + refused_ - tail > kCapacity) return false;
+    const Position tail = look_at_tail(std::memory_order_seq_cst);
+    if (!is_possible(tail) || !fits(refused_, tail)) return false;
     control_.awaited.store(0, std::memory_order_relaxed);
     return true;
 }
 
 bool LocalRing::unread() const {
-    return control_.tail.load(std::memory_order_acquire) < control_.head.load(std::memory_order_relaxed);
+    return control_.tail.slots.load(std::memory_order_acquire) <
+           control_.head.slots.load(std::memory_order_relaxed);
 }
 
-bool LocalRing::give_up(std::uint64_t head) {
-    if (broken_.exchange(true, std::memory_order_relaxed))
-        control_.tail.store(head, std::memory_order_relaxed);  // lost, but not unread
+bool LocalRing::give_up() {
+    if (broken_.exchange(true, std::memory_order_relaxed))  // lost, but not unread
+        control_.tail.slots.store(control_.head.slots.load(std::memory_order_relaxed),
+                                  std::memory_order_relaxed);
     else
         log(LogLevel::warn,
             "a peer of this host wrote nonsense into its ring; nothing more is taken from it");
@@ -126,19 +146,21 @@ bool LocalRing::give_up(std::uint64_t head) {
 
 bool LocalRing::owes_room() {
     if (control_.awaited.load(std::memory_order_seq_cst) == 0) return false;
-    const std::uint64_t tail = control_.tail.load(std::memory_order_relaxed);
-    if (control_.head.load(std::memory_order_relaxed) - tail > kCapacity / 2) return false;
+    const auto waiting = [&](auto SharedPosition::*which) {  // perhaps taken before the head tells of it
+        const std::uint64_t head = (control_.head.*which).load(std::memory_order_relaxed);
+        const std::uint64_t tail = (control_.tail.*which).load(std::memory_order_relaxed);
+        return head > tail ? head - tail : 0;
+    };
+    if (waiting(&SharedPosition::slots) > kSlots / 2 || waiting(&SharedPosition::data) > kCapacity / 2)
+        return false;
     return control_.awaited.exchange(0, std::memory_order_seq_cst) != 0;
 }
 
-bool LocalRing::looks_empty() const {
-    fetch_ahead();
-    return control_.head.load(std::memory_order_acquire) == read_ || broken_.load(std::memory_order_relaxed);
-}
-
+// What is being taken may be told of by the tail before it is by the head.
 bool LocalRing::empty() const {
     return broken_.load(std::memory_order_relaxed) ||
-           control_.head.load(std::memory_order_seq_cst) == control_.tail.load(std::memory_order_relaxed);
+           control_.head.slots.load(std::memory_order_seq_cst) <=
+               control_.tail.slots.load(std::memory_order_relaxed);
 }
 
 // What the caller published, or knows that another thread did, comes before the look.

@@ -1,8 +1,14 @@
 // A ring of packets in shared memory from one process to another of the same host: one producer side, one
 // consumer. The file is mapped twice in a row, so that no packet is ever cut.
 //
-//     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's); then the data
-//     a record: what it is, its path unless it is that of the record before, the packet; padded to 64 bytes
+//     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's)
+//     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short
+//     data: the other packets, each behind its path unless that is the one before's; padded to 64 bytes
+//
+// A slot's number is written last. The consumer knows which comes next and looks at that slot, so that a short
+// packet crosses from one processor's cache to the other's in one line; the head, in which the producer says
+// how many there are, is for whoever asks without taking packets. Of packets that are published together the
+// first one's number is written last of all.
 //
 // The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
 // trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
@@ -55,7 +61,8 @@ namespace verbena::link {
 
 class LocalRing {
    public:
-    static constexpr std::size_t kCapacity = std::size_t{1} << 20;  // bytes
+    static constexpr std::size_t kSlots = 4096;                     // packets
+    static constexpr std::size_t kCapacity = std::size_t{1} << 20;  // bytes of data
     static constexpr unsigned kMarks = 8;
 
     // The consumer's; nullptr with errno and a reason.
@@ -94,47 +101,54 @@ class LocalRing {
     // there is none, or if the producer wrote nonsense: then the ring is broken for good and nothing comes
     // out of it any more.
     bool front(std::span<const std::uint8_t>& bytes) {
-        fetch_ahead();
-        const std::uint64_t head = control_.head.load(std::memory_order_acquire);
-        if (head == read_) [[unlikely]]
+        const Slot& slot = slot_of(read_.slots);
+        if (!slot.holds(read_.slots)) [[unlikely]]
             return false;
         packets_came();
-        const std::uint64_t waiting = head - read_;
-        Record record;
-        const std::uint8_t* at = data_ + read_ % kCapacity;
-        std::memcpy(&record, at, sizeof record);
-        at += sizeof record;
-        const std::size_t path_size = record.acknowledged & kHasPath ? sizeof read_path_ : 0;
-        front_size_ = round_up(sizeof record + path_size + record.length);
-        if (broken_.load(std::memory_order_relaxed) || waiting > kCapacity || front_size_ > waiting)
-            [[unlikely]]
-            return give_up(head);
+        fetch_ahead();
+        std::memcpy(&front_, &slot.record, sizeof front_);
+        const std::size_t path_size = front_.flags & kHasPath ? sizeof read_path_ : 0;
+        const std::uint64_t size = path_size + front_.length;
+        const std::uint8_t* at = slot.packet;
+        front_data_ = 0;
+        if (size > kInSlot) {
+            at = data_ + read_.data % kCapacity;
+            front_data_ = round_up(size);
+        }
+        if (broken_.load(std::memory_order_relaxed) || front_data_ > kCapacity) [[unlikely]]
+            return give_up();
         if (path_size > 0) [[unlikely]]
             std::memcpy(&read_path_, at, sizeof read_path_);
-        read_acknowledged_ = record.acknowledged;
-        read_psns_ = record.psns;
-        followed_ = front_size_ != waiting;
-        bytes = {at + path_size, record.length};
+        bytes = {at + path_size, front_.length};
         return true;
     }
     // Of that packet, until release().
     const wire::Path& path() const { return read_path_; }
     wire::Aside aside() const {
-        return {std::clamp(read_psns_, 1u, kPsnBits), (read_acknowledged_ & kAcknowledges) != 0,
-                read_acknowledged_ & kPsnBits};
+        return {std::clamp(front_.psns, 1u, kPsnBits), (front_.flags & kAcknowledges) != 0,
+                front_.flags & kPsnBits};
     }
-    bool elsewhere() const { return (read_acknowledged_ & kElsewhere) != 0; }
-    bool followed() const { return followed_; }  // by another one when it was looked at
-    void release() { read_ += front_size_; }
+    bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
+    bool followed() const { return (front_.flags & kFollowed) != 0; }  // by one published together with it
+    void release() {
+        read_.slots++;
+        read_.data += front_data_;
+    }
     // What was released is the producer's again, which must happen each time that a small part of the ring
     // was. True if it waits for room and has to be woken.
     bool settle() {
-        if (settled_ != read_) control_.tail.store(settled_ = read_, std::memory_order_release);
+        if (settled_ != read_.slots) {
+            settled_ = read_.slots;
+            control_.tail.data.store(read_.data, std::memory_order_relaxed);
+            control_.tail.slots.store(read_.slots, std::memory_order_release);
+        }
         return control_.awaited.load(std::memory_order_relaxed) != 0 && owes_room();
     }
     bool empty() const;  // any thread
     // Whether front() would surely find nothing; by the thread that calls it.
-    bool looks_empty() const;
+    bool looks_empty() const {
+        return !slot_of(read_.slots).holds(read_.slots) || broken_.load(std::memory_order_relaxed);
+    }
 
     void enter_sleep();
     void leave_sleep();
@@ -151,23 +165,47 @@ class LocalRing {
     struct Mark {
         alignas(64) std::atomic<std::uint32_t> inside;
     };
+    // How many slots, and bytes of data, there ever were: said by their owner, or known by one side.
+    struct SharedPosition {
+        std::atomic<std::uint64_t> slots, data;
+    };
+    struct Position {
+        std::uint64_t slots = 0, data = 0;
+    };
     struct Control {
         std::uint64_t magic;
-        alignas(64) std::atomic<std::uint64_t> head;
-        alignas(64) std::atomic<std::uint64_t> tail;
+        alignas(64) SharedPosition head;
+        alignas(64) SharedPosition tail;
         alignas(64) std::atomic<std::uint32_t> sleepers;
         alignas(64) std::atomic<std::uint32_t> awaited;
         alignas(64) std::atomic<std::uint32_t> fetches;
         std::array<Mark, kMarks> marks;
     };
-    enum Flag : std::uint32_t { kHasPath = 1u << 24, kAcknowledges = 1u << 25, kElsewhere = 1u << 26 };
+    enum Flag : std::uint32_t {
+        kHasPath = 1u << 24,
+        kAcknowledges = 1u << 25,
+        kElsewhere = 1u << 26,
+        kFollowed = 1u << 27
+    };
     struct Record {
         std::uint32_t length;
-        std::uint32_t acknowledged;  // a PSN, and the flags
+        std::uint32_t flags;  // and the PSN that is acknowledged
         std::uint32_t psns;
     };
-    // With the BTH a cache line has room for 40 bytes of payload.
-    static_assert(sizeof(Record) == 12 && sizeof(Control) <= 4096);
+    static constexpr std::size_t kInSlot = 48;  // bytes: a BTH and 36 of payload
+    struct alignas(64) Slot {
+        std::atomic<std::uint32_t> number;  // from 1 on
+        Record record;
+        std::uint8_t packet[kInSlot];
+
+        bool holds(std::uint64_t place) const {
+            return number.load(std::memory_order_acquire) == static_cast<std::uint32_t>(place + 1);
+        }
+        void publish(std::uint64_t place) {
+            number.store(static_cast<std::uint32_t>(place + 1), std::memory_order_release);
+        }
+    };
+    static_assert(sizeof(Slot) == 64 && sizeof(Control) <= 4096);
 
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::uint32_t kPsnBits = 0xffffff;
@@ -176,32 +214,51 @@ class LocalRing {
     }
 
     LocalRing(std::uint8_t* memory, int fd);
-    bool give_up(std::uint64_t head);
+    Slot& slot_of(std::uint64_t place) const { return slots_[place % kSlots]; }
+    bool give_up();
     bool owes_room();
-    bool finds_room(std::uint64_t size);
+    bool fits(std::uint64_t data, const Position& tail) const {
+        return written_.slots - tail.slots < kSlots && written_.data + data - tail.data <= kCapacity;
+    }
+    bool finds_room(std::uint64_t data);
+    Position look_at_tail(std::memory_order order) const;
+    bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
                                bool elsewhere);
-    // A record crosses from one processor's cache to the other's on its own way, beside the head's.
-    void fetch_ahead() const { __builtin_prefetch(data_ + read_ % kCapacity); }
+    void end_record() {
+        const std::uint64_t place = written_.slots++;
+        if (place == published_) return;
+        slot_of(place - 1).record.flags |= kFollowed;
+        slot_of(place).publish(place);
+    }
+    void show() {
+        packets_leave();
+        if (published_ != written_.slots) slot_of(published_).publish(published_);
+        published_ = written_.slots;
+        control_.head.data.store(written_.data, std::memory_order_relaxed);
+    }
+    // A slot crosses while the one before it is being worked on.
+    void fetch_ahead() const { __builtin_prefetch(&slot_of(read_.slots + 1)); }
 
     Control& control_;
+    Slot* const slots_;
     std::uint8_t* const data_;
     const int fd_;
 
     // The producer's.
-    std::uint64_t written_ = 0;    // copied in, perhaps not yet published
-    std::uint64_t seen_tail_ = 0;  // a tail of the past
-    std::uint64_t refused_ = 0;    // the size of the record that found no room
+    Position written_;             // copied in, perhaps not yet published
+    std::uint64_t published_ = 0;  // slots
+    Position seen_tail_;           // of the past
+    std::uint64_t refused_ = 0;    // bytes of data of the record that found no room
     wire::Path written_path_;      // of the newest record
     bool wrote_path_ = false;
     // The consumer's.
-    std::uint64_t read_ = 0;
-    std::uint64_t front_size_ = 0;
+    Position read_;
+    Record front_{};
+    std::uint64_t front_data_ = 0;
     wire::Path read_path_;
-    std::uint32_t read_acknowledged_ = 0, read_psns_ = 0;  // of the record
-    bool followed_ = false;
-    std::uint64_t settled_ = 0;  // the tail that the producer sees
+    std::uint64_t settled_ = 0;  // slots: the tail that the producer sees
     std::atomic<bool> broken_{false};
 };
 
@@ -209,24 +266,23 @@ class LocalRing {
 inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length,
                                              const wire::Aside& aside, bool elsewhere) {
     const bool has_path = !wrote_path_ || path != written_path_;
-    const std::uint64_t size = round_up(sizeof(Record) + (has_path ? sizeof path : 0) + length);
-    if (written_ + size - seen_tail_ > kCapacity && !finds_room(size)) [[unlikely]]
+    const std::uint64_t size = (has_path ? sizeof path : 0) + length;
+    const std::uint64_t data = size > kInSlot ? round_up(size) : 0;
+    if (!fits(data, seen_tail_) && !finds_room(data)) [[unlikely]]
         return nullptr;
-    std::uint8_t* at = data_ + written_ % kCapacity;
-    const std::uint32_t flags = (has_path ? kHasPath : 0u) | (aside.acknowledges ? kAcknowledges : 0u) |
-                                (elsewhere ? kElsewhere : 0u);
-    auto* const record = reinterpret_cast<Record*>(at);  // aligned as records are
-    record->length = static_cast<std::uint32_t>(length);
-    record->acknowledged = (aside.acknowledged & kPsnBits) | flags;
-    record->psns = aside.psns;
-    at += sizeof *record;
+    Slot& slot = slot_of(written_.slots);
+    std::uint8_t* at = data > 0 ? data_ + written_.data % kCapacity : slot.packet;
+    written_.data += data;
+    slot.record.length = static_cast<std::uint32_t>(length);
+    slot.record.flags = (aside.acknowledged & kPsnBits) | (has_path ? kHasPath : 0u) |
+                        (aside.acknowledges ? kAcknowledges : 0u) | (elsewhere ? kElsewhere : 0u);
+    slot.record.psns = aside.psns;
     if (has_path) [[unlikely]] {
         std::memcpy(at, &path, sizeof path);
         at += sizeof path;
         written_path_ = path;
         wrote_path_ = true;
     }
-    written_ += size;
     return at;
 }
 
@@ -240,23 +296,25 @@ inline bool LocalRing::append(const wire::OutPacket& packet) {
     // every packet has and most have alone, without counting.
     const std::uint8_t* const header = packet.header.data();
     for (unsigned i = 0; i < wire::kBthLength; i += 4) std::memcpy(at + i, header + i, 4);
-    for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4) std::memcpy(at + i, header + i, 4);
+    for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4)
+        std::memcpy(at + i, header + i, 4);
     at += packet.header_length;
     small_copy(at, piece.iov_base, piece.iov_len);
     if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);
+    end_record();
     return true;
 }
 
 // Sequentially consistent, as is enter_sleep(): either the sleeper sees the packet or we see the sleeper.
 inline bool LocalRing::publish() {
-    packets_leave();
-    control_.head.store(written_, std::memory_order_seq_cst);
+    show();
+    control_.head.slots.store(written_.slots, std::memory_order_seq_cst);
     return control_.sleepers.load(std::memory_order_seq_cst) != 0;
 }
 
 inline bool LocalRing::publish_lightly() {
-    packets_leave();
-    control_.head.store(written_, std::memory_order_release);
+    show();
+    control_.head.slots.store(written_.slots, std::memory_order_release);
     return control_.sleepers.load(std::memory_order_relaxed) != 0;
 }
 

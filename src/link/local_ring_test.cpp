@@ -105,6 +105,56 @@ TEST_F(LocalRingTest, APathIsSaidOnceAndAsidesTravelAlong) {
     EXPECT_EQ(take(), "another");
 }
 
+TEST_F(LocalRingTest, WhatIsPublishedTogetherIsSeenTogether) {
+    for (int round = 0; round < 3; round++) {
+        for (const char* text : {"a", "b", "c"}) {
+            ASSERT_TRUE(put(text));
+            EXPECT_TRUE(consumer_->looks_empty());
+        }
+        producer_->publish();
+        ASSERT_TRUE(put("alone"));
+        EXPECT_FALSE(consumer_->looks_empty());
+        for (const bool followed : {true, true, false}) {
+            std::span<const std::uint8_t> bytes;
+            ASSERT_TRUE(consumer_->front(bytes));
+            EXPECT_EQ(consumer_->followed(), followed);
+            consumer_->release();
+        }
+        EXPECT_EQ(take(), "");
+        producer_->publish();
+        EXPECT_EQ(take(), "alone");
+    }
+}
+
+// What fits into a slot and what does not, by one byte, with a path in front of it and without.
+TEST_F(LocalRingTest, ShortAndLongPacketsTakeTurns) {
+    for (unsigned round = 0; round < 20'000; round++) {
+        if (round % 7 == 0) path_.udp_source_port++;
+        std::string packet(round % 60, 'x');
+        for (char& c : packet) c = static_cast<char>('a' + round++ % 26);
+        ASSERT_TRUE(put(packet + "."));
+        producer_->publish();
+        ASSERT_EQ(take(), packet + ".");
+    }
+}
+
+TEST_F(LocalRingTest, ShortPacketsRunOutOfSlots) {
+    for (unsigned i = 0; i < LocalRing::kSlots; i++) ASSERT_TRUE(put("x"));
+    EXPECT_FALSE(put("y"));
+    producer_->publish();
+    EXPECT_FALSE(producer_->await_room());
+    EXPECT_EQ(take(), "x");
+    EXPECT_TRUE(put("y"));
+    producer_->publish();
+    unsigned taken = 1;
+    for (std::span<const std::uint8_t> bytes; producer_->awaits_room(); taken++) {
+        ASSERT_TRUE(consumer_->front(bytes));
+        consumer_->release();
+        consumer_->settle();
+    }
+    EXPECT_EQ(taken, LocalRing::kSlots / 2 + 1);
+}
+
 TEST_F(LocalRingTest, FullIsRefusedAndFreedAgain) {
     const std::string packet(4200, 'x');
     unsigned count = 0;
@@ -219,18 +269,16 @@ TEST_F(LocalRingTest, TwoThreads) {
     }
 }
 
-// The head's place in the file is the second cache line.
+// The first slot's place in the file is its second page.
 TEST_F(LocalRingTest, NonsenseFromTheOtherSideBreaksTheRingOnly) {
     void* memory = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, consumer_->fd(), 0);
     ASSERT_NE(memory, MAP_FAILED);
     auto* bytes = static_cast<std::uint8_t*>(memory);
-    const std::uint32_t length = 0xfffffff0;
-    std::memcpy(bytes + 4096, &length, sizeof length);
-    const std::uint64_t head = 128;
-    std::memcpy(bytes + 64, &head, sizeof head);
+    const std::uint32_t slot[2] = {1, 0xfffffff0};  // its number, and how long the packet is
+    std::memcpy(bytes + 4096, slot, sizeof slot);
     EXPECT_EQ(take(), "");
     const std::uint32_t small = 5;
-    std::memcpy(bytes + 4096, &small, sizeof small);
+    std::memcpy(bytes + 4100, &small, sizeof small);
     EXPECT_EQ(take(), "");
     munmap(memory, 8192);
 }
@@ -239,7 +287,7 @@ TEST(LocalRingFileTest, OtherFilesAreRefused) {
     const int fd = memfd_create("no ring", MFD_CLOEXEC);
     ASSERT_GE(fd, 0);
     EXPECT_EQ(LocalRing::open(fd), nullptr);
-    ASSERT_EQ(ftruncate(fd, 4096 + static_cast<off_t>(LocalRing::kCapacity)), 0);
+    ASSERT_EQ(ftruncate(fd, 4096 + static_cast<off_t>(LocalRing::kSlots * 64 + LocalRing::kCapacity)), 0);
     EXPECT_EQ(LocalRing::open(fd), nullptr);  // it can be resized
     close(fd);
 }

@@ -64,6 +64,7 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
         !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
         return Straight::declined;
     counters_.packets_received++;
+    plain_ = false;  // it may have told of a loss
     if (requester_->failed()) [[unlikely]]
         after(now);
     return plain ? came_straight(now) : goes_on(now);  // which may have brought deadlines nearer

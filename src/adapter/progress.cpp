@@ -24,7 +24,7 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 unsigned Adapter::State::run(Time now, Owed owed) {
     now_ = now;
     unsigned done = link.receive(*this, kReceiveBudget);
-    finish_touched();
+    if (held_ || !touched_.empty()) finish_touched();
     timers.fire(now, [&](TimerNode& node) {
         if (&node == &owed_timer_)
             push_due(now);
@@ -263,7 +263,8 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
     Time look_by = kNever;
     if (!link::packet_faults()) {
         wire::PacketSink& sink = link.borrow_sink();
-        while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now, look_by)) index++;
+        while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now, look_by))
+            index++;
         sink.flush();
         link.return_sink(sink);
     }

@@ -119,7 +119,7 @@ class CompletionQueue {
 
     Lock lock_;
     std::unique_ptr<Completion[]> ring_;
-    std::uint64_t mask_;  // the ring is a power of two
+    std::uint64_t mask_;                               // the ring is a power of two
     std::atomic<std::uint64_t> pushed_{0}, taken_{0};  // how many ever were; written under the lock
     std::atomic<std::uint32_t> capacity_;
     std::atomic<bool> in_error_{false};

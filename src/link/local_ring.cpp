@@ -65,7 +65,8 @@ std::unique_ptr<LocalRing> LocalRing::map(int fd, bool consumer) {
     auto* memory = static_cast<std::uint8_t*>(place);
     constexpr int kFlags = MAP_SHARED | MAP_FIXED;
     if (mmap(memory, kFile, PROT_READ | PROT_WRITE, kFlags, fd, 0) == MAP_FAILED ||
-        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kPage + kSlotBytes) == MAP_FAILED) {
+        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kPage + kSlotBytes) ==
+            MAP_FAILED) {
         const int error = errno;
         munmap(memory, kMapping);
         return fail_null(error, "mapping a ring: %s", std::strerror(error));
@@ -158,9 +159,8 @@ bool LocalRing::owes_room() {
 
 // What is being taken may be told of by the tail before it is by the head.
 bool LocalRing::empty() const {
-    return broken_.load(std::memory_order_relaxed) ||
-           control_.head.slots.load(std::memory_order_seq_cst) <=
-               control_.tail.slots.load(std::memory_order_relaxed);
+    return broken_.load(std::memory_order_relaxed) || control_.head.slots.load(std::memory_order_seq_cst) <=
+                                                          control_.tail.slots.load(std::memory_order_relaxed);
 }
 
 // What the caller published, or knows that another thread did, comes before the look.

@@ -5,10 +5,10 @@
 //     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short
 //     data: the other packets, each behind its path unless that is the one before's; padded to 64 bytes
 //
-// A slot's number is written last. The consumer knows which comes next and looks at that slot, so that a short
-// packet crosses from one processor's cache to the other's in one line; the head, in which the producer says
-// how many there are, is for whoever asks without taking packets. Of packets that are published together the
-// first one's number is written last of all.
+// A slot's number is written last. The consumer knows which comes next and looks at that slot, so that a
+// short packet crosses from one processor's cache to the other's in one line; the head, in which the producer
+// says how many there are, is for whoever asks without taking packets. Of packets that are published together
+// the first one's number is written last of all.
 //
 // The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
 // trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
@@ -296,8 +296,7 @@ inline bool LocalRing::append(const wire::OutPacket& packet) {
     // every packet has and most have alone, without counting.
     const std::uint8_t* const header = packet.header.data();
     for (unsigned i = 0; i < wire::kBthLength; i += 4) std::memcpy(at + i, header + i, 4);
-    for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4)
-        std::memcpy(at + i, header + i, 4);
+    for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4) std::memcpy(at + i, header + i, 4);
     at += packet.header_length;
     small_copy(at, piece.iov_base, piece.iov_len);
     if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);

@@ -236,7 +236,8 @@ class Harness : private QpListener {
         const std::vector<Sge> list(sges);
         request.sges = list;
         memory::Section section(side[i].sections);
-        if (Time look_by = 0; straight && side[i].qp->post_straight(request, side[i], &side[i], now, look_by)) {
+        if (Time look_by = 0;
+            straight && side[i].qp->post_straight(request, side[i], &side[i], now, look_by)) {
             if (look_by != side[i].qp->other_deadline()) std::abort();
             return went_straight++, 0;
         }

@@ -72,14 +72,12 @@ class RcQueuePair final : public QueuePair {
     bool reliable() const { return setup_.service != Service::uc; }
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                       Time now);
-    // What only other calls than the straight ones change is as straight messages want it. Each of those calls
-    // takes that back, so that it is found out once and not with each message.
+    // What only other calls than the straight ones change is as straight messages want it. Each of those
+    // calls takes that back, so that it is found out once and not with each message.
     bool is_plain() { return plain_ || (plain_ = looks_plain()); }
     bool looks_plain() const;
     // A program that only receives may stay in RTR; it has been told of its first message.
-    bool is_established() const {
-        return state_ == QpState::rts || (state_ == QpState::rtr && established_);
-    }
+    bool is_established() const { return state_ == QpState::rts || (state_ == QpState::rtr && established_); }
     Straight came_straight(Time now);
     Straight goes_on(Time now);
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }

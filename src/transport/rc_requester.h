@@ -231,8 +231,7 @@ class RcRequester {
             c.status = status;
             c.opcode = completion_opcode(entry.operation);
             c.vendor_error = static_cast<std::uint32_t>(error);
-            c.byte_length =
-                status == completion::Status::success && entry.awaits_data() ? entry.length : 0;
+            c.byte_length = status == completion::Status::success && entry.awaits_data() ? entry.length : 0;
             c.qp_number = shared_.setup.number;
             c.timestamp = static_cast<std::uint64_t>(now);
         }));

@@ -112,8 +112,8 @@ bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& c
 }
 
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::what_follows(Time now) {
-    const bool quiet_now = is_plain() ? !responder_->acknowledgement_due(now, false)
-                                      : is_established() && quiet(now, false);
+    const bool quiet_now =
+        is_plain() ? !responder_->acknowledgement_due(now, false) : is_established() && quiet(now, false);
     if (!quiet_now || requester_->is_crowded()) [[unlikely]]
         return Straight::goes_on;
     return responder_->owes() ? Straight::owes : Straight::rests;
@@ -172,8 +172,8 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
     wire::Bth bth;
     address_rc(bth, shared_,
                request.operation == Operation::send ? wire::Opcode::rc_send_only
-                                                 : wire::Opcode::rc_send_only_immediate,
-            next_psn_);
+                                                    : wire::Opcode::rc_send_only_immediate,
+               next_psn_);
     bth.ack_request = true;
     bth.solicited = request.flags & kSolicited;
     bth.pad_count = wire::pad_for(length);
@@ -223,8 +223,7 @@ bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& c
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
         request.remote_address % kLength != 0 || shared_.setup.capabilities.max_send_sge == 0 ||
-        outstanding_reads_ >= shared_.attributes.max_rd_atomic || queue_.full())
-        [[unlikely]]
+        outstanding_reads_ >= shared_.attributes.max_rd_atomic || queue_.full()) [[unlikely]]
         return false;
     const Sge& sge = request.sges[0];
     if (!shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, kLength, memory::kLocalWrite))
@@ -382,7 +381,8 @@ bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
 
 bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier) {
     std::uint8_t* target = nullptr;
-    if (request.psn() != expected_psn_ || check_atomic(request.eth(), target) != VendorError::none) [[unlikely]]
+    if (request.psn() != expected_psn_ || check_atomic(request.eth(), target) != VendorError::none)
+        [[unlikely]]
         return false;
     Resource* const resource =
         take_atomic(request.psn(), request.opcode() == wire::Opcode::rc_fetch_add, request.eth(), target);

@@ -101,10 +101,10 @@ class RcQueuePair final : public QueuePair {
     // In lines of the cache: among thousands of queue pairs, what a message costs is how many of them it
     // touches.
     alignas(64) Attributes attributes_;
-    bool plain_ = false;
     alignas(64) std::optional<RcRequester> requester_;
     alignas(64) Company company_;
     Time last_now_ = 0;         // for flushes that no call with a time causes
+    bool plain_ = false;
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
     std::optional<RcResponder> responder_;

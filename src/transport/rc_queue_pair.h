@@ -103,7 +103,7 @@ class RcQueuePair final : public QueuePair {
     alignas(64) Attributes attributes_;
     alignas(64) std::optional<RcRequester> requester_;
     alignas(64) Company company_;
-    Time last_now_ = 0;         // for flushes that no call with a time causes
+    Time last_now_ = 0;  // for flushes that no call with a time causes
     bool plain_ = false;
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;

@@ -25,7 +25,8 @@ Time system_clock() {
 struct TimeStampCounter {
     // The kernel has found it to be constant and alike everywhere, or would tell time by something else. In a
     // virtual machine its clock is the host's, told by the counter, too, and the processor says whether that
-    // is constant. (Where the machine moves to another host, the next measurement notices.)
+    // is constant. (Where the machine moves to another host, the next measurement notices. Where its
+    // processors' counters are apart, which hosts avoid, so are the times that they are told.)
     static bool usable() {
         const int before = errno;
         const int fd =

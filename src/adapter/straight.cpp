@@ -10,6 +10,7 @@
 namespace verbena::adapter {
 
 using transport::QpState;
+using transport::QueuePair;
 
 bool Adapter::post_straight(const transport::QueuePair& qp, std::uint32_t number,
                             const transport::SendRequest& request, Time now) {
@@ -62,30 +63,24 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         if (many()) prefetch(*slot, slot->there.load(std::memory_order_relaxed));
         LockedQp locked(*slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
-        if (follows == Straight::declined) [[unlikely]]
+        if (follows == QueuePair::kDeclined) [[unlikely]]
             return false;
         go_on(*slot, follows);
         return true;
     }
     hold(*slot, bth.destination_qp());
-    switch (take_straight(*held_, bth.opcode(), datagram)) {
-        case Straight::declined:
-            return false;
-        case Straight::goes_on:
-            tell(*slot);
-            return true;
-        default:
-            touch(*slot);
-            return true;
-    }
+    const Straight follows = take_straight(*held_, bth.opcode(), datagram);
+    if (follows == QueuePair::kDeclined) return false;
+    follows&(QueuePair::kGoesOn | QueuePair::kWaits) ? tell(*slot) : touch(*slot);
+    return true;
 }
 
 Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::Opcode opcode,
                                                        const link::Datagram& datagram) {
     if (!locked) [[unlikely]]
-        return Straight::declined;
+        return QueuePair::kDeclined;
     const Straight follows = execute_straight(locked.qp(), opcode, datagram);
-    if (follows == Straight::declined) [[unlikely]]
+    if (follows == QueuePair::kDeclined) [[unlikely]]
         return follows;
     count(segment.counters().received);
     locked.slot().record->counters.wire_bytes_received += datagram.bytes.size();
@@ -100,44 +95,46 @@ Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& 
     if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]] {
         wire::WholeSend send;
         if (!send.parse(datagram.bytes)) [[unlikely]]
-            return Straight::declined;
+            return QueuePair::kDeclined;
         return qp.receive_straight(send, datagram.aside, path, now_);
     }
-    if (datagram.aside.acknowledges || datagram.aside.psns != 1) return Straight::declined;
+    if (datagram.aside.acknowledges || datagram.aside.psns != 1) return QueuePair::kDeclined;
     switch (opcode) {
         case wire::Opcode::rc_ack:
             if (wire::BthWords ack; wire::parse_plain_ack(datagram.bytes, ack))
                 return qp.acknowledge_straight(ack, path, now_);
-            return Straight::declined;
+            return QueuePair::kDeclined;
         case wire::Opcode::rc_compare_swap:
         case wire::Opcode::rc_fetch_add:
             if (wire::WholeAtomic request; !datagram.followed && request.parse(datagram.bytes))
                 return qp.answer_straight(request, link, path, now_);
-            return Straight::declined;
+            return QueuePair::kDeclined;
         case wire::Opcode::rc_atomic_ack:
             if (wire::WholeAtomicAnswer answer; answer.parse(datagram.bytes))
                 return qp.conclude_straight(answer, path, now_);
-            return Straight::declined;
+            return QueuePair::kDeclined;
         default:
-            return Straight::declined;
+            return QueuePair::kDeclined;
     }
 }
 
 void Adapter::State::finish(Slot& slot) {
     const bool told = std::exchange(slot.told, false);
-    const Straight follows = link::packet_faults() ? Straight::goes_on : slot.qp->what_follows(now_);
-    if (told && follows != Straight::goes_on) timers.set(slot, slot.qp->other_deadline());
+    Straight follows =
+        link::packet_faults() ? QueuePair::kDone | QueuePair::kGoesOn : slot.qp->what_follows(now_);
+    if (told) follows |= QueuePair::kWaits;
     go_on(slot, follows);
 }
 
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::go_on(Slot& slot, Straight follows) {
-    if (follows == Straight::rests) return;
-    if (follows == Straight::goes_on) [[unlikely]] {
+    if (follows & QueuePair::kGoesOn) [[unlikely]] {
         remember(transmit(slot, now_, false));
-        if (slot.qp->acknowledgement_deadline() == kNever) return;
+        if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
+        return;
     }
-    owe(slot);
+    if (follows & QueuePair::kWaits) keep_timer(slot, slot.qp->other_deadline());
+    if (follows & QueuePair::kOwes) owe(slot);
 }
 
 }  // namespace verbena::adapter

@@ -344,7 +344,9 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
         busy_--;
     const unsigned wire_busy = wire_busy_.load(std::memory_order_relaxed);
     if (wire_busy > 0) wire_busy_.store(wire_busy - 1, std::memory_order_relaxed);
-    if (busy_ > 0 && wire_busy == 0 && !look && calls_ % kWireEvery != 0) return received;
+    since_wire_ += 1 + received;
+    if (busy_ > 0 && wire_busy == 0 && !look && since_wire_ < kWireEvery) return received;
+    since_wire_ = 0;
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);
     if (came > 0) wire_busy_.store(kBusyFor, std::memory_order_relaxed);
     return received + came;

@@ -63,8 +63,8 @@ class LocalLink final : public Link {
     static constexpr unsigned kSinks = 8;
     static constexpr unsigned kLookEvery = 4096;  // calls of receive(): greetings, deaths
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
-    // in every so many calls.
-    static constexpr unsigned kWireEvery = 512;
+    // whenever so many calls and packets have passed.
+    static constexpr unsigned kWireEvery = 1024;
     static constexpr unsigned kBusyFor = 256;              // calls
     static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
     static constexpr std::size_t kPerPacket = 64;          // that each packet counts beside its own
@@ -87,6 +87,7 @@ class LocalLink final : public Link {
     std::atomic<bool> look_{false};
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
     unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
+    unsigned since_wire_ = 0;                                  // calls and packets
     alignas(64) std::atomic<bool> polled_{false};
     // For sleepers that were overlooked, whatever the next receive() finds.
     std::atomic<bool> look_again_{false};

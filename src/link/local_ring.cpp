@@ -99,7 +99,7 @@ bool LocalRing::finds_room(std::uint64_t data) {
 LocalRing::Position LocalRing::look_at_tail(std::memory_order order) const {
     Position tail;
     tail.slots = control_.tail.slots.load(order);
-    tail.data = control_.tail.data.load(std::memory_order_relaxed);
+    tail.data = control_.tail.data.load(std::memory_order_acquire);
     return tail;
 }
 
@@ -136,13 +136,16 @@ bool LocalRing::unread() const {
 }
 
 bool LocalRing::give_up() {
-    if (broken_.exchange(true, std::memory_order_relaxed))  // lost, but not unread
-        control_.tail.slots.store(control_.head.slots.load(std::memory_order_relaxed),
-                                  std::memory_order_relaxed);
-    else
+    if (!broken_.exchange(true, std::memory_order_relaxed))
         log(LogLevel::warn,
             "a peer of this host wrote nonsense into its ring; nothing more is taken from it");
     return false;
+}
+
+// Of a broken ring: what comes is lost, but neither unread nor in the way of what follows.
+void LocalRing::drop_all() {
+    control_.tail.data.store(control_.head.data.load(std::memory_order_relaxed), std::memory_order_release);
+    control_.tail.slots.store(control_.head.slots.load(std::memory_order_acquire), std::memory_order_release);
 }
 
 bool LocalRing::owes_room() {

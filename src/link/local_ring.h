@@ -1,5 +1,5 @@
 // A ring of packets in shared memory from one process to another of the same host: one producer side, one
-// consumer. The file is mapped twice in a row, so that no packet is ever cut.
+// consumer. The data are mapped twice in a row, so that no packet is ever cut.
 //
 //     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's)
 //     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short
@@ -137,9 +137,11 @@ class LocalRing {
     // What was released is the producer's again, which must happen each time that a small part of the ring
     // was. True if it waits for room and has to be woken.
     bool settle() {
-        if (settled_ != read_.slots) {
+        if (broken_.load(std::memory_order_relaxed)) [[unlikely]] {
+            drop_all();
+        } else if (settled_ != read_.slots) {
             settled_ = read_.slots;
-            control_.tail.data.store(read_.data, std::memory_order_relaxed);
+            control_.tail.data.store(read_.data, std::memory_order_release);
             control_.tail.slots.store(read_.slots, std::memory_order_release);
         }
         return control_.awaited.load(std::memory_order_relaxed) != 0 && owes_room();
@@ -216,6 +218,7 @@ class LocalRing {
     LocalRing(std::uint8_t* memory, int fd);
     Slot& slot_of(std::uint64_t place) const { return slots_[place % kSlots]; }
     bool give_up();
+    void drop_all();
     bool owes_room();
     bool fits(std::uint64_t data, const Position& tail) const {
         return written_.slots - tail.slots < kSlots && written_.data + data - tail.data <= kCapacity;

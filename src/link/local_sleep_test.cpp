@@ -35,6 +35,7 @@ enum Step : unsigned char {
     look_again,
     publish_1,
     publish_2,
+    publish_3,
     settle_1,
     settle_2,
     enter,
@@ -48,6 +49,7 @@ enum Step : unsigned char {
 };
 
 struct World {
+    int shown = 0;  // slots that have their numbers, by which packets are taken
     int head = 0, tail = 0, taken = 0;
     bool awaited = false, saw_awaited = false, saw_sleeper = false, saw_no_room = false;
     bool unsure = false;            // of the sleepers
@@ -93,7 +95,7 @@ class Model {
     bool looks_again(const World& w) const { return w.unsure && !lacks(LeftOut::looking_again); }
 
     static bool has_work(const World& w, unsigned side) {
-        if (side == 1) return w.head != w.tail;
+        if (side == 1) return w.head > w.tail;
         return w.at[writer] != over && !w.awaited;  // a packet waits for room, and the question is answered
     }
 
@@ -165,17 +167,15 @@ class Model {
                 at = work;
                 return true;
             case publish_1:
-                if (looks_first())
-                    w.saw_sleeper = w.sleepers[1] > 0;
-                else
-                    w.head++;
+                looks_first() ? look_at_sleepers(w) : show(w);
                 at = publish_2;
                 return true;
+            case publish_2:
+                looks_first() ? show(w) : tell(w);
+                at = publish_3;
+                return true;
             default:
-                if (looks_first())
-                    w.head++;
-                else
-                    w.saw_sleeper = w.sleepers[1] > 0;
+                looks_first() ? tell(w) : look_at_sleepers(w);
                 if (w.saw_sleeper) w.signalled[1] = true;
                 if (publishing_ == Publishing::lightly && !w.saw_sleeper) w.unsure = true;
                 at = work;
@@ -183,11 +183,15 @@ class Model {
         }
     }
 
+    static void show(World& w) { w.shown++; }
+    static void tell(World& w) { w.head++; }
+    static void look_at_sleepers(World& w) { w.saw_sleeper = w.sleepers[1] > 0; }
+
     // Its two steps of settling may be seen in the other order, and it settles before it has read all.
     static bool serve(World& w, Step& at) {
         switch (at) {
             case work:
-                if (w.taken == w.head) return at = w.taken == kRecords ? over : enter, true;
+                if (w.taken == w.shown) return at = w.taken == kRecords ? over : enter, true;
                 w.taken++;
                 at = settle_1;
                 return true;

@@ -119,7 +119,7 @@ class QueuePair {
     virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
 
     // The straight path: a SEND that fits into one packet, an atomic, or a WRITE or READ that the link
-    // executes, on a connection where nothing else is going on. These do the whole work, or answer false and
+    // executes, on a connection where nothing else is going on. These do the whole work, or decline and
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
     // caller flushes; without one (nullptr) it does not leave. Posting says until when the timer must look.
     // receive_straight() completes the message and the request that the aside acknowledges;
@@ -131,25 +131,25 @@ class QueuePair {
         return false;
     }
     virtual bool execute_straight(const SendRequest&, Time) { return false; }
-    // What a packet that came straight asks for.
-    enum class Straight : std::uint8_t {
-        declined,  // nothing was done
-        rests,     // it is done, and nothing follows, nor has a deadline come nearer
-        owes,      // ... but an acknowledgement, which may wait until acknowledgement_deadline()
-        goes_on,   // it is done, and transmit() has to be called
-    };
+    // What a packet that came straight asks for. kDeclined: nothing was done.
+    using Straight = unsigned;
+    static constexpr Straight kDeclined = 0;
+    static constexpr Straight kDone = 1;
+    static constexpr Straight kOwes = 2;    // an acknowledgement, which may wait: acknowledgement_deadline()
+    static constexpr Straight kWaits = 4;   // for one: other_deadline() may have come nearer
+    static constexpr Straight kGoesOn = 8;  // transmit() has to be called, whatever else is owed
     virtual Straight receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
-        return Straight::declined;
+        return kDeclined;
     }
     virtual Straight acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) {
-        return Straight::declined;
+        return kDeclined;
     }
     virtual bool settle_straight(wire::PacketCopier&, Time) { return false; }
     virtual Straight answer_straight(const wire::WholeAtomic&, wire::PacketCopier&, const wire::Path&, Time) {
-        return Straight::declined;
+        return kDeclined;
     }
     virtual Straight conclude_straight(const wire::WholeAtomicAnswer&, const wire::Path&, Time) {
-        return Straight::declined;
+        return kDeclined;
     }
 
     // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that
@@ -159,7 +159,7 @@ class QueuePair {
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
     // What has to be asked after a burst, in one question: as what came straight does.
-    virtual Straight what_follows(Time) { return Straight::goes_on; }
+    virtual Straight what_follows(Time) { return kDone | kGoesOn; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements
     // that can wait are held back unless `push_acknowledgements` (an idle poll, a deadline, a disconnect).
     // Returns false if the budget of `max_packets` ended it and more is ready.

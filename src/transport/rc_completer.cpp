@@ -214,17 +214,6 @@ void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) 
     if (from + packets == head.packets) complete_head(now);
 }
 
-void RcRequester::complete_oldest(Time now) {
-    shared_.counters.messages_sent += queue_.at(0).is_send();
-    push(queue_.at(0), Status::success, VendorError::none, now);
-    queue_.pop();
-    if (current_ > 0) {
-        current_--;
-    } else {
-        current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
-    }
-}
-
 void RcRequester::complete_head(Time now) {
     do complete_oldest(now);  // and the local requests behind it that are done
     while (!queue_.empty() && queue_.at(0).done);

@@ -365,6 +365,12 @@ class Harness : private QpListener {
 
     bool receive_straight(Side& s, const Flying& flying) {
         const wire::Path& path = side[1 - s.index].path;
+        const Time before = s.qp->other_deadline();
+        const auto counted = [&](QueuePair::Straight follows, unsigned& count) {
+            const bool tells = follows & (QueuePair::kWaits | QueuePair::kGoesOn);
+            if (follows != QueuePair::kDeclined && !tells && s.qp->other_deadline() < before) std::abort();
+            return Harness::counted(follows != QueuePair::kDeclined, count);
+        };
         if (wire::WholeSend send; send.parse(flying.bytes))
             return counted(s.qp->receive_straight(send, flying.aside, path, now), went_straight);
         if (wire::BthWords ack; wire::parse_plain_ack(flying.bytes, ack))
@@ -378,9 +384,6 @@ class Harness : private QpListener {
     static bool counted(bool went, unsigned& count) {
         count += went;
         return went;
-    }
-    static bool counted(QueuePair::Straight follows, unsigned& count) {
-        return counted(follows != QueuePair::Straight::declined, count);
     }
 
     void step() {

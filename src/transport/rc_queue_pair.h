@@ -79,7 +79,6 @@ class RcQueuePair final : public QueuePair {
     // A program that only receives may stay in RTR; it has been told of its first message.
     bool is_established() const { return state_ == QpState::rts || (state_ == QpState::rtr && established_); }
     Straight came_straight(Time now);
-    Straight goes_on(Time now);
     RcShared shared() { return {setup_, attributes_, counters_, *this}; }
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
     bool is_peer(const wire::Path& sender_view) const {

@@ -192,7 +192,7 @@ class RcRequester {
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
     // rc_straight.cpp
-    bool is_level() const {
+    bool is_level() const {  // all that was posted has left
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
                !pacer_.limited() && !failed_ && !probe_due_;
     }
@@ -217,7 +217,16 @@ class RcRequester {
         progressed_ = false;
         retransmission_.progress(now, outstanding());
     }
-    void complete_oldest(Time now);
+    void complete_oldest(Time now) {
+        SendEntry& oldest = queue_.at(0);
+        shared_.counters.messages_sent += oldest.is_send();
+        push(oldest, completion::Status::success, VendorError::none, now);
+        queue_.pop();
+        if (current_ > 0)
+            current_--;
+        else
+            current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
+    }
     void complete_head(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
     std::string particulars(const SendEntry& entry, VendorError error) const;

@@ -263,11 +263,8 @@ RcResponder::Resource* RcResponder::new_resource(std::uint32_t psn, std::uint32_
 }
 
 void RcResponder::accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool ends_message, Time now) {
-    expected_psn_ = wire::psn_add(expected_psn_, psns);
-    if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
-    shared_.counters.bytes_received += bytes;
+    took(psns, bytes, ends_message);
     after_expected();
-    unacknowledged_++;
     if (!ask) return;
     owe(now);
     if (!ends_message || shared_.setup.service == Service::xrc_receive) ask_now_ = true;

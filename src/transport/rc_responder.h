@@ -153,6 +153,12 @@ class RcResponder : private MessageReceiver {
                  now);
     }
     void accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool ends_message, Time now);
+    void took(std::uint32_t psns, std::size_t bytes, bool ends_message) {
+        expected_psn_ = wire::psn_add(expected_psn_, psns);
+        if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
+        shared_.counters.bytes_received += bytes;
+        unacknowledged_++;
+    }
     void owe(Time now) {
         if (!std::exchange(ask_, true)) {
             owes_since_ = now;

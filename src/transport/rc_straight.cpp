@@ -44,13 +44,13 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
                                                                    const wire::Path& sender_view, Time now) {
     if (!is_plain() || aside.psns != 1 || (aside.acknowledges && state_ != QpState::rts) ||
         send.pkey() != kDefaultPkey || !is_peer(sender_view)) [[unlikely]]
-        return Straight::declined;
+        return kDeclined;
     std::uint8_t* const place = responder_->place_straight(send);
     if (!place) [[unlikely]]
-        return Straight::declined;
+        return kDeclined;
     // Before the message completes, as if the acknowledgement had come in front of it.
     if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
-        return Straight::declined;
+        return kDeclined;
     counters_.packets_received++;
     responder_->receive_straight(send, place, now);
     return came_straight(now);
@@ -59,15 +59,14 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::acknowledge_straight(const wire::BthWords& bth,
                                                                        const wire::Path& sender_view,
                                                                        Time now) {
-    const bool plain = is_plain();
     if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey() != kDefaultPkey ||
         !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
-        return Straight::declined;
+        return kDeclined;
     counters_.packets_received++;
     plain_ = false;  // it may have told of a loss
     if (requester_->failed()) [[unlikely]]
         after(now);
-    return plain ? came_straight(now) : goes_on(now);  // which may have brought deadlines nearer
+    return came_straight(now);
 }
 
 [[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, Time now) {
@@ -95,7 +94,7 @@ bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& c
                                                                   const wire::Path& sender_view, Time now) {
     if (!is_plain() || request.pkey() != kDefaultPkey || !is_peer(sender_view) ||
         !responder_->answer_straight(request, copier)) [[unlikely]]
-        return Straight::declined;
+        return kDeclined;
     counters_.packets_received++;
     if (responder_->must_answer()) [[unlikely]]
         plain_ = false;
@@ -106,7 +105,7 @@ bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& c
                                                                     const wire::Path& sender_view, Time now) {
     if (state_ != QpState::rts || !is_plain() || answer.pkey() != kDefaultPkey || !is_peer(sender_view) ||
         !requester_->conclude_straight(answer, now)) [[unlikely]]
-        return Straight::declined;
+        return kDeclined;
     counters_.packets_received++;
     return came_straight(now);
 }
@@ -115,22 +114,15 @@ bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& c
     const bool quiet_now =
         is_plain() ? !responder_->acknowledgement_due(now, false) : is_established() && quiet(now, false);
     if (!quiet_now || requester_->is_crowded()) [[unlikely]]
-        return Straight::goes_on;
-    return responder_->owes() ? Straight::owes : Straight::rests;
+        return kDone | kGoesOn;
+    return kDone | (responder_->owes() ? kOwes : 0) | (requester_->outstanding() ? kWaits : 0);
 }
 
 QueuePair::Straight RcQueuePair::came_straight(Time now) {
     last_now_ = now;
     if (completion_lost()) [[unlikely]]
-        return goes_on(now);
-    return what_follows(now);
-}
-
-QueuePair::Straight RcQueuePair::goes_on(Time now) {
-    last_now_ = now;
-    if (completion_lost()) [[unlikely]]
         after(now);
-    return Straight::goes_on;
+    return what_follows(now);
 }
 
 bool RcQueuePair::looks_plain() const {
@@ -336,10 +328,7 @@ SendEntry* RcRequester::alone_answered(std::uint32_t psn) {
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
-    shared_.counters.messages_sent += head.is_send();
-    push(head, completion::Status::success, VendorError::none, now);
-    queue_.pop();
-    current_--;
+    complete_oldest(now);
     progress_undisturbed(now);
     if (sampled()) end_sample(now);
 }
@@ -354,10 +343,7 @@ std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
 void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
     const std::size_t length = send.payload().size();
     place(to, send.payload().data(), length);
-    expected_psn_ = wire::psn_next(expected_psn_);
-    msn_ = (msn_ + 1) & wire::kPsnMask;
-    shared_.counters.bytes_received += length;
-    unacknowledged_++;
+    took(1, length, true);
     if (send.ack_request()) owe(now);
     complete_whole(static_cast<std::uint32_t>(length), send.solicited(), now, [&](completion::Completion& c) {
         if (!send.has_immediate()) return;

@@ -71,7 +71,10 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     hold(*slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
-    follows&(QueuePair::kGoesOn | QueuePair::kWaits) ? tell(*slot) : touch(*slot);
+    if (follows & (QueuePair::kGoesOn | QueuePair::kWaits))
+        tell(*slot);
+    else
+        touch(*slot);
     return true;
 }
 

@@ -52,8 +52,7 @@ class MessageReceiver {
             return nullptr;
         receive_wr_id_ = receive.wr_id;
         const Sge& sge = receive.sges[0];
-        const memory::PdNumber pd =
-            own_receives_ ? shared_.setup.pd : receive_source_->pd_of_requests(shared_.setup.pd);
+        const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup.pd);
         return shared_.regions().local(sge.lkey, pd, sge.address, length, memory::kLocalWrite).address;
     }
     // It completes, with what `fill` adds. After place_of_whole().

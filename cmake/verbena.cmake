@@ -86,25 +86,54 @@ function(verbena_room name)
   endif()
 endfunction()
 
-# verbena_precompiled(TEST): a test program of several files takes GoogleTest's headers and the library's precompiled. The
-# product's own files never do: each must include what it uses.
+# The library's headers that most files include.
+set(usual_headers <algorithm> <array> <atomic> <cerrno> <chrono> <cstring> <functional> <map> <memory> <mutex> <optional> <span>
+  <string> <thread> <vector>)
+
+# verbena_precompile(NAME CODE HEADER...): a target whose precompiled headers others of the same CODE, -fPIC or -fPIE, take.
+function(verbena_precompile name code)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/${name}.cpp CONTENT "" @ONLY)
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/${name}.cpp)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF COMPILE_OPTIONS ${code})
+  target_link_libraries(${name} PRIVATE verbena_options Threads::Threads)
+  target_precompile_headers(${name} PRIVATE ${ARGN})
+endfunction()
+
+function(verbena_take_precompiled target from)
+  target_precompile_headers(${target} REUSE_FROM ${from})
+  if(CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
+endfunction()
+
+# verbena_precompiled(TEST): a test program of several files takes GoogleTest's headers and the library's precompiled.
 function(verbena_precompiled test)
   if(NOT VERBENA_PCH OR VERBENA_COVERAGE)
     return()
   endif()
   if(NOT TARGET precompiled_tests)
-    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled_tests.cpp CONTENT "" @ONLY)
-    add_library(precompiled_tests OBJECT ${CMAKE_BINARY_DIR}/precompiled_tests.cpp)
-    # As executables have it, or the compiler does not take it.
-    set_target_properties(precompiled_tests PROPERTIES POSITION_INDEPENDENT_CODE OFF COMPILE_OPTIONS -fPIE)
-    target_link_libraries(precompiled_tests PRIVATE verbena_options GTest::gmock GTest::gtest Threads::Threads)
-    target_precompile_headers(precompiled_tests PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <array> <atomic> <cerrno>
-      <chrono> <cstring> <functional> <map> <memory> <mutex> <optional> <span> <string> <thread> <vector>)
+    verbena_precompile(precompiled_tests -fPIE <gmock/gmock.h> <gtest/gtest.h> ${usual_headers})
+    target_link_libraries(precompiled_tests PRIVATE GTest::gmock GTest::gtest)
   endif()
-  target_precompile_headers(${test} REUSE_FROM precompiled_tests)
-  if(CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    target_compile_options(${test} PRIVATE -fpch-preprocess)
+  verbena_take_precompiled(${test} precompiled_tests)
+endfunction()
+
+# verbena_precompiled_rooms(FOLDER...): the product's own files there take the library's, in the sanitizers' builds only:
+# without, which the ordinary build does, each file must include what it uses.
+function(verbena_precompiled_rooms)
+  if(NOT VERBENA_PCH OR NOT VERBENA_SANITIZE)
+    return()
   endif()
+  verbena_precompile(precompiled_rooms -fPIC ${usual_headers})
+  foreach(folder ${ARGN})
+    get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target ${targets})
+      get_target_property(type ${target} TYPE)
+      if(type MATCHES "^(STATIC|OBJECT)_LIBRARY$" AND NOT target MATCHES "^precompiled_")
+        verbena_take_precompiled(${target} precompiled_rooms)
+      endif()
+    endforeach()
+  endforeach()
 endfunction()
 
 # verbena_fuzzer(NAME SOURCES file... LIBS library...): one of the fuzzers/.

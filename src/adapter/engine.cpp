@@ -375,6 +375,13 @@ bool Engine::serve() {
     }
 }
 
+bool Engine::ask_whether_blocks(Awaited& awaited) {
+    const int flags = fcntl(awaited.fd, F_GETFL);
+    const bool blocks = flags >= 0 && !(flags & O_NONBLOCK);
+    awaited.blocks.store(blocks, std::memory_order_relaxed);
+    return blocks;
+}
+
 // A thread of the program that blocks in wait_readable(). The destructor also runs when the thread is
 // cancelled there.
 class Engine::Lending {
@@ -407,13 +414,13 @@ class Engine::Lending {
     bool sleeping_ = false;
 };
 
-Engine::Wait Engine::wait_readable(int fd, Time deadline) {
-    const int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || (flags & O_NONBLOCK)) {
+Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
+    if (!awaited.blocks.load(std::memory_order_relaxed) && !ask_whether_blocks(awaited)) {
         if (inline_progress_) progress(now());
         return Wait::readable;
     }
-    if (!started_.load() || !inline_progress_ || lending_.exchange(true)) return wait_alone(fd, deadline);
+    if (!started_.load() || !inline_progress_ || lending_.exchange(true))
+        return ask_whether_blocks(awaited) ? wait_alone(awaited.fd, deadline) : Wait::readable;
 
     Lending lending(*this);
     // The packet of the wait before this one counts: its answer is what the program now waits for.
@@ -423,19 +430,21 @@ Engine::Wait Engine::wait_readable(int fd, Time deadline) {
         const Time time = now();
         const bool served = progress(time) > 0;
         if (served) served_at_.store(last = time, std::memory_order_relaxed);
+        if (awaited.events.load(std::memory_order_relaxed) > 0) return Wait::readable;
         if (fresh && time - last <= kLinger) {
             lingers = lingering_.pays();
             fresh = false;
         }
         const bool linger = time - last <= (lingers ? kLinger : kHesitation);
-        if (linger && !served && round % kLookAside != 0) continue;
+        if (linger && !(served && !awaited.counted) && round % kLookAside != 0) continue;
 
-        pollfd fds[3] = {{fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
-        int ready;
+        pollfd fds[3] = {{awaited.fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
+        int ready = 0;
         if (linger) {
-            ready = poll_until(fds, 3, 0);
+            if (!awaited.counted) ready = poll_until(fds, 3, 0);
         } else {
             if (std::exchange(asked, false)) lingering_.paid();
+            if (!ask_whether_blocks(awaited)) return Wait::readable;
             lending.enter_sleep();
             ready = poll_until(fds, 3, deadline);
             lending.leave_sleep();

@@ -29,6 +29,7 @@
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
 #include "adapter/trial.h"
+#include "adapter/waiting.h"
 #include "base/time.h"
 #include "link/link.h"
 
@@ -76,10 +77,11 @@ class Engine {
     void farewell();
 
     enum class Wait { readable, timed_out, interrupted };
-    // Blocks until `fd` is readable, and drives the adapter meanwhile. A descriptor that is O_NONBLOCK is not
-    // waited for: packets are handled once, and the answer is `readable`. `interrupted`: a signal came, and
-    // not every handler asks for calls to be restarted (SA_RESTART).
-    Wait wait_readable(int fd, Time deadline = kNever);
+    // Blocks until the descriptor is readable, and drives the adapter meanwhile. One that is O_NONBLOCK is not
+    // waited for (50 us, by a call that finds it so for the first time): packets are handled once, and the
+    // answer is `readable`. `interrupted`: a signal came, and not every handler asks for calls to be restarted
+    // (SA_RESTART).
+    Wait wait_readable(Awaited& awaited, Time deadline = kNever);
     // The same without driving anything.
     static Wait wait_alone(int fd, Time deadline);
 
@@ -104,6 +106,8 @@ class Engine {
     void look_at_share(Time now);
     bool take_orders(Time until);
     void look_at_watched();
+
+    static bool ask_whether_blocks(Awaited& awaited);
 
     // Changes the mode if it is `from`, and wakes the helper so that it notices.
     void change(Mode from, Mode to);

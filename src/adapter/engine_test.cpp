@@ -34,6 +34,11 @@ class EngineTest : public ::testing::Test {
         std::unique_ptr<Engine> engine;
     };
 
+    Engine::Wait wait(int fd, Time deadline = kNever) {
+        Awaited awaited(fd);
+        return engine().wait_readable(awaited, deadline);
+    }
+
     void SetUp() override { set_up(true, {}); }
     void set_up(bool steered, const std::string& fabric) {
         queue_zero_ = link::open_group_socket(0, true);
@@ -202,7 +207,7 @@ TEST_F(EngineTest, ABlockedThreadDrivesTheAdapterItself) {
         cq.arm(false);
         engine().arm();
         ASSERT_EQ(read_from_far(64), 0);
-        ASSERT_EQ(engine().wait_readable(notifier.fd, now() + 10 * kSecond), Engine::Wait::readable);
+        ASSERT_EQ(wait(notifier.fd, now() + 10 * kSecond), Engine::Wait::readable);
         notifier.take();
         completion::Completion completion;
         ASSERT_EQ(cq.poll({&completion, 1}), 1u);
@@ -249,7 +254,7 @@ TEST_F(EngineTest, ATimerThatFiresWhileTheLinkChangesHandsIsServed) {
         engine().posted();
         while (now() - start < i % 80 * kMicrosecond) {
         }
-        const Engine::Wait answer = engine().wait_readable(notifier.fd, now() + 10 * kSecond);
+        const Engine::Wait answer = wait(notifier.fd, now() + 10 * kSecond);
         EXPECT_EQ(answer, Engine::Wait::readable) << i;
         if (answer != Engine::Wait::readable) break;
         notifier.take();
@@ -265,15 +270,33 @@ TEST_F(EngineTest, ATimerThatFiresWhileTheLinkChangesHandsIsServed) {
 TEST_F(EngineTest, WaitingEndsAtTheDeadline) {
     const int fd = eventfd(0, EFD_CLOEXEC);
     const Time start = now();
-    EXPECT_EQ(engine().wait_readable(fd, start + 30 * kMillisecond), Engine::Wait::timed_out);
+    EXPECT_EQ(wait(fd, start + 30 * kMillisecond), Engine::Wait::timed_out);
     EXPECT_GE(now() - start, 30 * kMillisecond);
     close(fd);
 }
 
 TEST_F(EngineTest, ANonBlockingDescriptorIsNotWaitedFor) {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    EXPECT_EQ(engine().wait_readable(fd), Engine::Wait::readable);
+    EXPECT_EQ(wait(fd), Engine::Wait::readable);
     close(fd);
+}
+
+// What has become O_NONBLOCK since the last call is not slept on.
+TEST_F(EngineTest, ADescriptorThatNoLongerBlocksIsNotWaitedFor) {
+    Awaited awaited(eventfd(0, EFD_CLOEXEC));
+    EXPECT_EQ(engine().wait_readable(awaited, now() + kMillisecond), Engine::Wait::timed_out);
+    EXPECT_TRUE(awaited.blocks);
+    fcntl(awaited.fd, F_SETFL, O_NONBLOCK);
+    EXPECT_EQ(engine().wait_readable(awaited), Engine::Wait::readable);
+    close(awaited.fd);
+}
+
+// Events that were counted and not yet told to the descriptor are not slept over.
+TEST_F(EngineTest, WhatIsCountedNeedNotBeReadable) {
+    Awaited awaited(eventfd(0, EFD_CLOEXEC), true);
+    awaited.events = 1;
+    EXPECT_EQ(engine().wait_readable(awaited), Engine::Wait::readable);
+    close(awaited.fd);
 }
 
 TEST_F(EngineTest, ASignalInterruptsUnlessItsHandlerRestarts) {
@@ -290,11 +313,11 @@ TEST_F(EngineTest, ASignalInterruptsUnlessItsHandlerRestarts) {
             std::this_thread::sleep_for(std::chrono::milliseconds(5));
         }
     });
-    EXPECT_EQ(engine().wait_readable(fd, now() + 10 * kSecond), Engine::Wait::interrupted);
+    EXPECT_EQ(wait(fd, now() + 10 * kSecond), Engine::Wait::interrupted);
 #ifndef VERBENA_THREAD_SANITIZER  // which installs handlers of its own
     action.sa_flags = SA_RESTART;
     sigaction(SIGUSR1, &action, nullptr);
-    EXPECT_EQ(engine().wait_readable(fd, now() + 50 * kMillisecond), Engine::Wait::timed_out);
+    EXPECT_EQ(wait(fd, now() + 50 * kMillisecond), Engine::Wait::timed_out);
 #endif
     done = true;
     sender.join();
@@ -306,9 +329,9 @@ TEST_F(EngineTest, SeveralThreadsMayWait) {
     const int first = eventfd(0, EFD_CLOEXEC), second = eventfd(0, EFD_CLOEXEC);
     std::atomic<int> woken{0};
     std::thread a(
-        [&] { woken += engine().wait_readable(first, now() + 10 * kSecond) == Engine::Wait::readable; });
+        [&] { woken += wait(first, now() + 10 * kSecond) == Engine::Wait::readable; });
     std::thread b(
-        [&] { woken += engine().wait_readable(second, now() + 10 * kSecond) == Engine::Wait::readable; });
+        [&] { woken += wait(second, now() + 10 * kSecond) == Engine::Wait::readable; });
     // While both are blocked, requests are served.
     ASSERT_EQ(far().post(Operation::rdma_read, 0, 64, now(), near().address_of(0), near().keys.rkey), 0);
     far_engine().posted();

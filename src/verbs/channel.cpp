@@ -31,6 +31,17 @@ void Cq::overrun(completion::CompletionQueue&) {
     Context::of(shown.base.context)->async_events.push(event);
 }
 
+namespace {
+
+void deliver(const CompletionEvent& event) {
+    event.cq->poller.store(this_thread(), std::memory_order_relaxed);
+    event.cq->poller_at_work.store(true, std::memory_order_relaxed);  // the thread is going to poll
+    pthread_mutex_lock(&event.cq->base()->mutex);
+    event.cq->events_delivered++;
+    pthread_mutex_unlock(&event.cq->base()->mutex);
+}
+
+}  // namespace
 }  // namespace verbena::verbs
 
 using namespace verbena;
@@ -76,19 +87,16 @@ int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void**
         return -1;
     }
     channel->reader.store(this_thread(), std::memory_order_relaxed);
-    if (process->usable() &&
-        process->engine().wait_readable(channel->events.fd()) == adapter::Engine::Wait::interrupted) {
-        errno = EINTR;
-        return -1;
-    }
     CompletionEvent event{};
-    int error = channel->events.take(event, [](const CompletionEvent& taken) {
-        taken.cq->poller.store(this_thread(), std::memory_order_relaxed);
-        taken.cq->poller_at_work.store(true, std::memory_order_relaxed);  // the thread is going to poll
-        pthread_mutex_lock(&taken.cq->base()->mutex);
-        taken.cq->events_delivered++;
-        pthread_mutex_unlock(&taken.cq->base()->mutex);
-    });
+    int error = 0;
+    if (!channel->events.take_at_once(event, deliver)) {
+        const EventQueue<CompletionEvent>::Expecting expecting(channel->events);
+        if (process->usable() &&
+            process->engine().wait_readable(channel->events.awaited()) == adapter::Engine::Wait::interrupted)
+            error = EINTR;
+        else
+            error = channel->events.take(event, deliver);
+    }
     if (error) {
         errno = error;
         return -1;

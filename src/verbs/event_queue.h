@@ -2,53 +2,81 @@
 // context. The descriptor is an eventfd that counts the queued events, so it is readable if and only if one
 // waits, and blocking, O_NONBLOCK, EINTR, poll, select and epoll behave as the kernel makes them.
 //
+// To write to it and read it again costs two system calls for each event. What a thread queues while it waits
+// for events itself (Expecting) is told to the descriptor only if that thread leaves it.
+//
 // Thread safety: all calls.
 #pragma once
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
+
+#include "adapter/waiting.h"
 
 namespace verbena::verbs {
 
 template <class Event>
 class EventQueue {
    public:
-    EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
+    EventQueue() : awaited_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE), true) {}
     ~EventQueue() {
-        if (fd_ >= 0) close(fd_);
+        if (fd() >= 0) close(fd());
     }
     EventQueue(const EventQueue&) = delete;
     EventQueue& operator=(const EventQueue&) = delete;
 
-    int fd() const { return fd_; }  // -1 if none could be had
+    int fd() const { return awaited_.fd; }  // -1 if none could be had
+    adapter::Awaited& awaited() { return awaited_; }
 
     void push(const Event& event) {
         std::lock_guard lock(mutex_);
         events_.push_back(event);
-        add(1);
+        count();
+        if (expected_by_me())
+            untold_++;
+        else
+            add(1);
     }
+
+    // While it lives, its thread drives whatever queues events, and then takes one.
+    class Expecting {
+       public:
+        explicit Expecting(EventQueue& queue) : queue_(queue) { queue_.expect(); }
+        ~Expecting() { queue_.expect_no_more(); }
+        Expecting(const Expecting&) = delete;
+        Expecting& operator=(const Expecting&) = delete;
+
+       private:
+        EventQueue& queue_;
+    };
 
     // Waits as the descriptor's flags say. 0, or EAGAIN, EINTR. `taken(event)` runs before remove_if() can
     // see that the event has gone: who destroys its object either takes it back or knows that it was
     // delivered.
     template <class Taken>
     int take(Event& event, Taken taken) {
+        if (take_untold(event, taken)) return 0;
         for (;;) {
             std::uint64_t one;
-            if (read(fd_, &one, sizeof one) != sizeof one) return errno;
-            std::lock_guard lock(mutex_);
-            if (events_.empty()) continue;  // remove_if() was faster
-            event = events_.front();
-            events_.pop_front();
-            taken(event);
-            return 0;
+            if (read(fd(), &one, sizeof one) != sizeof one) return errno;
+            if (take_front(event, taken)) return 0;  // else remove_if() was faster
         }
+    }
+
+    // The same without waiting: false if there is none, or if only waiting could tell.
+    template <class Taken>
+    bool take_at_once(Event& event, Taken taken) {
+        if (awaited_.events.load(std::memory_order_relaxed) == 0) return false;
+        return take_back() && take_front(event, taken);
     }
 
     // Takes back the events that match, as if they had never been queued.
@@ -61,19 +89,68 @@ class EventQueue {
                 continue;
             }
             event = events_.erase(event);
-            std::uint64_t one;
-            iovec place{&one, sizeof one};
-            // A reader that counted this one already finds the queue short and waits again.
-            [[maybe_unused]] auto taken = preadv2(fd_, &place, 1, -1, RWF_NOWAIT);
+            count();
+            if (untold_ > events_.size())
+                untold_--;
+            else
+                take_back();  // a reader that counted this one already finds the queue short and waits again
         }
     }
 
    private:
-    void add(std::uint64_t count) { [[maybe_unused]] auto written = write(fd_, &count, sizeof count); }
+    template <class Taken>
+    bool take_front(Event& event, Taken taken) {
+        std::lock_guard lock(mutex_);
+        if (events_.size() <= untold_) return false;  // who expects the untold takes them
+        remove_front(event, taken);
+        return true;
+    }
 
-    const int fd_;
+    template <class Taken>
+    bool take_untold(Event& event, Taken taken) {
+        std::lock_guard lock(mutex_);
+        if (untold_ == 0 || !expected_by_me()) return false;
+        untold_--;
+        remove_front(event, taken);
+        return true;
+    }
+
+    template <class Taken>
+    void remove_front(Event& event, Taken taken) {
+        event = events_.front();
+        events_.pop_front();
+        count();
+        taken(event);
+    }
+
+    void expect() {
+        std::lock_guard lock(mutex_);
+        if (!expecting_) expecting_ = pthread_self();
+    }
+    void expect_no_more() {
+        std::lock_guard lock(mutex_);
+        if (!expected_by_me()) return;
+        expecting_.reset();
+        if (untold_ > 0) add(untold_);
+        untold_ = 0;
+    }
+    bool expected_by_me() const { return expecting_ && pthread_equal(*expecting_, pthread_self()); }
+
+    void count() { awaited_.events.store(static_cast<unsigned>(events_.size()), std::memory_order_relaxed); }
+
+    // The descriptor counts the events but for those untold.
+    void add(std::uint64_t more) { [[maybe_unused]] auto written = write(fd(), &more, sizeof more); }
+    bool take_back() {
+        std::uint64_t one;
+        iovec place{&one, sizeof one};
+        return preadv2(fd(), &place, 1, -1, RWF_NOWAIT) == sizeof one;
+    }
+
+    adapter::Awaited awaited_;
     std::mutex mutex_;
     std::deque<Event> events_;
+    std::optional<pthread_t> expecting_;
+    std::uint64_t untold_ = 0;
 };
 
 }  // namespace verbena::verbs

@@ -187,7 +187,8 @@ void verbena_step_aside(void) {
 int verbena_wait_readable(struct ibv_context* base, int fd, int64_t deadline) {
     using adapter::Engine;
     Process* process = base ? Context::of(base)->process : nullptr;
-    const Engine::Wait end = process && process->usable() ? process->engine().wait_readable(fd, deadline)
+    adapter::Awaited awaited(fd);
+    const Engine::Wait end = process && process->usable() ? process->engine().wait_readable(awaited, deadline)
                                                           : Engine::wait_alone(fd, deadline);
     return end == Engine::Wait::readable ? 0 : end == Engine::Wait::timed_out ? ETIMEDOUT : EINTR;
 }

@@ -154,14 +154,18 @@ bool Engine::poll_progress() {
     return done > 0;
 }
 
+Engine::Yield Engine::yield() const {
+    const unsigned turns = helper_turns_.load(std::memory_order_relaxed);
+    const Duration away = yield_to_others();
+    return {away, helper_turns_.load(std::memory_order_relaxed) != turns};
+}
+
 void Engine::pause(Patience& patience) {
     switch (patience.in_vain()) {
         case Patience::Next::poll:
             return;
         case Patience::Next::yield: {
-            const unsigned turns = helper_turns_.load(std::memory_order_relaxed);
-            const Duration away = yield_to_others();
-            const bool helped = helper_turns_.load(std::memory_order_relaxed) != turns;
+            const auto [away, helped] = yield();
             if (inline_progress_) patience.yielded(away, helped, now());
             return;
         }
@@ -456,7 +460,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
         if (!linger || served || !lingers) continue;
-        if (yield_was_long()) {
+        if (const auto [away, helped] = yield(); away > kLongYield && !(helped && away < Patience::kShortTurn)) {
             lingering_.in_vain();
             asked = lingers = false;
             served_at_.store(last = 0, std::memory_order_relaxed);

@@ -93,6 +93,11 @@ class Engine {
     enum class Mode : std::uint8_t { ticking, armed, resting };
     class Lending;
 
+    struct Yield {
+        Duration away;
+        bool helped;  // the helper ran meanwhile
+    };
+    Yield yield() const;
     void pause(Patience& patience);
 
     // The helper's.

@@ -2,17 +2,34 @@
 
 #include <sys/random.h>
 
+#include <array>
+
 #include "daemon/clock.h"
 #include "daemon/proc.h"
 
 namespace verbena::daemon {
+namespace {
+
+std::pair<std::uint16_t, std::uint16_t> read_ephemeral_ports() {
+    std::uint32_t low = 0, high = 0;
+    if (read_setting("/proc/sys/net/ipv4/ip_local_port_range", low, &high) && low >= 1 && low <= high &&
+        high <= 65535)
+        return {static_cast<std::uint16_t>(low), static_cast<std::uint16_t>(high)};
+    return {32768, 60999};  // the kernel's own default
+}
+
+}  // namespace
 
 std::uint32_t random32() {
-    std::uint32_t value = 0;
     // Up to 256 bytes come at once or not at all; only before the machine's first entropy does this wait.
-    while (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
+    static std::array<std::uint32_t, 64> numbers;
+    static std::size_t left = 0;
+    if (left == 0) {
+        while (getrandom(numbers.data(), sizeof numbers, 0) != static_cast<ssize_t>(sizeof numbers)) {
+        }
+        left = numbers.size();
     }
-    return value;
+    return numbers[--left];
 }
 
 void Environment::send_mad(const wire::Path& path, std::uint32_t destination_qp,
@@ -43,11 +60,12 @@ std::uint64_t Environment::node_guid(std::uint32_t device) {
 }
 
 std::pair<std::uint16_t, std::uint16_t> Environment::ephemeral_ports() {
-    std::uint32_t low = 0, high = 0;
-    if (read_setting("/proc/sys/net/ipv4/ip_local_port_range", low, &high) && low >= 1 && low <= high &&
-        high <= 65535)
-        return {static_cast<std::uint16_t>(low), static_cast<std::uint16_t>(high)};
-    return {32768, 60999};  // the kernel's own default
+    constexpr Duration kGoodFor = 100 * kMillisecond;  // many connections are made in that time
+    if (const Time at = now(); at >= ports_read_at_ + kGoodFor) {
+        ports_ = read_ephemeral_ports();
+        ports_read_at_ = at;
+    }
+    return ports_;
 }
 
 void Environment::quarantine_qp(std::uint32_t qp_number, Time until) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 
 #include "cm/manager.h"
 #include "daemon/devices.h"
@@ -49,6 +50,8 @@ class Environment final : public cm::Environment {
 
    private:
     Parts parts_;
+    std::pair<std::uint16_t, std::uint16_t> ports_;
+    Time ports_read_at_ = INT64_MIN / 2;
 };
 
 }  // namespace verbena::daemon

@@ -145,8 +145,10 @@ void Sessions::readable(SessionNumber number) {
             end(number, "malformed request");
             return;
         }
+        const bool asks = request.header.sequence != 0;
         answer(session, request, received);
         received.close_all();
+        if (asks) return;  // and waits; what another thread has sent meanwhile, the loop tells
     }
 }
 

@@ -24,8 +24,7 @@ namespace {
 constexpr Duration kPatience = 15 * kSecond;     // for a daemon to be there
 constexpr Duration kLockPatience = 4 * kSecond;  // for another process that starts it
 constexpr Duration kRetryPause = 2 * kMillisecond;
-constexpr int kAnswerTimeoutMs = 30'000;  // the daemon never blocks; one that is stopped is as good as dead
-constexpr timeval kSendTimeout{30, 0};    // likewise
+constexpr timeval kTimeout{30, 0};  // the daemon never blocks; one that is stopped is as good as dead
 
 Time now() {
     timespec t{};
@@ -114,8 +113,8 @@ int try_address(const std::string& name, bool service, Connection& out) {
     if (fd < 0) return -fd;
     Peer peer;
     int error = peer_of(fd, peer);
-    if (!error && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout) != 0)
-        error = errno;
+    for (const int either : {SO_SNDTIMEO, SO_RCVTIMEO})
+        if (!error && setsockopt(fd, SOL_SOCKET, either, &kTimeout, sizeof kTimeout) != 0) error = errno;
     if (!error && !(service ? peer.user == 0 : is_own_user(peer.user))) {
         close(fd);
         if (service) return ECONNREFUSED;
@@ -211,16 +210,14 @@ int exchange(Connection& connection, Exchange& exchange) {
         return -1;
     }
     for (;;) {
-        if (int error = wait_readable(connection.socket, kAnswerTimeoutMs)) {
-            errno = error;
-            if (error == ETIMEDOUT)
-                fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
-            return -1;
-        }
         const iovec in[] = {part(&exchange.header, sizeof exchange.header),
                             part(exchange.reply.data(), exchange.reply.size())};
         Received received;
         if (int error = receive_datagram(connection.socket, in, received)) {
+            if (error == EAGAIN) {
+                error = ETIMEDOUT;
+                fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
+            }
             errno = error;
             return -1;
         }

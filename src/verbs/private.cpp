@@ -179,7 +179,7 @@ void verbena_step_aside(void) {
     Process* process = Process::current_one();
     if (!process || !process->usable()) return;
     // What is received now may owe an acknowledgement too: it leaves with the round that finds nothing more.
-    while (process->engine().progress(adapter::now())) {
+    while (process->adapter().owes() && process->engine().progress(adapter::now())) {
     }
     process->engine().arm();
 }

@@ -157,6 +157,10 @@ int Process::start() {
     return 0;
 }
 
+const host::DeviceTable* Process::devices() const {
+    return usable() ? device_table.load(std::memory_order_acquire) : host::devices();
+}
+
 int Process::open_queue() {
     host::OpenQueueRequest request{static_cast<std::uint32_t>(getpid())};
     host::OpenQueueReply reply;

@@ -15,6 +15,7 @@
 #include "adapter/object_table.h"
 #include "adapter/segment.h"
 #include "faults/rule.h"
+#include "host/device_table.h"
 #include "link/udp_link.h"
 
 namespace verbena::adapter {
@@ -41,6 +42,8 @@ class Process {
     bool usable() const { return state_.load(std::memory_order_relaxed) == State::alive; }
     // Inherited by a fork: nothing of it may be touched, its tables are the parent's.
     bool forked() const { return state_.load(std::memory_order_relaxed) == State::forked; }
+    // The daemon's table of them; nullptr with errno and a reason if there is none.
+    const host::DeviceTable* devices() const;
     // If !usable(): EIO or ENODEV with the reason.
     int refuse() const;
 

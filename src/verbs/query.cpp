@@ -13,10 +13,10 @@
 #include "base/call_fault.h"
 #include "base/reason.h"
 #include "faults/program.h"
-#include "host/client.h"
 #include "host/port.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
+#include "verbs/process.h"
 #include "verbs/queries.h"
 
 #undef ibv_query_port
@@ -109,7 +109,7 @@ void fill_entry(const host::Device& device, unsigned index, ibv_gid_entry& entry
 }  // namespace
 
 bool find_device(Context& context, host::Device& out) {
-    const host::DeviceTable* table = host::devices();
+    const host::DeviceTable* table = context.process->devices();
     return table && host::read_device(*table, context.device->slot, out) &&
            out.index == context.device->index;
 }

@@ -65,6 +65,7 @@ Answer ask_kernel(const wire::Path& path) {
 
 int check_route(const wire::Path& path) {
     if (path.destination.is_multicast()) return 0;
+    if (path.destination == path.source) return 0;  // an address of our own
     const Answer answer = ask_kernel(path);
     if (answer.error == ENETUNREACH || answer.error == EHOSTUNREACH)
         return fail(answer.error, "there is no route to grh.dgid %s", to_string(path.destination).c_str());

@@ -324,9 +324,23 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
     return received;
 }
 
+// All of them by one system call, of which there would be one for each peer otherwise.
+LocalLink::Readable LocalLink::look_at_descriptors() {
+    constexpr int kSome = 8;
+    std::array<epoll_event, kSome> events;
+    const int count = epoll_wait(wait_fd_, events.data(), kSome, 0);
+    const bool all = count < 0 || count == kSome;
+    Readable readable{all, all || peers_.has_dead()};
+    for (int i = 0; i < count; i++)
+        (events[static_cast<std::size_t>(i)].data.fd == wire_.wait_fd() ? readable.wire : readable.others) =
+            true;
+    return readable;
+}
+
 unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const bool look = look_.load(std::memory_order_relaxed) && look_.exchange(false);
-    if (++calls_ % kLookEvery == 0 || look) [[unlikely]]
+    const Readable readable = look ? look_at_descriptors() : Readable{};
+    if (++calls_ % kLookEvery == 0 || readable.others) [[unlikely]]
         peers_.look_around();
     unsigned received = 0;
     const unsigned count = peers_.count();
@@ -345,7 +359,7 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const unsigned wire_busy = wire_busy_.load(std::memory_order_relaxed);
     if (wire_busy > 0) wire_busy_.store(wire_busy - 1, std::memory_order_relaxed);
     since_wire_ += 1 + received;
-    if (busy_ > 0 && wire_busy == 0 && !look && since_wire_ < kWireEvery) return received;
+    if (look ? !readable.wire : busy_ > 0 && wire_busy == 0 && since_wire_ < kWireEvery) return received;
     since_wire_ = 0;
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);
     if (came > 0) wire_busy_.store(kBusyFor, std::memory_order_relaxed);

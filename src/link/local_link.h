@@ -75,6 +75,10 @@ class LocalLink final : public Link {
     static void receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max);
     unsigned receive_packets(Receiver& receiver, unsigned max);
+    struct Readable {
+        bool wire = false, others = false;  // greetings, deaths, our own sleep's end
+    };
+    Readable look_at_descriptors();
     static void take_room(LocalPeers& peers, LocalPeer& peer);
     void publish(LocalPeer& peer);
 

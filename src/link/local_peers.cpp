@@ -389,6 +389,10 @@ void LocalPeers::look_around() {
     }
 }
 
+bool LocalPeers::has_dead() {
+    return find_if([](const LocalPeer& peer) { return peer.state.load() == State::dead; }) != nullptr;
+}
+
 // What another thread works on just now may look as if it waited; that wakes once in vain.
 bool LocalPeers::has_work() {
     const auto works = [](const LocalPeer& peer) {

@@ -117,6 +117,8 @@ class LocalPeers final : public memory::Outsiders {
     void stop_waiting_for(std::uint32_t qp_number);
 
     void look_around();  // greetings, deaths
+    // A dead peer's place is not free yet: somebody was inside it. No descriptor tells of that.
+    bool has_dead();
 
     // The peer is there and has not yet looked at something that we sent it.
     bool stands_still(const Gid& destination, std::uint32_t qp_number);

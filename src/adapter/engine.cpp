@@ -15,6 +15,7 @@
 
 #include "adapter/capture.h"
 #include "adapter/clock.h"
+#include "adapter/precedence.h"
 #include "adapter/waiting.h"
 #include "base/features.h"
 #include "base/quick_thread_local.h"
@@ -257,6 +258,7 @@ void* Engine::run(void* engine) {
 }
 
 void Engine::helper() {
+    take_precedence();
     look_at_share(now());
     while (!stop_.load()) {
         const Mode mode = mode_.load();

@@ -31,7 +31,8 @@ std::optional<bool> ProcessorShare::judge(const ProcessorTimes& times) {
     const bool first = before_.ran == 0;  // how a thread began says more of who made it
     if (!first && ran < kEnough) return std::nullopt;
     before_ = times;
-    return first ? std::nullopt : std::optional(2 * waited > ran);
+    // One other that wants the processor makes it a third, if we have precedence (precedence.h).
+    return first ? std::nullopt : std::optional(4 * waited > ran);
 }
 
 }  // namespace verbena::adapter

@@ -7,12 +7,12 @@ namespace {
 
 constexpr Duration kMs = kMillisecond;
 
-TEST(ProcessorShareTest, WhoWaitsHalfAsLongAsItRunsHasASmallShare) {
+TEST(ProcessorShareTest, WhoWaitsAQuarterAsLongAsItRunsHasASmallShare) {
     ProcessorShare share;
     EXPECT_EQ(share.judge({10 * kMs, 40 * kMs}), std::nullopt);  // how it began does not count
-    EXPECT_EQ(share.judge({20 * kMs, 44 * kMs}), false);
-    EXPECT_EQ(share.judge({30 * kMs, 50 * kMs}), true);
-    EXPECT_EQ(share.judge({40 * kMs, 51 * kMs}), false);  // since then
+    EXPECT_EQ(share.judge({20 * kMs, 42 * kMs}), false);
+    EXPECT_EQ(share.judge({30 * kMs, 45 * kMs}), true);
+    EXPECT_EQ(share.judge({40 * kMs, 46 * kMs}), false);  // since then
 }
 
 TEST(ProcessorShareTest, ALittleTimeSaysNothing) {

@@ -23,6 +23,7 @@ constexpr Name kNames[] = {
     {"copy", &Features::copy},
     {"procmem", &Features::procmem},
     {"membarrier", &Features::membarrier},
+    {"precedence", &Features::precedence},
 };
 
 bool switch_off(Features& features, std::string_view name) {

@@ -24,6 +24,7 @@ struct Features {
     bool copy = true;
     bool procmem = true;     // a few bytes of a peer's memory by its file in /proc; off: by process_vm_* only
     bool membarrier = true;  // locks come to be owned by a thread, rings are published lightly
+    bool precedence = true;  // the helper's share of a processor is larger than the program's, if it may be
 };
 
 // Names separated by commas or spaces, those of feature_names(). `unknown`, if given, is set to the first

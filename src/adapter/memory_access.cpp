@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "adapter/clock.h"
+#include "base/features.h"
 #include "link/hooks.h"
 #include "transport/attributes.h"
 
@@ -20,6 +22,7 @@ namespace {
 using transport::Direct;
 
 constexpr Duration kVerifyEvery = kMillisecond;
+constexpr std::uint32_t kTimedFrom = 4 << 10;  // bytes: what may as well leave as packets
 
 bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record, std::uint64_t size) {
     return offset % alignof(QpRecord) == 0 && offset <= size && count <= (size - offset) / record;
@@ -27,6 +30,12 @@ bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record,
 
 Direct whole(ssize_t done, std::size_t wanted) {
     return done == static_cast<ssize_t>(wanted) ? Direct::done : Direct::declined;
+}
+
+std::size_t length_of(std::span<const iovec> list) {
+    std::size_t length = 0;
+    for (const iovec& piece : list) length += piece.iov_len;
+    return length;
 }
 
 // How many of these bytes lie in the aligned word of the last one.
@@ -198,8 +207,7 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
     const std::uint64_t begin = permit(*qp, target, write);
     if (begin == 0) return Direct::declined;
     const std::uint64_t at = begin + target.offset;
-    std::size_t length = 0;
-    for (const iovec& piece : local) length += piece.iov_len;
+    const std::size_t length = length_of(local);
     if (length == 0 || length > target.length - target.offset) return Direct::declined;
     const bool fits = local.size() == 1 && (write ? is_word(at, length) : length <= MemoryFile::kMost);
     if (!fits || !file_.usable()) return by_call(at, local, length, write);
@@ -293,8 +301,11 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out);
+    const Time begin = target.length >= kTimedFrom ? now() : 0;
     const Direct answer = memory.transfer(target, local, write);
-    if (answer == Direct::done) executed_.fetch_add(1, std::memory_order_relaxed);
+    if (answer != Direct::done) return answer;
+    executed_.fetch_add(1, std::memory_order_relaxed);
+    if (begin != 0) memory.pace().executed(target.length, length_of(local), now() - begin);
     return answer;
 }
 
@@ -307,10 +318,20 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
 }
 
 // Ourselves we would have to serve with the same processor.
-bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, Time now) {
+bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
+                                      Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
-    return peer && peer->memory && peer->pidfd >= 0 && peer->copying_pays && memory_of(*peer).serves(now);
+    if (!peer || !peer->memory || peer->pidfd < 0 || !features().copy) return false;
+    const ForeignMemory& memory = memory_of(*peer);
+    return memory.pace().packets_are_faster(length, peer->copying_pays, now) && memory.serves(now);
+}
+
+void MemoryAccess::packets_took(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
+                                std::uint64_t bytes, Duration took) {
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    if (const link::LocalPeer* peer = visit.peer(); peer && peer->memory)
+        memory_of(*peer).pace().by_packets(length, bytes, took);
 }
 
 void MemoryAccess::packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) {

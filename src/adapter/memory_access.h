@@ -30,6 +30,7 @@
 
 #include "adapter/confidence.h"
 #include "adapter/memory_file.h"
+#include "adapter/pace.h"
 #include "adapter/segment.h"
 #include "link/local_peers.h"
 #include "transport/direct_access.h"
@@ -54,6 +55,8 @@ class ForeignMemory final : public link::PeerMemory {
     // Whether the target's processor is likely to take packets as they come (DirectAccess).
     bool serves(Time now) const;
     void served_slowly(Time now) const { confidence_.disappointed(now); }
+    // How fast what is executed passes, and what leaves as packets.
+    Pace& pace() const { return pace_; }
 
     bool sample(std::span<std::uint8_t> into) const override;  // of the tables
     void abandon() override { file_.close(); }
@@ -87,6 +90,7 @@ class ForeignMemory final : public link::PeerMemory {
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
+    mutable Pace pace_;
     mutable std::atomic<bool> gone_{false};
 };
 
@@ -96,7 +100,10 @@ class MemoryAccess final : public transport::DirectAccess {
 
     transport::Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
     transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
-    bool packets_are_faster(const wire::Path& path, std::uint32_t destination, Time now) override;
+    bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
+                            Time now) override;
+    void packets_took(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
+                      std::uint64_t bytes, Duration took) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
     bool stands_still(const wire::Path& path, std::uint32_t destination) override;

@@ -43,11 +43,15 @@ class DirectAccess {
     virtual Direct write(const DirectTarget& target, std::span<const iovec> from) = 0;
     virtual Direct read(const DirectTarget& target, std::span<const iovec> into) = 0;
 
-    // Whether much at a time is there sooner as packets, which the peer's processor takes in while ours puts
-    // out the next ones.
-    virtual bool packets_are_faster(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {
+    // Whether much at a time, in operations of that length, is there sooner as packets, which the peer's
+    // processor takes in while ours puts out the next ones.
+    virtual bool packets_are_faster(const wire::Path&, std::uint32_t /*destination*/,
+                                    std::uint32_t /*length*/, Time /*now*/) {
         return false;
     }
+    // So many bytes took that long as packets, the acknowledgement of the last ones and all waiting included.
+    virtual void packets_took(const wire::Path&, std::uint32_t /*destination*/, std::uint32_t /*length*/,
+                              std::uint64_t /*bytes*/, Duration) {}
     // They were not: the peer let them wait.
     virtual void packets_were_slow(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {}
 

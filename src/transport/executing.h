@@ -20,7 +20,9 @@ struct Executing final : DirectAccess {
         return execute(target, into, true);
     }
     bool reaches(const wire::Path&, std::uint32_t) override { return true; }
-    bool packets_are_faster(const wire::Path&, std::uint32_t, Time) override { return packets_faster; }
+    bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {
+        return packets_faster;
+    }
     void packets_were_slow(const wire::Path&, std::uint32_t, Time) override { told_slow++; }
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 

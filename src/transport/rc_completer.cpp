@@ -136,6 +136,7 @@ void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time
     retransmission_.stop();
     went_back_ = false;
     packets_since_ = kNever;
+    pace_.ends();
     resume_at_ = mutated(Mutation::rnr_timer_ignored) ? now : now + rnr_wait(timer);
 }
 
@@ -211,7 +212,10 @@ void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) 
     progressed_ = true;
     if (!head.beside_window) flow_.acknowledged(cost(head, from, from + packets));
     if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
-    if (from + packets == head.packets) complete_head(now);
+    if (from + packets != head.packets) return;
+    if (pace_.measures(head.length)) [[unlikely]]
+        pace_.passed(now);
+    complete_head(now);
 }
 
 void RcRequester::complete_head(Time now) {

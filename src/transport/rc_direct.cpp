@@ -31,7 +31,7 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     }
     const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
     by_packets_ = (before || (operations > 1 && operations * length >= kMuch)) && direct_hopeful_ &&
-                  shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, now);
+                  shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;
 }
 
@@ -40,12 +40,15 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
 // is executed waits for nobody.
 void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
+    const Attributes& a = shared_.attributes;
     const bool slow = now - packets_since_ > kSlow, rest = outstanding();
     packets_since_ = rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever;
+    if (const auto sample = pace_.take(now, packets_since_ != kNever))
+        shared_.setup.direct->packets_took(a.path, a.destination_qp, sample->length, sample->bytes,
+                                           sample->took);
     if (rest && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);
     by_packets_ = false;
-    const Attributes& a = shared_.attributes;
     if (slow) shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
 }
 

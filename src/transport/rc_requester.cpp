@@ -272,8 +272,10 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     // A READ's data is the peer's to send.
     count_against_rate(entry.is_read() ? Flow::kPacketOverhead : packet_cost, now);
     if (entry.awaits_response()) outstanding_reads_++;
-    if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever))
+    if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         packets_since_ = now;
+        if (!outstanding()) pace_.begins(entry.length);
+    }
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())

@@ -39,6 +39,7 @@
 #include "transport/flow.h"
 #include "transport/local_operations.h"
 #include "transport/pacer.h"
+#include "transport/packet_pace.h"
 #include "transport/probe.h"
 #include "transport/rc_shared.h"
 #include "transport/retransmission.h"
@@ -269,6 +270,7 @@ class RcRequester {
     Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting
     Time grace_look_at_ = kNever;  // kNever: not waiting for it
     Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
+    PacketPace pace_;
     std::uint32_t since_ack_request_ = 0;  // packets
     Probe probe_;
     Retransmission retransmission_;

@@ -1,0 +1,107 @@
+#include "adapter/pace.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::adapter {
+namespace {
+
+constexpr std::uint32_t kMiB = 1 << 20;
+constexpr Duration kUs = kMicrosecond;
+
+class PaceTest : public ::testing::Test {
+   protected:
+    bool faster(std::uint32_t length = kMiB, bool otherwise = true) {
+        return pace_.packets_are_faster(length, otherwise, now_);
+    }
+    void learn_packets(Duration took, std::uint32_t length = kMiB) {
+        for (unsigned n = 0; n < Pace::kByPackets; n++) pace_.by_packets(length, length, took);
+    }
+    // Asks for so long, and measures what it is told to do; how often that were packets.
+    unsigned go_on(Duration length, Duration executed, Duration by_packets) {
+        unsigned packets = 0;
+        for (const Time end = now_ + length; now_ < end; now_ += kMillisecond) {
+            if (faster()) {
+                packets++;
+                pace_.by_packets(kMiB, kMiB, by_packets);
+            } else {
+                pace_.executed(kMiB, kMiB, executed);
+            }
+        }
+        return packets;
+    }
+
+    Pace pace_;
+    Time now_ = kSecond;
+};
+
+TEST_F(PaceTest, KnowsNothingAtFirst) {
+    EXPECT_TRUE(faster(kMiB, true));
+    EXPECT_FALSE(faster(kMiB, false));
+    pace_.executed(kMiB, kMiB, 50 * kUs);
+    EXPECT_TRUE(faster(kMiB, true)) << "packets are to be measured, too";
+    EXPECT_FALSE(faster(kMiB, false));
+}
+
+TEST_F(PaceTest, TakesTheFasterOne) {
+    pace_.executed(kMiB, kMiB, 50 * kUs);
+    learn_packets(70 * kUs);
+    EXPECT_FALSE(faster());
+    for (int i = 0; i < 20; i++) pace_.by_packets(kMiB, 4 * kMiB, 4 * 30 * kUs);
+    EXPECT_TRUE(faster());
+}
+
+TEST_F(PaceTest, TheFirstMeasurementOfPacketsSaysLittle) {
+    pace_.executed(kMiB, kMiB, 50 * kUs);
+    pace_.by_packets(kMiB, kMiB, 3000 * kUs);
+    EXPECT_TRUE(faster());
+    for (unsigned n = 1; n < Pace::kByPackets; n++) pace_.by_packets(kMiB, kMiB, 30 * kUs);
+    EXPECT_TRUE(faster());
+}
+
+TEST_F(PaceTest, PacketsMustBeClearlyFaster) {
+    pace_.executed(kMiB, kMiB, 50 * kUs);
+    learn_packets(46 * kUs);
+    EXPECT_FALSE(faster());
+}
+
+TEST_F(PaceTest, EachLengthIsMeasuredByItself) {
+    for (std::uint32_t length : {kMiB, 64u << 10}) {
+        pace_.executed(length, length, 50 * kUs);
+        learn_packets((length == kMiB ? 70 : 30) * kUs, length);
+    }
+    EXPECT_FALSE(faster(kMiB));
+    EXPECT_FALSE(faster(kMiB + 100));
+    EXPECT_TRUE(faster(64 << 10));
+    EXPECT_TRUE(faster(100 << 10));
+}
+
+TEST_F(PaceTest, TheSlowerOneIsTriedEverLessOften) {
+    go_on(10 * kMillisecond, 50 * kUs, 70 * kUs);
+    const unsigned first = go_on(500 * kMillisecond, 50 * kUs, 70 * kUs);
+    EXPECT_GE(first, 2u);
+    EXPECT_LE(first, 6u);
+    const unsigned later = go_on(10 * kSecond, 50 * kUs, 70 * kUs);
+    EXPECT_GE(later, 5u);
+    EXPECT_LE(later, 12u);
+}
+
+TEST_F(PaceTest, WhatHasBecomeFasterIsFound) {
+    go_on(2 * kSecond, 50 * kUs, 70 * kUs);
+    EXPECT_FALSE(faster());
+    go_on(20 * kSecond, 50 * kUs, 20 * kUs);
+    EXPECT_GE(go_on(kSecond, 50 * kUs, 20 * kUs), 900u);
+    go_on(20 * kSecond, 10 * kUs, 20 * kUs);
+    EXPECT_LE(go_on(kSecond, 10 * kUs, 20 * kUs), 100u);
+}
+
+TEST_F(PaceTest, ATrialThatMeasuresNothingEnds) {
+    pace_.executed(kMiB, kMiB, 50 * kUs);
+    learn_packets(70 * kUs);
+    unsigned packets = 0;
+    for (const Time end = now_ + kSecond; now_ < end; now_ += kMillisecond) packets += faster();
+    EXPECT_GE(packets, 2u);
+    EXPECT_LE(packets, 20u);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

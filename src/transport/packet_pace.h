@@ -1,0 +1,58 @@
+// How fast WRITEs and READs pass that leave as packets although the link could execute them
+// (direct_access.h): of requests of one length, from the time at which the first of some that are out
+// together was acknowledged. That one had to wait until the peer was at it, as had those that were
+// acknowledged with it.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/time.h"
+
+namespace verbena::transport {
+
+class PacketPace {
+   public:
+    static constexpr std::uint64_t kEnough = std::uint64_t{512} << 10;  // bytes: less says little
+    static constexpr std::uint64_t kMost = std::uint64_t{4} << 20;      // are told while more is out
+
+    struct Sample {
+        std::uint32_t length;  // of each
+        std::uint64_t bytes;
+        Duration took;
+    };
+
+    // One leaves; nothing else is out.
+    void begins(std::uint32_t length) {
+        length_ = length;
+        since_ = kNever;
+        bytes_ = 0;
+    }
+    // Something was lost, or others are at it: what it measures now it does not tell.
+    void ends() { length_ = 0; }
+
+    bool measures(std::uint32_t length) const { return length == length_; }
+    // One was acknowledged.
+    void passed(Time now) {
+        if (since_ == kNever) since_ = now;
+        if (now > since_) bytes_ += length_;
+    }
+    // All that an answer acknowledges has passed; more is out, or not.
+    std::optional<Sample> take(Time now, bool goes_on) {
+        if (length_ == 0 || (goes_on && bytes_ < kMost)) return std::nullopt;
+        const Sample sample{length_, bytes_, now - since_};
+        since_ = now;
+        bytes_ = 0;
+        if (!goes_on) ends();
+        return sample.bytes >= kEnough ? std::optional(sample) : std::nullopt;
+    }
+
+   private:
+    std::uint32_t length_ = 0;  // 0: none is measured
+    Time since_ = kNever;
+    std::uint64_t bytes_ = 0;  // since then
+};
+
+}  // namespace verbena::transport

@@ -1,0 +1,70 @@
+#include "transport/packet_pace.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::transport {
+namespace {
+
+constexpr std::uint32_t kLength = 256 << 10;
+constexpr Duration kEach = 20 * kMicrosecond;
+
+class PacketPaceTest : public ::testing::Test {
+   protected:
+    // So many are acknowledged, each by itself; the last of them leaves nothing out, or more.
+    std::optional<PacketPace::Sample> pass(unsigned count, bool goes_on = false) {
+        std::optional<PacketPace::Sample> sample;
+        for (; count > 0; count--) {
+            now_ += kEach;
+            pace_.passed(now_);
+            sample = pace_.take(now_, goes_on || count > 1);
+        }
+        return sample;
+    }
+
+    PacketPace pace_;
+    Time now_ = kSecond;
+};
+
+TEST_F(PacketPaceTest, IsThatOfTheOthersBehindTheFirst) {
+    pace_.begins(kLength);
+    now_ += kSecond;  // the peer wakes up
+    const auto sample = pass(5);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->length, kLength);
+    EXPECT_EQ(sample->bytes, 4 * kLength);
+    EXPECT_EQ(sample->took, 4 * kEach);
+}
+
+TEST_F(PacketPaceTest, WhatWasAcknowledgedWithTheFirstSaysNothing) {
+    pace_.begins(kLength);
+    for (unsigned n = 0; n < 8; n++) pace_.passed(now_);
+    EXPECT_FALSE(pace_.take(now_, false));
+}
+
+TEST_F(PacketPaceTest, ALittleSaysNothing) {
+    pace_.begins(kLength);
+    EXPECT_FALSE(pass(2));
+}
+
+TEST_F(PacketPaceTest, IsToldWhileMoreIsOut) {
+    pace_.begins(kLength);
+    EXPECT_FALSE(pass(16, true));
+    const auto sample = pass(1, true);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->bytes, PacketPace::kMost);
+    EXPECT_EQ(sample->took, 16 * kEach);
+    const auto second = pass(16, true);
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->took, 16 * kEach) << "that from the last answer on";
+}
+
+TEST_F(PacketPaceTest, WhatIsInterruptedIsForgotten) {
+    pace_.begins(kLength);
+    pass(4, true);
+    pace_.ends();
+    EXPECT_FALSE(pace_.measures(kLength));
+    EXPECT_FALSE(pace_.take(now_ + kEach, false));
+}
+
+}  // namespace
+}  // namespace verbena::transport

@@ -462,7 +462,8 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
         if (!linger || served || !lingers) continue;
-        if (const auto [away, helped] = yield(); away > kLongYield && !(helped && away < Patience::kShortTurn)) {
+        if (const auto [away, helped] = yield();
+            away > kLongYield && !(helped && away < Patience::kShortTurn)) {
             lingering_.in_vain();
             asked = lingers = false;
             served_at_.store(last = 0, std::memory_order_relaxed);

@@ -328,10 +328,8 @@ TEST_F(EngineTest, ASignalInterruptsUnlessItsHandlerRestarts) {
 TEST_F(EngineTest, SeveralThreadsMayWait) {
     const int first = eventfd(0, EFD_CLOEXEC), second = eventfd(0, EFD_CLOEXEC);
     std::atomic<int> woken{0};
-    std::thread a(
-        [&] { woken += wait(first, now() + 10 * kSecond) == Engine::Wait::readable; });
-    std::thread b(
-        [&] { woken += wait(second, now() + 10 * kSecond) == Engine::Wait::readable; });
+    std::thread a([&] { woken += wait(first, now() + 10 * kSecond) == Engine::Wait::readable; });
+    std::thread b([&] { woken += wait(second, now() + 10 * kSecond) == Engine::Wait::readable; });
     // While both are blocked, requests are served.
     ASSERT_EQ(far().post(Operation::rdma_read, 0, 64, now(), near().address_of(0), near().keys.rkey), 0);
     far_engine().posted();

@@ -17,9 +17,9 @@ struct Awaited {
     explicit Awaited(int descriptor, bool is_counted = false) : fd(descriptor), counted(is_counted) {}
 
     const int fd;
-    const bool counted;                // `events` tells whether it is readable
-    std::atomic<unsigned> events{0};   // behind it, whether or not it has been made readable for them yet
-    std::atomic<bool> blocks{false};   // it was not O_NONBLOCK when the kernel was asked last
+    const bool counted;               // `events` tells whether it is readable
+    std::atomic<unsigned> events{0};  // behind it, whether or not it has been made readable for them yet
+    std::atomic<bool> blocks{false};  // it was not O_NONBLOCK when the kernel was asked last
 };
 
 timespec to_timespec(Time time);

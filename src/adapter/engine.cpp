@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -95,7 +96,7 @@ int Engine::start() {
 
 void Engine::kick() {
     const std::uint64_t one = 1;
-    [[maybe_unused]] auto size = write(kick_fd_, &one, sizeof one);
+    syscall(SYS_write, kick_fd_, &one, sizeof one);  // no cancellation point: destructors come here
 }
 
 // The helper has been woken up.
@@ -432,6 +433,8 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
     // The packet of the wait before this one counts: its answer is what the program now waits for.
     Time last = served_at_.load(std::memory_order_relaxed);
     bool asked = false, fresh = true, lingers = false;  // fresh: nothing was served since the last sleep
+    // However much comes that is no event of this descriptor's, the kernel is asked about it now and then.
+    Time kernel_asked = now();
     for (unsigned round = 1;; round++) {
         const Time time = now();
         const bool served = progress(time) > 0;
@@ -442,21 +445,23 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
             fresh = false;
         }
         const bool linger = time - last <= (lingers ? kLinger : kHesitation);
-        if (linger && !(served && !awaited.counted) && round % kLookAside != 0) continue;
+        const bool due = time - kernel_asked > kLinger, look = due || !awaited.counted;
+        if (linger && !(served && look) && round % kLookAside != 0) continue;
 
         pollfd fds[3] = {{awaited.fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
         int ready = 0;
+        if ((!linger || due) && !ask_whether_blocks(awaited)) return Wait::readable;
         if (linger) {
-            if (!awaited.counted) ready = poll_until(fds, 3, 0);
+            if (look) ready = poll_until(fds, 3, 0);
         } else {
             if (std::exchange(asked, false)) lingering_.paid();
-            if (!ask_whether_blocks(awaited)) return Wait::readable;
             lending.enter_sleep();
             ready = poll_until(fds, 3, deadline);
             lending.leave_sleep();
             fresh = true;
             lingers = false;
         }
+        if (!linger || due) kernel_asked = now();
         if (ready < 0 && errno == EINTR && !every_handler_restarts()) return Wait::interrupted;
         if (ready > 0 && fds[0].revents) return Wait::readable;
         if (ready > 0 && fds[2].revents) timer_fired();

@@ -78,8 +78,8 @@ class Engine {
 
     enum class Wait { readable, timed_out, interrupted };
     // Blocks until the descriptor is readable, and drives the adapter meanwhile. One that is O_NONBLOCK is
-    // not waited for (50 us, by a call that finds it so for the first time): packets are handled once, and
-    // the answer is `readable`. `interrupted`: a signal came, and not every handler asks for calls to be
+    // not waited for (some 50 us, by a call that finds it so for the first time): packets are handled once,
+    // and the answer is `readable`. `interrupted`: a signal came, and not every handler asks for calls to be
     // restarted (SA_RESTART).
     Wait wait_readable(Awaited& awaited, Time deadline = kNever);
     // The same without driving anything.

@@ -291,6 +291,31 @@ TEST_F(EngineTest, ADescriptorThatNoLongerBlocksIsNotWaitedFor) {
     close(awaited.fd);
 }
 
+// ... nor while it serves others without a pause.
+TEST_F(EngineTest, OthersPacketsDoNotKeepWhoDoesNotBlock) {
+    std::atomic<bool> over{false};
+    std::thread others([&] {
+        while (!over) {
+            if (far().post(Operation::rdma_read, 0, 64, now(), near().address_of(0), near().keys.rkey) != 0)
+                break;
+            far_engine().posted();
+            completion::Completion completion;
+            for (const Time start = now(); far().cq.poll({&completion, 1}) == 0 && now() - start < kSecond;)
+                far_engine().poll_progress();
+        }
+    });
+    Awaited awaited(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), true);
+    for (int n = 0; n < 20; n++) {
+        awaited.blocks = true;  // as was known
+        const Time start = now();
+        EXPECT_EQ(engine().wait_readable(awaited, start + 10 * kSecond), Engine::Wait::readable);
+        EXPECT_LT(now() - start, 5 * kSecond);
+    }
+    over = true;
+    others.join();
+    close(awaited.fd);
+}
+
 // Events that were counted and not yet told to the descriptor are not slept over.
 TEST_F(EngineTest, WhatIsCountedNeedNotBeReadable) {
     Awaited awaited(eventfd(0, EFD_CLOEXEC), true);

@@ -16,7 +16,9 @@ void take_precedence() {
     const auto self = static_cast<id_t>(gettid());
     errno = 0;
     const int before = getpriority(PRIO_PROCESS, self);
-    if (errno == 0) setpriority(PRIO_PROCESS, self, std::max(before - kPrecedence, kLeast));
+    if (errno != 0) return;
+    for (int wish = std::max(before - kPrecedence, kLeast); wish < before; wish++)
+        if (setpriority(PRIO_PROCESS, self, wish) == 0) return;  // else the limit may allow less
 }
 
 }  // namespace verbena::adapter

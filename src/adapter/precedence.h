@@ -5,7 +5,7 @@
 
 namespace verbena::adapter {
 
-inline constexpr int kPrecedence = 5;  // steps of nice(2) before the program's own
+inline constexpr int kPrecedence = 5;  // steps of nice(2) before the program's own, or as many as it may
 
 // For the calling thread.
 void take_precedence();

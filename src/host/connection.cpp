@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +31,10 @@ Time now() {
     timespec t{};
     clock_gettime(CLOCK_MONOTONIC, &t);
     return Time{t.tv_sec} * kSecond + t.tv_nsec;
+}
+
+int milliseconds_until(Time deadline) {
+    return static_cast<int>(std::max<Duration>(deadline - now(), 0) / kMillisecond);
 }
 
 void pause_briefly() {
@@ -209,15 +214,20 @@ int exchange(Connection& connection, Exchange& exchange) {
         errno = error;
         return -1;
     }
+    const Time deadline = now() + kTimeout.tv_sec * kSecond;
     for (;;) {
         const iovec in[] = {part(&exchange.header, sizeof exchange.header),
                             part(exchange.reply.data(), exchange.reply.size())};
         Received received;
-        if (int error = receive_datagram(connection.socket, in, received)) {
-            if (error == EAGAIN) {
-                error = ETIMEDOUT;
+        int error = receive_datagram(connection.socket, in, received);
+        if (error == EINTR) {  // the socket's time begins anew with each call
+            error = wait_readable(connection.socket, milliseconds_until(deadline));
+            if (error == 0) continue;
+        }
+        if (error) {
+            if (error == EAGAIN) error = ETIMEDOUT;
+            if (error == ETIMEDOUT)
                 fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
-            }
             errno = error;
             return -1;
         }
@@ -246,7 +256,9 @@ int exchange(Connection& connection, Exchange& exchange) {
         }
         if (exchange.header.sequence != request.sequence) {  // of a call that was given up
             received.close_all();
-            continue;
+            if (now() < deadline) continue;
+            errno = ETIMEDOUT;
+            return -1;
         }
         exchange.header.reason.back() = '\0';
         exchange.received_fds[0] = received.take(0);

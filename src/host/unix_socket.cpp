@@ -137,9 +137,8 @@ int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int fl
     message.msg_iovlen = parts.size();
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    ssize_t n;
-    while ((n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC)) < 0)
-        if (errno != EINTR) return errno;
+    const ssize_t n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
+    if (n < 0) return errno;
     out.size = static_cast<std::size_t>(n);
     out.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
     out.files_missing = (message.msg_flags & MSG_CTRUNC) != 0;

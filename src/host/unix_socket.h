@@ -41,7 +41,7 @@ struct Received {
 };
 
 // Receives one datagram; descriptors are close-on-exec and the caller's. 0 or an errno (EAGAIN with
-// MSG_DONTWAIT).
+// MSG_DONTWAIT, or when the socket's time is over; EINTR).
 int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags = 0);
 
 struct Peer {

@@ -3,8 +3,10 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -328,10 +330,11 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
 LocalLink::Readable LocalLink::look_at_descriptors() {
     constexpr int kSome = 8;
     std::array<epoll_event, kSome> events;
-    const int count = epoll_wait(wait_fd_, events.data(), kSome, 0);
+    // Not by epoll_wait(), which is a cancellation point: who is in receive() holds locks.
+    const long count = syscall(SYS_epoll_pwait, wait_fd_, events.data(), kSome, 0, nullptr, 0);
     const bool all = count < 0 || count == kSome;
     Readable readable{all, all || peers_.has_dead()};
-    for (int i = 0; i < count; i++)
+    for (long i = 0; i < count; i++)
         (events[static_cast<std::size_t>(i)].data.fd == wire_.wait_fd() ? readable.wire : readable.others) =
             true;
     return readable;

@@ -136,7 +136,6 @@ void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time
     retransmission_.stop();
     went_back_ = false;
     packets_since_ = kNever;
-    pace_.ends();
     resume_at_ = mutated(Mutation::rnr_timer_ignored) ? now : now + rnr_wait(timer);
 }
 

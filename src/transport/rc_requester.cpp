@@ -276,6 +276,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
         packets_since_ = now;
         if (!outstanding()) pace_.begins(entry.length);
     }
+    if (!pace_.measures(entry.length)) pace_.ends();
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())
@@ -324,6 +325,7 @@ void RcRequester::go_back() {
     outstanding_reads_ = since_ack_request_ = 0;
     sampling_ = probe_due_ = false;
     probe_.forget();
+    pace_.ends();
 }
 
 void RcRequester::lost() {

@@ -2,14 +2,15 @@
 // context. The descriptor is an eventfd that counts the queued events, so it is readable if and only if one
 // waits, and blocking, O_NONBLOCK, EINTR, poll, select and epoll behave as the kernel makes them.
 //
-// To write to it and read it again costs two system calls for each event. What a thread queues while it waits
-// for events itself (Expecting) is told to the descriptor only if that thread leaves it.
+// To write to it and read it again costs two system calls for each event. So what a thread queues while it
+// waits for events itself (Expecting) waits for that thread: the descriptor is told only of what it leaves.
 //
 // Thread safety: all calls.
 #pragma once
 
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -138,12 +139,14 @@ class EventQueue {
 
     void count() { awaited_.events.store(static_cast<unsigned>(events_.size()), std::memory_order_relaxed); }
 
-    // The descriptor counts the events but for those untold.
-    void add(std::uint64_t more) { [[maybe_unused]] auto written = write(fd(), &more, sizeof more); }
+    // The descriptor counts the events but for those untold. Neither call is a cancellation point: what a
+    // thread has taken it returns with, and what it leaves it tells, whoever cancels it.
+    void add(std::uint64_t more) { syscall(SYS_write, fd(), &more, sizeof more); }
     bool take_back() {
+        constexpr long kHere = -1;  // the file's own position
         std::uint64_t one;
         iovec place{&one, sizeof one};
-        return preadv2(fd(), &place, 1, -1, RWF_NOWAIT) == sizeof one;
+        return syscall(SYS_preadv2, fd(), &place, 1, kHere, kHere, RWF_NOWAIT) == ssize_t{sizeof one};
     }
 
     adapter::Awaited awaited_;

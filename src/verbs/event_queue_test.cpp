@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <thread>
 
@@ -133,6 +135,27 @@ TEST_F(EventQueueTest, AReaderThatIsTooLateWaitsAgain) {
     std::thread([&] { EXPECT_EQ(take_at_once(), -1); }).join();
     EXPECT_EQ(take(), 2);
     EXPECT_FALSE(readable());
+}
+
+// Cancelled behind what it took: it returns with that, and what it leaves is told.
+TEST_F(EventQueueTest, ACancelledThreadLosesNothing) {
+    std::atomic<int> got{0};
+    std::thread thread([&] {
+        pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, nullptr);
+        {
+            const Queue::Expecting expecting(queue_);
+            queue_.push(1);
+            queue_.push(2);
+            pthread_cancel(pthread_self());
+            got = take();
+        }
+        pthread_testcancel();
+        got = -1;
+    });
+    thread.join();
+    EXPECT_EQ(got, 1);
+    EXPECT_TRUE(readable());
+    EXPECT_EQ(take(), 2);
 }
 
 }  // namespace

@@ -158,7 +158,8 @@ int Process::start() {
 }
 
 const host::DeviceTable* Process::devices() const {
-    return usable() ? device_table.load(std::memory_order_acquire) : host::devices();
+    const host::DeviceTable* known = usable() ? device_table.load(std::memory_order_acquire) : nullptr;
+    return known ? known : host::devices();
 }
 
 int Process::open_queue() {

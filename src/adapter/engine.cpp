@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "base/features.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
+#include "base/signal_event.h"
 
 namespace verbena::adapter {
 namespace {
@@ -94,10 +94,7 @@ int Engine::start() {
     return 0;
 }
 
-void Engine::kick() {
-    const std::uint64_t one = 1;
-    syscall(SYS_write, kick_fd_, &one, sizeof one);  // no cancellation point: destructors come here
-}
+void Engine::kick() { signal_event(kick_fd_); }
 
 // The helper has been woken up.
 void Engine::kicked() {
@@ -467,8 +464,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
         if (ready > 0 && fds[2].revents) timer_fired();
         if (deadline != kNever && now() >= deadline) return Wait::timed_out;
         if (!linger || served || !lingers) continue;
-        if (const auto [away, helped] = yield();
-            away > kLongYield && !(helped && away < Patience::kShortTurn)) {
+        if (const auto [away, helped] = yield(); Patience::others_ran(away, helped)) {
             lingering_.in_vain();
             asked = lingers = false;
             served_at_.store(last = 0, std::memory_order_relaxed);

@@ -39,9 +39,12 @@ class Patience {
         naps_--;
         return Next::nap;
     }
-    // A yield is over, that lasted so long; `helped`: our helper ran meanwhile.
+    // What a yield that lasted so long tells; `helped`: our helper ran meanwhile.
+    static constexpr bool others_ran(Duration away, bool helped) {
+        return away > kLongYield && !(helped && away < kShortTurn);
+    }
     void yielded(Duration away, bool helped, Time now) {
-        bool others = away > kLongYield && !(helped && away < kShortTurn);
+        bool others = others_ran(away, helped);
         if (others) {
             const Duration since = now - away - std::exchange(others_at_, now);
             others = refill_ > 0 || since < kOften;

@@ -68,6 +68,12 @@ int version_mismatch(unsigned theirs, pid_t daemon) {
                 daemon, theirs, kProtocolVersion);
 }
 
+int no_answer(const Connection& connection) {
+    fail(ETIMEDOUT, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
+    errno = ETIMEDOUT;
+    return -1;
+}
+
 // Maps the device table read-only; closes `fd`.
 int map_table(int fd, const DeviceTable*& table) {
     struct stat status {};
@@ -224,10 +230,8 @@ int exchange(Connection& connection, Exchange& exchange) {
             error = wait_readable(connection.socket, milliseconds_until(deadline));
             if (error == 0) continue;
         }
+        if (error == EAGAIN || error == ETIMEDOUT) return no_answer(connection);
         if (error) {
-            if (error == EAGAIN) error = ETIMEDOUT;
-            if (error == ETIMEDOUT)
-                fail(error, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
             errno = error;
             return -1;
         }
@@ -256,9 +260,8 @@ int exchange(Connection& connection, Exchange& exchange) {
         }
         if (exchange.header.sequence != request.sequence) {  // of a call that was given up
             received.close_all();
-            if (now() < deadline) continue;
-            errno = ETIMEDOUT;
-            return -1;
+            if (now() >= deadline) return no_answer(connection);
+            continue;
         }
         exchange.header.reason.back() = '\0';
         exchange.received_fds[0] = received.take(0);

@@ -17,6 +17,7 @@
 
 #include "base/features.h"
 #include "base/reason.h"
+#include "base/signal_event.h"
 #include "link/local_reference.h"
 
 namespace verbena::link {
@@ -42,12 +43,6 @@ bool is_address_of_this_host(const Gid& wanted) {
     }
     freeifaddrs(list);
     return found;
-}
-
-void signal_event(int fd) {
-    const std::uint64_t one = 1;
-    // Not by a function that is a cancellation point: others wait for it.
-    [[maybe_unused]] const auto size = syscall(SYS_write, fd, &one, sizeof one);
 }
 
 void close_and_forget(int& fd) {

@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "adapter/waiting.h"
+#include "base/signal_event.h"
 
 namespace verbena::verbs {
 
@@ -141,7 +142,7 @@ class EventQueue {
 
     // The descriptor counts the events but for those untold. Neither call is a cancellation point: what a
     // thread has taken it returns with, and what it leaves it tells, whoever cancels it.
-    void add(std::uint64_t more) { syscall(SYS_write, fd(), &more, sizeof more); }
+    void add(std::uint64_t more) { signal_event(fd(), more); }
     bool take_back() {
         constexpr long kHere = -1;  // the file's own position
         std::uint64_t one;

@@ -1,0 +1,18 @@
+// Making an eventfd(2) readable, which write() would do, too; but that is a cancellation point, and
+// destructors come here, and who is waited for.
+//
+// Thread safety: all calls.
+#pragma once
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace verbena {
+
+inline void signal_event(int fd, std::uint64_t count = 1) {
+    [[maybe_unused]] const auto size = syscall(SYS_write, fd, &count, sizeof count);
+}
+
+}  // namespace verbena

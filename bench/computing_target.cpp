@@ -98,14 +98,14 @@ int main(int count, char** words) {
     const ibv_wr_opcode opcode = what == "read" ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
-    const pid_t child = start_on(0, [&] {
+    const pid_t child = start_on(1, [&] {
         close(sockets[0]);
         const End end(sockets[1]);
         if (target == "computes") End::compute();
         end.poll();
     });
     close(sockets[1]);
-    stay_on(1);
+    stay_on(0);
     End end(sockets[0]);
     const double first = end.first_ms(opcode);
     std::printf("first %.3f ms\n", first);

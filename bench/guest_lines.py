@@ -105,13 +105,13 @@ class InGuest(measuring.Pair):
 
     @failing_as_others()
     def both(self, server_words, client_words, port):
-        server = self.start(0, server_words)
+        server = self.start(measuring.PASSIVE, server_words)
         try:
             if port:
                 self.wait_for(server, lambda: server.ready(port) or server.code() is not None)
             else:
                 time.sleep(3)
-            output = self.end(self.start(1, client_words), client_words[0])
+            output = self.end(self.start(measuring.ACTIVE, client_words), client_words[0])
             if port:
                 self.end(server, server_words[0])
         finally:

@@ -11,6 +11,7 @@ import programs
 
 SECONDS = 120  # no single run takes longer
 GIGABYTE = 1e9
+ACTIVE, PASSIVE = 0, 1  # the sides' processors: who begins is where the yardsticks have him, as no two are of one speed
 PORT = 18600
 ATTEMPTS = 3  # perftest times the processor's clock when it starts; when that was disturbed its figures are 0, inf or nan
 
@@ -119,13 +120,13 @@ class Perftest(Pair):
 
     def both(self, server_words, client_words, port):
         """Without a port: a server that listens where nobody can look, and does not end by itself."""
-        server = self.start(self.wrap[0], 0, server_words)
+        server = self.start(self.wrap[0], PASSIVE, server_words)
         try:
             if port:
                 wait_for(server, port)
             else:
                 time.sleep(0.5)
-            output = self.end(self.start(self.wrap[1], 1, client_words), client_words[0])
+            output = self.end(self.start(self.wrap[1], ACTIVE, client_words), client_words[0])
             if port:
                 self.end(server, server_words[0])
         finally:
@@ -177,13 +178,13 @@ def yardstick(folder, *words, pattern):
 
 def tcp_stream(server_wrap, client_wrap, address, seconds=2):
     """GB/s of one iperf3 stream."""
-    server = subprocess.Popen([*server_wrap, "taskset", "-c", "0", "iperf3", "-s", "-1", "-p", str(PORT)],
+    server = subprocess.Popen([*server_wrap, "taskset", "-c", str(PASSIVE), "iperf3", "-s", "-1", "-p", str(PORT)],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(50):
             time.sleep(0.1)
-            client = subprocess.run([*client_wrap, "taskset", "-c", "1", "iperf3", "-c", address, "-p", str(PORT), "-f", "g",
-                                     "-t", str(seconds)], capture_output=True, text=True, timeout=SECONDS, check=False)
+            client = subprocess.run([*client_wrap, "taskset", "-c", str(ACTIVE), "iperf3", "-c", address, "-p", str(PORT),
+                                     "-f", "g", "-t", str(seconds)], capture_output=True, text=True, timeout=SECONDS, check=False)
             found = re.search(r"([\d.]+) Gbits/sec\s+receiver", client.stdout)
             if found:
                 return float(found.group(1)) / 8

@@ -93,8 +93,8 @@ int main(int count, char** words) {
     getsockname(in, reinterpret_cast<sockaddr*>(&address), &size);
     const int out = datagram_socket(count > 1 ? words[2] : nullptr);
     if (connect(out, reinterpret_cast<sockaddr*>(&address), size)) fail("connect");
-    const pid_t sender = start_on(1, [&] { send(out); });
-    stay_on(0);
+    const pid_t sender = start_on(0, [&] { send(out); });
+    stay_on(1);
     std::printf("%.3f M datagrams/s\n", receive(in));
     kill(sender, SIGKILL);
     waitpid(sender, nullptr, 0);

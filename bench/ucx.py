@@ -17,13 +17,13 @@ def tag(test, size, iterations, column):
     """The column of the test's result (ucx_perftest -v): microseconds, MB/s of 2^20, messages a second."""
     command = ["ucx_perftest", "-p", str(PORT)]
     environment = measuring.environment({"UCX_TLS": "shm"})
-    server = subprocess.Popen(["taskset", "-c", "0", *command], env=environment, stdout=subprocess.DEVNULL,
+    server = subprocess.Popen(["taskset", "-c", str(measuring.PASSIVE), *command], env=environment, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL)
     try:
         measuring.wait_for(server, PORT)
-        client = subprocess.run(["taskset", "-c", "1", *command, "localhost", "-t", test, "-s", str(size), "-n", str(iterations),
-                                 "-f", "-v"], env=environment, capture_output=True, text=True, timeout=measuring.SECONDS,
-                                check=False)
+        client = subprocess.run(["taskset", "-c", str(measuring.ACTIVE), *command, "localhost", "-t", test, "-s", str(size),
+                                 "-n", str(iterations), "-f", "-v"], env=environment, capture_output=True, text=True,
+                                timeout=measuring.SECONDS, check=False)
         lines = client.stdout.strip().splitlines()
         if client.returncode != 0 or len(lines) < 2:
             raise measuring.Failed("ucx_perftest: " + measuring.last_line(client.stdout + client.stderr))

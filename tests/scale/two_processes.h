@@ -63,18 +63,18 @@ pid_t start_on(int processor, Work work) {
     std::exit(0);
 }
 
-// Runs passive(socket) in a child on processor 0 and active(socket) here, on processor 1: call it before
+// Runs passive(socket) in a child on processor 1 and active(socket) here, on processor 0: call it before
 // there is a device. Returns the exit status of both.
 template <class Passive, class Active>
 int run_pair(Passive passive, Active active) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
-    const pid_t child = start_on(0, [&] {
+    const pid_t child = start_on(1, [&] {
         close(sockets[0]);
         passive(sockets[1]);
     });
     close(sockets[1]);
-    stay_on(1);
+    stay_on(0);
     active(sockets[0]);
     std::fflush(stdout);
     int status = 0;

@@ -79,7 +79,10 @@ LocalRing::LocalRing(std::uint8_t* memory, int fd)
     : control_(*reinterpret_cast<Control*>(memory)),
       slots_(reinterpret_cast<Slot*>(memory + kPage)),
       data_(memory + kPage + kSlotBytes),
-      fd_(fd) {}
+      fd_(fd),
+      touch_slots_(memory + kPage, kSlotBytes, kSlotBytes / 4, FirstTouch::For::writing),
+      touch_data_(data_, kCapacity, kCapacity / 8,
+                  fd < 0 ? FirstTouch::For::writing : FirstTouch::For::reading) {}
 
 LocalRing::~LocalRing() {
     munmap(&control_, kMapping);
@@ -90,9 +93,14 @@ bool LocalRing::finds_room(std::uint64_t data) {
     const Position tail = look_at_tail(std::memory_order_acquire);
     if (!is_possible(tail)) return false;
     seen_tail_ = tail;
-    if (fits(data, tail)) return true;
-    refused_ = data;
-    return false;
+    const Position room = limit_by(tail);
+    if (!fits(data, room)) {
+        refused_ = data;
+        return false;
+    }
+    limit_ = {std::min(room.slots, touch_slots_.reach((written_.slots + 1) * sizeof(Slot)) / sizeof(Slot)),
+              std::min(room.data, touch_data_.reach(written_.data + data))};
+    return true;
 }
 
 // Its data may be of a later moment than its slots: then there is even more room.
@@ -125,7 +133,7 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
 bool LocalRing::await_room() {
     control_.awaited.store(1, std::memory_order_seq_cst);
     const Position tail = look_at_tail(std::memory_order_seq_cst);
-    if (!is_possible(tail) || !fits(refused_, tail)) return false;
+    if (!is_possible(tail) || !fits(refused_, limit_by(tail))) return false;
     control_.awaited.store(0, std::memory_order_relaxed);
     return true;
 }

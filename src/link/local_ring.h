@@ -53,6 +53,7 @@
 #include <span>
 
 #include "base/small_copy.h"
+#include "link/first_touch.h"
 #include "link/packet_order.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
@@ -114,6 +115,8 @@ class LocalRing {
         if (size > kInSlot) {
             at = data_ + read_.data % kCapacity;
             front_data_ = round_up(size);
+            if (read_.data + size > touched_) [[unlikely]]
+                touched_ = touch_data_.reach(read_.data + std::min(size, std::uint64_t{kCapacity}));
         }
         if (broken_.load(std::memory_order_relaxed) || front_data_ > kCapacity) [[unlikely]]
             return give_up();
@@ -220,9 +223,10 @@ class LocalRing {
     bool give_up();
     void drop_all();
     bool owes_room();
-    bool fits(std::uint64_t data, const Position& tail) const {
-        return written_.slots - tail.slots < kSlots && written_.data + data - tail.data <= kCapacity;
+    bool fits(std::uint64_t data, const Position& limit) const {
+        return written_.slots < limit.slots && written_.data + data <= limit.data;
     }
+    static Position limit_by(const Position& tail) { return {tail.slots + kSlots, tail.data + kCapacity}; }
     bool finds_room(std::uint64_t data);
     Position look_at_tail(std::memory_order order) const;
     bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
@@ -248,11 +252,13 @@ class LocalRing {
     Slot* const slots_;
     std::uint8_t* const data_;
     const int fd_;
+    FirstTouch touch_slots_, touch_data_;
 
     // The producer's.
     Position written_;             // copied in, perhaps not yet published
     std::uint64_t published_ = 0;  // slots
     Position seen_tail_;           // of the past
+    Position limit_;               // how far it may write: room was seen there, and pages are real
     std::uint64_t refused_ = 0;    // bytes of data of the record that found no room
     wire::Path written_path_;      // of the newest record
     bool wrote_path_ = false;
@@ -260,6 +266,7 @@ class LocalRing {
     Position read_;
     Record front_{};
     std::uint64_t front_data_ = 0;
+    std::uint64_t touched_ = 0;  // bytes of data whose pages it has, of those that there ever were
     wire::Path read_path_;
     std::uint64_t settled_ = 0;  // slots: the tail that the producer sees
     std::atomic<bool> broken_{false};
@@ -271,7 +278,7 @@ inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t
     const bool has_path = !wrote_path_ || path != written_path_;
     const std::uint64_t size = (has_path ? sizeof path : 0) + length;
     const std::uint64_t data = size > kInSlot ? round_up(size) : 0;
-    if (!fits(data, seen_tail_) && !finds_room(data)) [[unlikely]]
+    if (!fits(data, limit_) && !finds_room(data)) [[unlikely]]
         return nullptr;
     Slot& slot = slot_of(written_.slots);
     std::uint8_t* at = data > 0 ? data_ + written_.data % kCapacity : slot.packet;

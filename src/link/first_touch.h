@@ -1,0 +1,38 @@
+// Pages of shared memory become real when they are touched for the first time, each by an interruption that
+// takes longer than what most touch it for. Whoever goes through memory from its beginning has them made in
+// passing, many with one call, which takes a tenth of the time.
+//
+// Thread safety: none.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::link {
+
+class FirstTouch {
+   public:
+    enum class For : int { writing = MADV_POPULATE_WRITE, reading = MADV_POPULATE_READ };
+    static constexpr std::uint64_t kAll = UINT64_MAX / 2;
+
+    // `step`: bytes for a call, a multiple of a page that divides `size`.
+    FirstTouch(std::uint8_t* memory, std::size_t size, std::size_t step, For purpose)
+        : memory_(memory), size_(size), step_(step), advice_(static_cast<int>(purpose)) {}
+
+    // To which place pages are real now, at least `wanted`; kAll once they all are. Where a call fails, as
+    // before Linux 5.14, they are left to be touched.
+    std::uint64_t reach(std::uint64_t wanted) {
+        for (; real_ < wanted && real_ < size_; real_ += step_) madvise(memory_ + real_, step_, advice_);
+        return real_ < size_ ? real_ : kAll;
+    }
+
+   private:
+    std::uint8_t* memory_;
+    std::uint64_t size_, step_;
+    std::uint64_t real_ = 0;
+    int advice_;
+};
+
+}  // namespace verbena::link

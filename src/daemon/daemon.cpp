@@ -127,13 +127,15 @@ int Daemon::open_network() {
     });
     if (error) return fail(error, "epoll: %s", std::strerror(error));
 
-    error = qp1_.open(queues_.descriptor(0), queues_.port(), stray_fabric_, random32(),
-                      [this](const wire::Path& path, std::uint32_t source_qp,
-                             std::span<const std::uint8_t, wire::kMadLength> mad) {
-                          if (const host::Device* device = devices_->find(path.destination).device)
-                              totals_.mad_received(device->index);
-                          cm_faults_.arrived(path, source_qp, mad, now());
-                      });
+    error = qp1_.open(
+        queues_.descriptor(0), queues_.port(), stray_fabric_, random32(),
+        [this](const Gid& address) { return devices_->find(address).device != nullptr; },
+        [this](const wire::Path& path, std::uint32_t source_qp,
+               std::span<const std::uint8_t, wire::kMadLength> mad) {
+            if (const host::Device* device = devices_->find(path.destination).device)
+                totals_.mad_received(device->index);
+            cm_faults_.arrived(path, source_qp, mad, now());
+        });
     if (error) return error;
     error = loop_.add(qp1_.wait_fd(), EPOLLIN, [this](std::uint32_t) { qp1_.receive(); });
     return error ? fail(error, "epoll: %s", std::strerror(error)) : 0;
@@ -203,6 +205,7 @@ void Daemon::run() {
         if (cm_faults_.next_deadline() <= at) cm_faults_.advance(at);
         if (manager_->next_deadline() <= at) manager_->advance(at);
         if (neighbors_->next_deadline() <= at) neighbors_->check(at);
+        qp1_.deliver_own();
         if (may_leave(at) && !sessions_.accept_waiting()) return leave();
     }
 }

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/features.h"
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "link/steering.h"
@@ -30,7 +32,7 @@ void log_mad(const char* direction, const wire::Path& path,
 }  // namespace
 
 int Qp1::open(int queue, std::uint16_t port, const std::string& stray_fabric, std::uint32_t first_psn,
-              Handler handler) {
+              IsOurs is_ours, Handler handler) {
     link::UdpLink::Setup setup;
     setup.gso = false;
     setup.port = port;
@@ -41,6 +43,7 @@ int Qp1::open(int queue, std::uint16_t port, const std::string& stray_fabric, st
     if (own < 0) return fail(errno, "dup: %s", std::strerror(errno));
     if (int error = link_->add_queue(own, 0)) return error;
     psn_ = first_psn & wire::kPsnMask;
+    is_ours_ = std::move(is_ours);
     handler_ = std::move(handler);
     return 0;
 }
@@ -81,14 +84,31 @@ void Qp1::datagram(const link::Datagram& datagram) {
         observer->packet({false, datagram.path, datagram.destination_port, static_cast<std::uint16_t>(ip_id),
                           std::span(&piece, 1)});
     }
+    arrived(*datagram.path, packet.headers.deth.source_qp, packet.payload.first<wire::kMadLength>());
+}
+
+void Qp1::arrived(const wire::Path& path, std::uint32_t source_qp,
+                  std::span<const std::uint8_t, wire::kMadLength> mad) {
     counters_.received++;
-    const auto mad = packet.payload.first<wire::kMadLength>();
-    log_mad("receives", *datagram.path, mad);
-    handler_(*datagram.path, packet.headers.deth.source_qp, mad);
+    log_mad("receives", path, mad);
+    handler_(path, source_qp, mad);
+}
+
+void Qp1::deliver_own() {
+    for (; !own_.empty(); own_.pop_front()) arrived(own_.front().path, wire::kQp1, own_.front().mad);
 }
 
 void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
                std::span<const std::uint8_t, wire::kMadLength> mad, const faults::Mark& mark) {
+    wire::Path from_qp1 = path;
+    from_qp1.udp_source_port = wire::udp_source_port_for_ud(wire::kQp1);
+    const bool plain = !mark.note && !mark.damaged && !mark.lost && !link::packet_observer();
+    if (plain && destination_qp == wire::kQp1 && features().local && is_ours_(path.destination)) {
+        std::ranges::copy(mad, own_.emplace_back(OwnMad{from_qp1, {}}).mad.begin());
+        counters_.sent++;
+        log_mad("sends", path, mad);
+        return;
+    }
     wire::Headers headers;
     headers.bth.opcode = wire::Opcode::ud_send_only;
     headers.bth.pkey = kDefaultPkey;
@@ -99,8 +119,6 @@ void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
     headers.deth.source_qp = wire::kQp1;
     psn_ = wire::psn_add(psn_, 1);
 
-    wire::Path from_qp1 = path;
-    from_qp1.udp_source_port = wire::udp_source_port_for_ud(wire::kQp1);
     wire::OutPacket packet;
     packet.path = &from_qp1;
     packet.header_length = static_cast<std::uint8_t>(wire::emit(headers, packet.header.data()));

@@ -1,11 +1,14 @@
 // QP1: the management datagrams of the connection manager, on queue 0. A UDP link like any program's carries
-// them, so capture, ICRC and addresses work the same way.
+// them, so capture, ICRC and addresses work the same way. Those to our own addresses would come back to us;
+// unless somebody looks at packets they are handed over without the kernel, in their order, by deliver_own().
 //
 // Whatever else arrives on queue 0 (numbers of another block, because the kernel had merged packets or cannot
 // steer) is passed on to that block's program.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -23,12 +26,16 @@ class Qp1 final : private link::Receiver {
     using Handler = std::function<void(const wire::Path& sender_view, std::uint32_t source_qp,
                                        std::span<const std::uint8_t, wire::kMadLength> mad)>;
 
+    using IsOurs = std::function<bool(const Gid&)>;
+
     // `queue` is duplicated. 0 or an errno with a reason.
     int open(int queue, std::uint16_t port, const std::string& stray_fabric, std::uint32_t first_psn,
-             Handler handler);
+             IsOurs is_ours, Handler handler);
 
     int wait_fd() const { return link_->wait_fd(); }
     void receive();
+    // What was sent to ourselves until now, and what is sent meanwhile. Not from within the handler.
+    void deliver_own();
     void send(const wire::Path& path, std::uint32_t destination_qp,
               std::span<const std::uint8_t, wire::kMadLength> mad, const faults::Mark& mark = {});
 
@@ -38,9 +45,18 @@ class Qp1 final : private link::Receiver {
     const Counters& counters() const { return counters_; }
 
    private:
+    struct OwnMad {
+        wire::Path path;
+        std::array<std::uint8_t, wire::kMadLength> mad;
+    };
+
     void datagram(const link::Datagram& datagram) override;
+    void arrived(const wire::Path& path, std::uint32_t source_qp,
+                 std::span<const std::uint8_t, wire::kMadLength> mad);
 
     std::unique_ptr<link::UdpLink> link_;
+    IsOurs is_ours_;
+    std::deque<OwnMad> own_;
     Handler handler_;
     std::uint32_t psn_ = 0;
     Counters counters_{};

@@ -20,9 +20,6 @@
 namespace verbena::daemon {
 namespace {
 
-// At most this many requests of one program before the others have their turn.
-constexpr unsigned kRequestsAtOnce = 32;
-
 Descriptor open_process(int socket, pid_t pid) {
     int fd = -1;
     socklen_t size = sizeof fd;
@@ -111,45 +108,40 @@ void Sessions::end(SessionNumber number, const char* why) {
     handler_.ended(session);
 }
 
+// One request: whether there is another the loop tells, which asks anyhow.
 void Sessions::readable(SessionNumber number) {
-    for (unsigned i = 0; i < kRequestsAtOnce; i++) {
-        auto found = sessions_.find(number);
-        if (found == sessions_.end()) return;
-        Session& session = found->second;
-        std::array<std::uint8_t, kMaxRequestSize> buffer;
-        const iovec part{buffer.data(), buffer.size()};
-        host::Received received;
-        const int error =
-            host::receive_datagram(session.socket.get(), std::span(&part, 1), received, MSG_DONTWAIT);
-        if (error == EAGAIN || error == EWOULDBLOCK) return;
-        if (error || (received.size == 0 && !received.truncated)) {
-            received.close_all();
-            end(number, error ? std::strerror(error) : "it closed the connection");
-            return;
-        }
-        Request request;
-        const Malformed malformed = received.truncated ? Malformed::length
-                                                       : parse_request(std::span(buffer).first(received.size),
-                                                                       received.descriptor_count, request);
-        if (malformed == Malformed::version) {
-            char reason[200];
-            std::snprintf(reason, sizeof reason,
-                          "verbenad (pid %d) speaks protocol %u, the program's libraries %u", getpid(),
-                          host::kProtocolVersion, request.header.version);
-            reply(session, request.header, EPROTO, reason, {}, {});
-        }
-        if (malformed != Malformed::none) {
-            received.close_all();
-            log(LogLevel::warn, "pid %d sent a request %s; it is disconnected", session.pid,
-                to_string(malformed));
-            end(number, "malformed request");
-            return;
-        }
-        const bool asks = request.header.sequence != 0;
-        answer(session, request, received);
+    auto found = sessions_.find(number);
+    if (found == sessions_.end()) return;
+    Session& session = found->second;
+    std::array<std::uint8_t, kMaxRequestSize> buffer;
+    const iovec part{buffer.data(), buffer.size()};
+    host::Received received;
+    const int error =
+        host::receive_datagram(session.socket.get(), std::span(&part, 1), received, MSG_DONTWAIT);
+    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    if (error || (received.size == 0 && !received.truncated)) {
         received.close_all();
-        if (asks) return;  // and waits; what another thread has sent meanwhile, the loop tells
+        end(number, error ? std::strerror(error) : "it closed the connection");
+        return;
     }
+    Request request;
+    const Malformed malformed = received.truncated ? Malformed::length
+                                                   : parse_request(std::span(buffer).first(received.size),
+                                                                   received.descriptor_count, request);
+    if (malformed == Malformed::version) {
+        char reason[200];
+        std::snprintf(reason, sizeof reason,
+                      "verbenad (pid %d) speaks protocol %u, the program's libraries %u", getpid(),
+                      host::kProtocolVersion, request.header.version);
+        reply(session, request.header, EPROTO, reason, {}, {});
+    }
+    if (malformed == Malformed::none)
+        answer(session, request, received);
+    else
+        log(LogLevel::warn, "pid %d sent a request %s; it is disconnected", session.pid,
+            to_string(malformed));
+    received.close_all();
+    if (malformed != Malformed::none) end(number, "malformed request");
 }
 
 void Sessions::answer(Session& session, const Request& request, host::Received& received) {

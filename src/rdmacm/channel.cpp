@@ -212,28 +212,27 @@ void late_reader(const rdma_event_channel* channel) {
 
 int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
     for (;;) {
-        {
-            std::lock_guard lock(channel.mutex);
-            switch (read_event(channel, event, owner)) {
-                case Read::event:
-                    return 0;
-                case Read::failed:
-                    return errno;
-                case Read::nothing:
-                    break;
-            }
-        }
         verbena_step_aside();
         // Blocks, or not, as the program set the descriptor up; takes nothing.
         char byte;
-        if (recv(channel.fd, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) return errno;
+        const int descriptor = channel.closed ? -1 : channel.fd;
+        if (recv(descriptor, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) return errno;
         std::unique_lock lock(channel.mutex);
-        if (!channel.closed) continue;
-        // Destroyed under a waiting reader. A kernel's reader sleeps on until the process ends, and programs
-        // (rping's server among them) take any return for an error of theirs.
-        lock.unlock();
-        pause();
-        return EINTR;
+        if (channel.closed) {
+            // Destroyed under a waiting reader. A kernel's reader sleeps on until the process ends, and
+            // programs (rping's server among them) take any return for an error of theirs.
+            lock.unlock();
+            pause();
+            return EINTR;
+        }
+        switch (read_event(channel, event, owner)) {
+            case Read::event:
+                return 0;
+            case Read::failed:
+                return errno;
+            case Read::nothing:  // another thread was quicker
+                break;
+        }
     }
 }
 

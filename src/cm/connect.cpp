@@ -216,6 +216,7 @@ void Manager::State::connection_changed(const Connection& connection, const Conn
     event.id = id->number;
     event.user_handle = id->user_handle;
     event.connection = change.parameters;
+    event.argument = static_cast<std::uint64_t>(change.quiet_until);
     note_near_misses(*id, event);
     if (change.type == EventType::connect_response) describe(*id, event);
     deliver(*id, event);

@@ -70,6 +70,7 @@ struct ConnectionEvent {
     EventType type = EventType::connect_response;
     std::int32_t status = 0;
     ConnectParameters parameters;  // of a REP; the private data of a REJ
+    Time quiet_until = 0;          // disconnected: until when no other event follows, at least
 };
 
 }  // namespace verbena::cm

@@ -95,11 +95,12 @@ void Connections::erase(Connection& connection) {
     connections_.erase(connection.local_comm_id);
 }
 
-void Connections::tell(const Connection& connection, EventType type, std::int32_t status) {
+void Connections::tell(const Connection& connection, EventType type, std::int32_t status, Time quiet_until) {
     if (connection.owner == 0) return;
     ConnectionEvent event;
     event.type = type;
     event.status = status;
+    event.quiet_until = quiet_until;
     user_.connection_changed(connection, event);
 }
 
@@ -204,7 +205,7 @@ void Connections::timed_out(Connection& connection, Time now) {
     }
     if (connection.state == ConnectionState::dreq_sent) {
         enter_timewait(connection, now);
-        tell(connection, EventType::disconnected, -ETIMEDOUT);
+        tell_end(connection, -ETIMEDOUT, now);
         return;
     }
     // A peer that answers after all learns that it is too late.

@@ -119,7 +119,10 @@ class Connections {
     void forget_qp(Connection& connection);
     void forget_waiting(Connection& connection);
     void erase(Connection& connection);
-    void tell(const Connection& connection, EventType type, std::int32_t status);
+    void tell(const Connection& connection, EventType type, std::int32_t status, Time quiet_until = 0);
+    void tell_end(const Connection& connection, std::int32_t status, Time now) {
+        tell(connection, EventType::disconnected, status, now + timewait(connection));
+    }
     void timed_out(Connection& connection, Time now);
 
     // handshake.cpp

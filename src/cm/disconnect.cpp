@@ -86,7 +86,7 @@ void Connections::on_dreq(const wire::Dreq& dreq, const Sender& sender, Time now
     } else {
         connection->state = ConnectionState::dreq_received;
     }
-    tell(*connection, EventType::disconnected, 0);
+    tell_end(*connection, 0, now);
 }
 
 void Connections::on_drep(const wire::Drep& drep, Time now) {
@@ -95,7 +95,7 @@ void Connections::on_drep(const wire::Drep& drep, Time now) {
                         connection->state != ConnectionState::dreq_received))
         return;
     enter_timewait(*connection, now);
-    tell(*connection, EventType::disconnected, 0);
+    tell_end(*connection, 0, now);
 }
 
 void Connections::end(Connection& connection) {

@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kPsnMask = 0xffffff;
 inline constexpr std::uint32_t kDefaultQkey = 0x01234567;  // rdma_cm's Q_Key of UD ids
 
 // Bytes of private data that a program may send; the IP port spaces' requests lose the CMA header's 36.
-inline constexpr std::size_t kReqUserData = 92 - wire::kCmaHeaderLength;
+static_assert(kReqUserData == 92 - wire::kCmaHeaderLength);
 inline constexpr std::size_t kRepUserData = 196;
 inline constexpr std::size_t kRejUserData = 148;
 inline constexpr std::size_t kSidrReqUserData = 216 - wire::kCmaHeaderLength;

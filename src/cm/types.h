@@ -48,6 +48,7 @@ struct Route {
 };
 
 inline constexpr std::size_t kMaxPrivateData = 224;  // room for every message's user bytes
+inline constexpr std::size_t kReqUserData = 56;      // a REQ's
 
 // rdma_conn_param, and what a request or reply carries of it.
 struct ConnectParameters {
@@ -155,8 +156,10 @@ struct Event {
     IdNumber id = 0;          // the id that it happened to; connect_request: the new child
     IdNumber listen_id = 0;   // connect_request: the listener
     std::uint64_t user_handle =
-        0;                       // what the program registered for `id` (connect_request: for the listener)
-    std::uint64_t argument = 0;  // user events; multicast: the join's handle
+        0;  // what the program registered for `id` (connect_request: for the listener)
+    // User events; multicast: the join's handle; disconnected: when, at the earliest, another event of the id
+    // may follow (CLOCK_MONOTONIC, ns).
+    std::uint64_t argument = 0;
     ConnectParameters
         connection;  // connect_request, connect_response, established, rejected; UD: qp_number, qkey
     Route ud_route;  // UD established, connect_request, multicast_join: the address vector

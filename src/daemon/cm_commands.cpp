@@ -137,7 +137,11 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
             return manager_.resolve_route(
                 id, milliseconds(request.as<host::ResolveRouteRequest>().timeout_ms), now);
         case Command::connect:
-            return manager_.connect(id, request.as<host::ConnectRequest>().parameters, now);
+            error = manager_.connect(id, request.as<host::ConnectRequest>().parameters, now);
+            if (error && request.header.sequence == 0)  // nobody waits
+                manager_.write_event(id, cm::EventType::internal, -error,
+                                     static_cast<std::uint64_t>(cm::EventType::connect_error));
+            return error;
         case Command::accept: {
             auto body = request.as<host::AcceptRequest>();
             return manager_.accept(id, body.has_parameters ? &body.parameters : nullptr, body.user_handle,

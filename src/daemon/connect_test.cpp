@@ -154,6 +154,18 @@ TEST_F(ConnectTest, DatagramServiceResolution) {
     EXPECT_EQ(wait_for(server), 0);
 }
 
+TEST_F(ConnectTest, WhatIsToldAndRefusedIsAnEvent) {
+    run([&] {
+        Channel channel;
+        const host::ConnectRequest request = connect_request(channel.create_id(), 0x1234, "");
+        const auto* bytes = static_cast<const std::uint8_t*>(static_cast<const void*>(&request));
+        ASSERT_EQ(host::tell(host::Command::connect, std::span(bytes, sizeof request)), 0);
+        const cm::Event refused = channel.expect(cm::EventType::internal, -EINVAL);
+        EXPECT_EQ(refused.id, request.id);
+        EXPECT_EQ(refused.argument, static_cast<std::uint64_t>(cm::EventType::connect_error));
+    });
+}
+
 TEST_F(ConnectTest, LowPortsNeedAPrivilege) {
     if (geteuid() != 0) GTEST_SKIP() << "needs root to drop it";
     run([] {

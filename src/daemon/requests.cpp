@@ -130,7 +130,7 @@ const char* to_string(Malformed malformed) {
     return "?";
 }
 
-Malformed parse_request(std::span<const std::uint8_t> datagram, unsigned descriptors, Request& out) {
+Malformed take_request(std::span<const std::uint8_t>& datagram, unsigned descriptors, Request& out) {
     constexpr std::size_t kCommonSize = offsetof(host::RequestHeader, command);
     out = {};
     if (datagram.size() < kCommonSize) return Malformed::too_short;
@@ -141,9 +141,11 @@ Malformed parse_request(std::span<const std::uint8_t> datagram, unsigned descrip
     if (datagram.size() < sizeof out.header) return Malformed::too_short;
     out.info = find_command(out.header.command);
     if (!out.info) return Malformed::command;
-    out.body = datagram.subspan(sizeof out.header);
-    if (out.header.length != out.info->request_size || out.body.size() != out.info->request_size)
-        return Malformed::length;
+    const std::size_t size = sizeof out.header + out.info->request_size;
+    if (out.header.length != out.info->request_size || datagram.size() < size) return Malformed::length;
+    out.body = datagram.subspan(sizeof out.header, out.info->request_size);
+    datagram = datagram.subspan(size);
+    if (!datagram.empty()) descriptors = 0;  // the last one's
     const bool fitting = out.info->descriptors == Descriptors::one        ? descriptors == 1
                          : out.info->descriptors == Descriptors::optional ? descriptors <= 1
                                                                           : descriptors == 0;

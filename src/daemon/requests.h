@@ -1,4 +1,4 @@
-// What a request may look like. Every datagram of a program passes parse_request(), which knows each
+// What a request may look like. Every datagram of a program passes take_request(), which knows each
 // command's exact length and whether a descriptor goes along; a program whose request does not fit is
 // disconnected, and only it.
 //
@@ -57,8 +57,8 @@ enum class Malformed {
 };
 const char* to_string(Malformed malformed);
 
-// Fills `out` (its body points into `datagram`). With `version`, header.magic, version and nothing else is
-// meaningful.
-Malformed parse_request(std::span<const std::uint8_t> datagram, unsigned descriptors, Request& out);
+// Takes the next request off `datagram`, into which its body points, and fills `out`. With `version`,
+// header.magic, version and nothing else is meaningful.
+Malformed take_request(std::span<const std::uint8_t>& datagram, unsigned descriptors, Request& out);
 
 }  // namespace verbena::daemon

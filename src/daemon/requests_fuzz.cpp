@@ -24,13 +24,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         std::memcpy(bytes.data(), static_cast<const void*>(&header), sizeof header);
     }
-    daemon::Request request;
-    const daemon::Malformed result = daemon::parse_request(bytes, descriptors, request);
-    if (!*daemon::to_string(result)) std::abort();
-    if (result == daemon::Malformed::none) {
+    std::span<const std::uint8_t> rest(bytes);
+    for (auto result = daemon::Malformed::none; result == daemon::Malformed::none && !rest.empty();) {
+        const std::size_t before = rest.size();
+        daemon::Request request;
+        result = daemon::take_request(rest, descriptors, request);
+        if (!*daemon::to_string(result)) std::abort();
+        if (result != daemon::Malformed::none) break;
         // What the daemon relies on.
         if (!request.info || request.body.size() != request.info->request_size) std::abort();
-        if (request.body.size() + sizeof request.header != bytes.size()) std::abort();
+        if (request.body.size() + sizeof request.header + rest.size() != before) std::abort();
         if (request.header.command == host::Command::connect &&
             request.as<host::ConnectRequest>().parameters.private_data_length > cm::kMaxPrivateData)
             std::abort();

@@ -28,8 +28,13 @@ std::vector<std::uint8_t> well_formed(host::Command command, const Body& body) {
 }
 
 Malformed judge(const std::vector<std::uint8_t>& bytes, unsigned descriptors = 0) {
-    Request request;
-    return parse_request(bytes, descriptors, request);
+    std::span<const std::uint8_t> rest(bytes);
+    Malformed malformed;
+    do {
+        Request request;
+        malformed = take_request(rest, descriptors, request);
+    } while (malformed == Malformed::none && !rest.empty());
+    return malformed;
 }
 
 constexpr unsigned kLastCommand = static_cast<unsigned>(host::Command::capture);
@@ -62,8 +67,11 @@ TEST(Requests, ExactLengthsOnly) {
                       difference == 0 ? Malformed::none : Malformed::length)
                 << info.name;
             header.length = info.request_size;  // says one thing, brings another
-            EXPECT_EQ(judge(datagram(header, body), descriptors),
-                      difference == 0 ? Malformed::none : Malformed::length);
+            // What is superfluous is no request, and who has a descriptor must be the last.
+            const Malformed extra = descriptors ? Malformed::descriptors : Malformed::too_short;
+            EXPECT_EQ(judge(datagram(header, body), descriptors), difference == 0  ? Malformed::none
+                                                                  : difference < 0 ? Malformed::length
+                                                                                   : extra);
         }
     }
 }
@@ -150,11 +158,44 @@ TEST(Requests, TheBodyIsTheRequest) {
     listen.id = 7;
     listen.backlog = -3;
     const auto bytes = well_formed(host::Command::listen, listen);
+    std::span<const std::uint8_t> rest(bytes);
     Request request;
-    ASSERT_EQ(parse_request(bytes, 0, request), Malformed::none);
+    ASSERT_EQ(take_request(rest, 0, request), Malformed::none);
+    EXPECT_TRUE(rest.empty());
     EXPECT_STREQ(request.info->name, "listen");
     EXPECT_EQ(request.as<host::ListenRequest>().id, 7u);
     EXPECT_EQ(request.as<host::ListenRequest>().backlog, -3);
+}
+
+TEST(Requests, SeveralComeOneBehindTheOther) {
+    host::CreateIdRequest create;
+    create.id = 7;
+    host::IdRequest destroy{8};
+    auto bytes = well_formed(host::Command::create_id, create);
+    const auto second = well_formed(host::Command::destroy_id, destroy);
+    bytes.insert(bytes.end(), second.begin(), second.end());
+    std::span<const std::uint8_t> rest(bytes);
+    Request request;
+    ASSERT_EQ(take_request(rest, 0, request), Malformed::none);
+    EXPECT_EQ(request.as<host::CreateIdRequest>().id, 7u);
+    EXPECT_EQ(rest.size(), second.size());
+    ASSERT_EQ(take_request(rest, 0, request), Malformed::none);
+    EXPECT_EQ(request.as<host::IdRequest>().id, 8u);
+    EXPECT_TRUE(rest.empty());
+
+    bytes.pop_back();
+    EXPECT_EQ(judge(bytes), Malformed::length);
+}
+
+TEST(Requests, ADescriptorIsTheLastOnes) {
+    const auto ends = well_formed(host::Command::destroy_id, host::IdRequest{8});
+    const auto file = well_formed(host::Command::create_file, host::Empty{});
+    auto bytes = ends;
+    bytes.insert(bytes.end(), file.begin(), file.end());
+    EXPECT_EQ(judge(bytes, 1), Malformed::none);
+    bytes = file;
+    bytes.insert(bytes.end(), ends.begin(), ends.end());
+    EXPECT_EQ(judge(bytes, 1), Malformed::descriptors);
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ void Sessions::end(SessionNumber number, const char* why) {
     handler_.ended(session);
 }
 
-// One request: whether there is another the loop tells, which asks anyhow.
+// One datagram: whether there is another the loop tells, which asks anyhow.
 void Sessions::readable(SessionNumber number) {
     auto found = sessions_.find(number);
     if (found == sessions_.end()) return;
@@ -124,24 +124,27 @@ void Sessions::readable(SessionNumber number) {
         end(number, error ? std::strerror(error) : "it closed the connection");
         return;
     }
-    Request request;
-    const Malformed malformed = received.truncated ? Malformed::length
-                                                   : parse_request(std::span(buffer).first(received.size),
-                                                                   received.descriptor_count, request);
-    if (malformed == Malformed::version) {
-        char reason[200];
-        std::snprintf(reason, sizeof reason,
-                      "verbenad (pid %d) speaks protocol %u, the program's libraries %u", getpid(),
-                      host::kProtocolVersion, request.header.version);
-        reply(session, request.header, EPROTO, reason, {}, {});
+    auto rest = std::span<const std::uint8_t>(buffer).first(received.size);
+    Malformed malformed = received.truncated ? Malformed::length : Malformed::none;
+    while (malformed == Malformed::none && !rest.empty() && sessions_.contains(number)) {
+        Request request;
+        malformed = take_request(rest, received.descriptor_count, request);
+        if (malformed == Malformed::none)
+            answer(session, request, received);
+        else if (malformed == Malformed::version)
+            refuse_version(session, request.header);
     }
-    if (malformed == Malformed::none)
-        answer(session, request, received);
-    else
-        log(LogLevel::warn, "pid %d sent a request %s; it is disconnected", session.pid,
-            to_string(malformed));
     received.close_all();
-    if (malformed != Malformed::none) end(number, "malformed request");
+    if (malformed == Malformed::none || !sessions_.contains(number)) return;
+    log(LogLevel::warn, "pid %d sent a request %s; it is disconnected", session.pid, to_string(malformed));
+    end(number, "malformed request");
+}
+
+void Sessions::refuse_version(Session& session, const host::RequestHeader& request) {
+    char reason[200];
+    std::snprintf(reason, sizeof reason, "verbenad (pid %d) speaks protocol %u, the program's libraries %u",
+                  getpid(), host::kProtocolVersion, request.version);
+    reply(session, request, EPROTO, reason, {}, {});
 }
 
 void Sessions::answer(Session& session, const Request& request, host::Received& received) {

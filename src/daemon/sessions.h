@@ -81,6 +81,7 @@ class Sessions {
    private:
     bool accept_one();
     void readable(SessionNumber number);
+    void refuse_version(Session& session, const host::RequestHeader& request);
     void answer(Session& session, const Request& request, host::Received& received);
     bool reply(Session& session, const host::RequestHeader& request, int error, const char* reason,
                std::span<const std::uint8_t> body, std::span<const int> descriptors);

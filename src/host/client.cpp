@@ -140,6 +140,14 @@ int tell(Command command, std::span<const std::uint8_t> request) {
     return s.connected ? 0 : refuse(s);
 }
 
+int put_off(Command command, std::span<const std::uint8_t> request) {
+    NoCancellation no_cancellation;
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.connected && !add_along(s.connection, command, request)) lose(s);
+    return s.connected ? 0 : refuse(s);
+}
+
 const DeviceTable* devices() {
     NoCancellation no_cancellation;
     State& s = state();

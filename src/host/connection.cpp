@@ -54,6 +54,25 @@ std::span<std::uint8_t> bytes_of(T& object) {
     return {static_cast<std::uint8_t*>(static_cast<void*>(&object)), sizeof object};
 }
 
+RequestHeader header_of(Command command, std::span<const std::uint8_t> body) {
+    RequestHeader header;
+    header.command = command;
+    header.length = static_cast<std::uint32_t>(body.size());
+    return header;
+}
+
+// Behind what was put off. 0 or an errno.
+int send_request(Connection& connection, const RequestHeader& header, std::span<const std::uint8_t> body,
+                 int send_fd = -1) {
+    const iovec out[] = {part(connection.along.data(), connection.along.size()), part(&header, sizeof header),
+                         part(body.data(), body.size())};
+    const int descriptors[] = {send_fd};
+    const int error =
+        send_datagram(connection.socket, out, std::span(descriptors).first(send_fd >= 0 ? 1 : 0));
+    connection.along.clear();
+    return error;
+}
+
 int version_mismatch(unsigned theirs, pid_t daemon) {
     if (theirs > kProtocolVersion)
         return fail(
@@ -207,16 +226,10 @@ void close_connection(Connection& connection) {
 }
 
 int exchange(Connection& connection, Exchange& exchange) {
-    RequestHeader request;
-    request.command = exchange.command;
+    RequestHeader request = header_of(exchange.command, exchange.request);
     if (++connection.sequence == 0) connection.sequence++;
     request.sequence = connection.sequence;
-    request.length = static_cast<std::uint32_t>(exchange.request.size());
-    const iovec out[] = {part(&request, sizeof request),
-                         part(exchange.request.data(), exchange.request.size())};
-    const int descriptors[] = {exchange.send_fd};
-    if (int error = send_datagram(connection.socket, out,
-                                  std::span(descriptors).first(exchange.send_fd >= 0 ? 1 : 0))) {
+    if (int error = send_request(connection, request, exchange.request, exchange.send_fd)) {
         errno = error;
         return -1;
     }
@@ -289,11 +302,17 @@ int ask(Connection& connection, Command command, std::span<const std::uint8_t> r
 }
 
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request) {
-    RequestHeader header;
-    header.command = command;
-    header.length = static_cast<std::uint32_t>(request.size());
-    const iovec out[] = {part(&header, sizeof header), part(request.data(), request.size())};
-    return send_datagram(connection.socket, out) == 0;
+    return send_request(connection, header_of(command, request), request) == 0;
+}
+
+bool add_along(Connection& connection, Command command, std::span<const std::uint8_t> request) {
+    RequestHeader header = header_of(command, request);
+    if (connection.along.size() + sizeof header + request.size() > kMostAlong)
+        return is_ours(connection) && send_only(connection, command, request);
+    for (const std::span<const std::uint8_t> bytes :
+         {std::span<const std::uint8_t>(bytes_of(header)), request})
+        connection.along.insert(connection.along.end(), bytes.begin(), bytes.end());
+    return true;
 }
 
 }  // namespace verbena::host

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "host/device_table.h"
 #include "host/protocol.h"
@@ -20,6 +21,7 @@ struct Connection {
     const DeviceTable* table = nullptr;  // stays mapped for ever: somebody may be reading it
     pid_t daemon = 0;
     std::uint32_t sequence = 0;
+    std::vector<std::uint8_t> along;  // requests that were put off until the next one leaves
     HelloReply hello;
 };
 
@@ -57,6 +59,9 @@ int ask(Connection& connection, Command command, const Request& request, Reply& 
                {static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request},
                {static_cast<std::uint8_t*>(static_cast<void*>(&reply)), sizeof reply}, send_fd, descriptor);
 }
+
+// Leaves in front of the next request, in one datagram with it. False if the conversation broke.
+bool add_along(Connection& connection, Command command, std::span<const std::uint8_t> request);
 
 // Without reply. False if the conversation broke.
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request);

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    8;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    9;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -63,7 +63,9 @@ enum class Command : std::uint16_t {
 };
 
 // The first six bytes (magic, version) of both headers are the same in every version, so that a mismatch can
-// be told.
+// be told. A datagram has one request, or several one behind the other: who waits for an answer, and a
+// descriptor, are the last one's.
+inline constexpr std::size_t kMostAlong = 512;  // bytes in front of the last
 struct RequestHeader {
     std::uint32_t magic = kProtocolMagic;
     std::uint16_t version = kProtocolVersion;

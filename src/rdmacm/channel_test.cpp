@@ -96,6 +96,52 @@ TEST_F(ChannelTest, SignalInterruptsWithEintr) {
     sender.join();
 }
 
+// Whether the daemon was asked to destroy it, or only told.
+class DestroyingTest : public ChannelTest {
+   protected:
+    DestroyingTest() {
+        daemon.answers[Command::destroy_id] = [this](const void*, void*) {
+            asked_ = true;
+            return 0;
+        };
+    }
+    rdma_cm_id* disconnected(std::chrono::nanoseconds quiet) {
+        rdma_cm_id* id = create();
+        cm::Event event = event_for(id, 0, cm::EventType::disconnected);
+        const auto until = std::chrono::steady_clock::now().time_since_epoch() + quiet;
+        event.argument = static_cast<std::uint64_t>(std::chrono::nanoseconds(until).count());
+        daemon.deliver(file, event);
+        EXPECT_EQ(next_status(channel), 0);
+        return id;
+    }
+    bool asked_ = false;
+};
+
+TEST_F(DestroyingTest, IsToldWhileNoEventCanCome) {
+    rdma_cm_id* id = disconnected(std::chrono::seconds(60));
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+    EXPECT_FALSE(asked_);
+    EXPECT_EQ(daemon.count(Command::destroy_id), 1u);
+}
+
+TEST_F(DestroyingTest, IsAskedWhereTimewaitMayEnd) {
+    EXPECT_EQ(rdma_destroy_id(disconnected(std::chrono::milliseconds(1))), 0);
+    EXPECT_TRUE(asked_);
+}
+
+// The peer has thought better of it before it heard of our confirmation.
+TEST_F(ChannelTest, WhatWasEstablishedIsDisconnectedNotRejected) {
+    rdma_cm_id* id = create();
+    daemon.deliver(file, event_for(id, 0, cm::EventType::established));
+    daemon.deliver(file, event_for(id, 28, cm::EventType::rejected));
+    EXPECT_EQ(next_status(channel), 0);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
+    rdma_ack_cm_event(event);
+    rdma_destroy_id(id);
+}
+
 TEST_F(ChannelTest, DestroyedIdLeavesNoEventAndTheOrderOfTheOthers) {
     rdma_cm_id *a = create(), *b = create();
     deliver(a, -1);

@@ -109,8 +109,11 @@ int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
     host::ConnectRequest request;
     request.id = id->number;
     if (build_parameters(*id, given, request.parameters) != 0) return -1;
+    // Right after ROUTE_RESOLVED the daemon has nothing against it but what is an event.
+    const bool told = id->may_connect && id->qp_type == IBV_QPT_RC && !id->synchronous &&
+                      request.parameters.private_data_length <= cm::kReqUserData;
     forget_told(*id);
-    if (ask(host::Command::connect, request) != 0) return -1;
+    if ((told ? tell(host::Command::connect, request) : ask(host::Command::connect, request)) != 0) return -1;
     id->connect_data.clear();  // it goes into the first request only
     return complete(*id);
 }

@@ -33,4 +33,15 @@ int tell(host::Command command, const Request& request) {
     return -1;
 }
 
+// The same, along with the next that is told or asked: for what matters to nobody before.
+template <class Request>
+int put_off(host::Command command, const Request& request) {
+    const int error = host::put_off(
+        command,
+        std::span(static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request));
+    if (error == 0) return 0;
+    errno = error;
+    return -1;
+}
+
 }  // namespace verbena::rdmacm

@@ -163,7 +163,8 @@ Fate reply_arrived(EventRecord& record, const cm::Event& event) {
     host::AcceptRequest confirm;
     confirm.id = id.number;
     confirm.user_handle = handle_of(id);
-    if (connect_qp(id) == 0 && ask(host::Command::accept, confirm) == 0) {
+    // If the peer has thought better of it meanwhile, that is the next event.
+    if (connect_qp(id) == 0 && tell(host::Command::accept, confirm) == 0) {
         record.event = RDMA_CM_EVENT_ESTABLISHED;
         id.was_connected = true;
         return Fate::report;
@@ -213,11 +214,13 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return reply_arrived(record, event);
         case cm::EventType::rejected:
             if (id.connect_failed) return Fate::swallow;
+            if (id.was_connected) record.event = RDMA_CM_EVENT_DISCONNECTED;  // it crossed our confirmation
             show_connection(record, event.connection);
             fail_qp(id);
             return Fate::report;
         case cm::EventType::disconnected:
             if (id.connect_failed) return Fate::swallow;
+            id.quiet_until = static_cast<Time>(event.argument);
             // The peer's last data came before its disconnect request: the program shall find it first.
             if (PinnedQp qp(id); qp)
                 verbena_quiesce(id.verbs, qp.get());

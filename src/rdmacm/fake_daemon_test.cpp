@@ -138,6 +138,8 @@ int tell(Command command, std::span<const std::uint8_t> request) {
     return 0;
 }
 
+int put_off(Command command, std::span<const std::uint8_t> request) { return tell(command, request); }
+
 const DeviceTable* devices() {
     static const std::unique_ptr<DeviceTable> table = [] {
         auto made = std::make_unique<DeviceTable>();

@@ -34,8 +34,15 @@ void wait_for_acknowledgements(Id& id, const char* caller) {
 
 // Under the id's mutex.
 void forget(Id& id) {
-    id.wants_route = false;
+    id.wants_route = id.may_connect = false;
     id.transitions = {};
+}
+
+// No event of the id lies unread, and none comes before the daemon has heard what it is told now.
+bool is_quiet(const Id& id) {
+    constexpr Duration kOnTheWay = 100 * kMillisecond;
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();  // CLOCK_MONOTONIC
+    return std::chrono::nanoseconds(now).count() + kOnTheWay < id.quiet_until;
 }
 
 bool daemon_knows(const Id& id) { return id.generation == host::generation(); }
@@ -143,9 +150,14 @@ int destroy_id(const std::shared_ptr<Id>& id) {
         if (self.ids.erase(id.get()) == 0) return fail_minus_one(EINVAL, "another thread destroys this id");
     }
     drop_event(*id);
+    const host::IdRequest request{id->number};
     host::EventsReply events;
-    bool reached = daemon_knows(*id) && !id->home->closed &&
-                   host::call(host::Command::destroy_id, host::IdRequest{id->number}, events) == 0;
+    bool reached = daemon_knows(*id) && !id->home->closed;
+    if (reached && is_quiet(*id)) {
+        tell(host::Command::destroy_id, request);
+        reached = false;  // and there is nothing to take away
+    }
+    reached = reached && host::call(host::Command::destroy_id, request, events) == 0;
     // Events that were not read are gone with the id, and must not keep the descriptor readable.
     if (std::lock_guard lock(id->home->mutex); reached && !id->home->closed) {
         std::unique_lock counters(id->mutex);
@@ -194,6 +206,7 @@ void keep_told(Id& id, const cm::Event& event) {
     std::lock_guard lock(id.mutex);
     if (id.always_asks) return;
     id.wants_route = event.type == cm::EventType::addr_resolved;
+    id.may_connect = event.type == cm::EventType::route_resolved;
     id.transitions = event.transitions;
 }
 

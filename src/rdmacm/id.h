@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "base/time.h"
 #include "cm/types.h"
 
 namespace verbena::rdmacm {
@@ -55,6 +56,8 @@ struct Id : rdma_cm_id {
     bool synchronous = false;  // calls wait for their own event; `home` belongs to this id alone
     bool listens = false;
     std::atomic<bool> wants_route{false};  // ADDR_RESOLVED was its last event
+    std::atomic<bool> may_connect{false};  // ROUTE_RESOLVED was
+    std::atomic<Time> quiet_until{0};      // no event comes before that, beyond those that were read
     std::atomic<bool> was_connected{
         false};                   // ESTABLISHED was reported, of no datagram, and no DEVICE_REMOVAL
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more

@@ -26,7 +26,7 @@ class IdNumbers {
             number = request.id = next_++;
             // That port space takes any type of queue pair, which may be wrong.
             if (request.port_space == cm::PortSpace::ib) return ask(host::Command::create_id, request, reply);
-            return tell(host::Command::create_id, request);
+            return put_off(host::Command::create_id, request);
         }
         // As many as there have been: programs with few ids take few numbers.
         request.reserve = std::min(made_, host::kMostReserved);

@@ -157,8 +157,8 @@ struct Event {
     IdNumber listen_id = 0;   // connect_request: the listener
     std::uint64_t user_handle =
         0;  // what the program registered for `id` (connect_request: for the listener)
-    // User events; multicast: the join's handle; disconnected: when, at the earliest, another event of the id
-    // may follow (CLOCK_MONOTONIC, ns).
+    // User events; multicast: the join's handle; disconnected: when, at the earliest, timewait_exit may
+    // follow (CLOCK_MONOTONIC, ns), before which nothing comes but what tells of the device.
     std::uint64_t argument = 0;
     ConnectParameters
         connection;  // connect_request, connect_response, established, rejected; UD: qp_number, qkey

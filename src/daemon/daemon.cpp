@@ -60,7 +60,11 @@ Daemon::Daemon(const Options& options)
     : options_(options),
       started_(now()),
       stray_fabric_(random_name()),
-      files_(loop_, random32(), [this](cm::FileNumber file) { commands_->close_file(file, now()); }),
+      files_(loop_, random32(),
+             [this](cm::FileNumber file) {
+                 sessions_.hear_out(files_.owner(file));
+                 commands_->close_file(file, now());
+             }),
       cm_faults_({[this](const wire::Path& path, std::uint32_t qp, faults::MadBytes mad,
                          const faults::Mark& mark) { qp1_.send(path, qp, mad, mark); },
                   [this](const wire::Path& path, std::uint32_t qp, faults::MadBytes mad, Time at) {
@@ -129,7 +133,10 @@ int Daemon::open_network() {
 
     error = qp1_.open(
         queues_.descriptor(0), queues_.port(), stray_fabric_, random32(),
-        [this](const Gid& address) { return devices_->find(address).device != nullptr; },
+        [this](const wire::Path& path) {
+            const std::uint32_t scope = path.destination.is_link_local() ? path.interface_index : 0;
+            return devices_->find(path.destination, scope).device != nullptr;
+        },
         [this](const wire::Path& path, std::uint32_t source_qp,
                std::span<const std::uint8_t, wire::kMadLength> mad) {
             if (const host::Device* device = devices_->find(path.destination).device)

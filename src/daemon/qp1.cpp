@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/features.h"
 #include "base/reason.h"
@@ -95,6 +96,7 @@ void Qp1::arrived(const wire::Path& path, std::uint32_t source_qp,
 }
 
 void Qp1::deliver_own() {
+    if (std::exchange(kernel_has_own_, false)) receive();
     for (; !own_.empty(); own_.pop_front()) arrived(own_.front().path, wire::kQp1, own_.front().mad);
 }
 
@@ -102,12 +104,14 @@ void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
                std::span<const std::uint8_t, wire::kMadLength> mad, const faults::Mark& mark) {
     wire::Path from_qp1 = path;
     from_qp1.udp_source_port = wire::udp_source_port_for_ud(wire::kQp1);
-    const bool plain = !mark.note && !mark.damaged && !mark.lost && !link::packet_observer();
-    if (plain && destination_qp == wire::kQp1 && features().local && is_ours_(path.destination)) {
-        std::ranges::copy(mad, own_.emplace_back(OwnMad{from_qp1, {}}).mad.begin());
-        counters_.sent++;
-        log_mad("sends", path, mad);
-        return;
+    if (destination_qp == wire::kQp1 && features().local && is_ours_(from_qp1)) {
+        if (!mark.note && !mark.damaged && !mark.lost && !link::packet_observer()) {
+            std::ranges::copy(mad, own_.emplace_back(OwnMad{from_qp1, {}}).mad.begin());
+            counters_.sent++;
+            log_mad("sends", path, mad);
+            return;
+        }
+        kernel_has_own_ = true;
     }
     wire::Headers headers;
     headers.bth.opcode = wire::Opcode::ud_send_only;

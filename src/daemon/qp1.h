@@ -26,7 +26,8 @@ class Qp1 final : private link::Receiver {
     using Handler = std::function<void(const wire::Path& sender_view, std::uint32_t source_qp,
                                        std::span<const std::uint8_t, wire::kMadLength> mad)>;
 
-    using IsOurs = std::function<bool(const Gid&)>;
+    // Whether what takes that path comes back to us.
+    using IsOurs = std::function<bool(const wire::Path&)>;
 
     // `queue` is duplicated. 0 or an errno with a reason.
     int open(int queue, std::uint16_t port, const std::string& stray_fabric, std::uint32_t first_psn,
@@ -34,7 +35,8 @@ class Qp1 final : private link::Receiver {
 
     int wait_fd() const { return link_->wait_fd(); }
     void receive();
-    // What was sent to ourselves until now, and what is sent meanwhile. Not from within the handler.
+    // What was sent to ourselves until now, and what is sent meanwhile; behind what of it the kernel got
+    // before. Not from within the handler.
     void deliver_own();
     void send(const wire::Path& path, std::uint32_t destination_qp,
               std::span<const std::uint8_t, wire::kMadLength> mad, const faults::Mark& mark = {});
@@ -57,6 +59,7 @@ class Qp1 final : private link::Receiver {
     std::unique_ptr<link::UdpLink> link_;
     IsOurs is_ours_;
     std::deque<OwnMad> own_;
+    bool kernel_has_own_ = false;  // perhaps
     Handler handler_;
     std::uint32_t psn_ = 0;
     Counters counters_{};

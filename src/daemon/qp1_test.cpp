@@ -20,7 +20,7 @@ class Qp1Test : public ::testing::Test, private link::PacketObserver {
         EXPECT_TRUE(queue_);
         EXPECT_EQ(qp1_.open(
                       queue_.get(), link::bound_port(queue_.get()), "qp1-test", 0,
-                      [this](const Gid& address) { return ours_ && address == kHere; },
+                      [this](const wire::Path& path) { return ours_ && path.destination == kHere; },
                       [this](const wire::Path& path, std::uint32_t source_qp,
                              std::span<const std::uint8_t, wire::kMadLength> mad) {
                           EXPECT_EQ(path.source, kHere);
@@ -85,6 +85,15 @@ TEST_F(Qp1Test, WhoLooksAtPacketsSeesThem) {
     qp1_.receive();
     EXPECT_EQ(arrived_, std::vector{1});
     EXPECT_EQ(seen_, 2u);  // leave, and arrive
+}
+
+TEST_F(Qp1Test, NoneOvertakesAnother) {
+    look_at_packets();
+    send(1);
+    link::set_packet_observer(nullptr);
+    send(2);
+    qp1_.deliver_own();
+    EXPECT_EQ(arrived_, (std::vector{1, 2}));
 }
 
 }  // namespace

@@ -88,10 +88,13 @@ bool Sessions::accept_one() {
     session.process = open_process(socket.get(), peer.pid);
     session.socket = std::move(socket);
     int error = loop_.add(session.socket.get(), EPOLLIN | EPOLLRDHUP,
-                          [this, number](std::uint32_t) { readable(number); });
+                          // One datagram: whether there is another the loop tells, which asks anyhow.
+                          [this, number](std::uint32_t) { take_datagram(number); });
     if (!error && session.process)
-        error = loop_.add(session.process.get(), EPOLLIN,
-                          [this, number](std::uint32_t) { end(number, "it died"); });
+        error = loop_.add(session.process.get(), EPOLLIN, [this, number](std::uint32_t) {
+            hear_out(number);
+            end(number, "it died");
+        });
     if (error) end(number, std::strerror(error));
     log(LogLevel::info, "pid %d connected", peer.pid);
     return true;
@@ -108,36 +111,44 @@ void Sessions::end(SessionNumber number, const char* why) {
     handler_.ended(session);
 }
 
-// One datagram: whether there is another the loop tells, which asks anyhow.
-void Sessions::readable(SessionNumber number) {
+void Sessions::hear_out(SessionNumber number) {
+    while (take_datagram(number)) {
+    }
+}
+
+// False if there was none, or the session has ended.
+bool Sessions::take_datagram(SessionNumber number) {
     auto found = sessions_.find(number);
-    if (found == sessions_.end()) return;
+    if (found == sessions_.end()) return false;
     Session& session = found->second;
     std::array<std::uint8_t, kMaxRequestSize> buffer;
     const iovec part{buffer.data(), buffer.size()};
     host::Received received;
     const int error =
         host::receive_datagram(session.socket.get(), std::span(&part, 1), received, MSG_DONTWAIT);
-    if (error == EAGAIN || error == EWOULDBLOCK) return;
+    if (error == EAGAIN || error == EWOULDBLOCK) return false;
     if (error || (received.size == 0 && !received.truncated)) {
         received.close_all();
         end(number, error ? std::strerror(error) : "it closed the connection");
-        return;
+        return false;
     }
     auto rest = std::span<const std::uint8_t>(buffer).first(received.size);
     Malformed malformed = received.truncated ? Malformed::length : Malformed::none;
     while (malformed == Malformed::none && !rest.empty() && sessions_.contains(number)) {
         Request request;
+        host::Received nothing;
         malformed = take_request(rest, received.descriptor_count, request);
         if (malformed == Malformed::none)
-            answer(session, request, received);
+            answer(session, request, rest.empty() ? received : nothing);
         else if (malformed == Malformed::version)
             refuse_version(session, request.header);
     }
     received.close_all();
-    if (malformed == Malformed::none || !sessions_.contains(number)) return;
+    if (!sessions_.contains(number)) return false;
+    if (malformed == Malformed::none) return true;
     log(LogLevel::warn, "pid %d sent a request %s; it is disconnected", session.pid, to_string(malformed));
     end(number, "malformed request");
+    return false;
 }
 
 void Sessions::refuse_version(Session& session, const host::RequestHeader& request) {

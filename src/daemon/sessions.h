@@ -63,6 +63,9 @@ class Sessions {
     // To every program: the device table has changed, or what it is to show or suffer.
     void tell_news();
 
+    // Takes what a program has sent until now, before something of it ends.
+    void hear_out(SessionNumber number);
+
     std::size_t count() const { return sessions_.size(); }
     // The one with the next higher number; nullptr if there is none.
     const Session* next(SessionNumber after) const {
@@ -80,7 +83,7 @@ class Sessions {
 
    private:
     bool accept_one();
-    void readable(SessionNumber number);
+    bool take_datagram(SessionNumber number);
     void refuse_version(Session& session, const host::RequestHeader& request);
     void answer(Session& session, const Request& request, host::Received& received);
     bool reply(Session& session, const host::RequestHeader& request, int error, const char* reason,

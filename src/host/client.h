@@ -38,7 +38,8 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 // waiting for its answer, which nobody gets. 0, or EIO with a reason: the daemon is gone.
 [[gnu::visibility("default")]] int tell(Command command, std::span<const std::uint8_t> request);
 
-// The same, but it goes along with the next command of the process: for what matters to nobody before that.
+// The same, but it goes along with the next command of the process, which also finds out if the daemon is
+// gone: for what matters to nobody before that.
 [[gnu::visibility("default")]] int put_off(Command command, std::span<const std::uint8_t> request);
 
 // The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.

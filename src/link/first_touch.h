@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,14 +18,20 @@ class FirstTouch {
     enum class For : int { writing = MADV_POPULATE_WRITE, reading = MADV_POPULATE_READ };
     static constexpr std::uint64_t kAll = UINT64_MAX / 2;
 
-    // `step`: bytes for a call, a multiple of a page that divides `size`.
-    FirstTouch(std::uint8_t* memory, std::size_t size, std::size_t step, For purpose)
-        : memory_(memory), size_(size), step_(step), advice_(static_cast<int>(purpose)) {}
+    // The first call makes `first` bytes real, each other twice as many as the one before: who comes to
+    // little takes little. Both are multiples of a page.
+    FirstTouch(std::uint8_t* memory, std::size_t size, std::size_t first, For purpose)
+        : memory_(memory), size_(size), step_(first), advice_(static_cast<int>(purpose)) {}
 
     // To which place pages are real now, at least `wanted`; kAll once they all are. Where a call fails, as
     // before Linux 5.14, they are left to be touched.
     std::uint64_t reach(std::uint64_t wanted) {
-        for (; real_ < wanted && real_ < size_; real_ += step_) madvise(memory_ + real_, step_, advice_);
+        while (real_ < wanted && real_ < size_) {
+            const std::uint64_t length = std::min(step_, size_ - real_);
+            madvise(memory_ + real_, length, advice_);
+            real_ += length;
+            step_ *= 2;
+        }
         return real_ < size_ ? real_ : kAll;
     }
 

@@ -41,8 +41,10 @@ TEST_F(FirstTouchTest, WhoComesToAPlaceFindsItsStepReal) {
     EXPECT_EQ(real_pages(), kPagesAtOnce);
     EXPECT_EQ(touch.reach(step()), step());
     EXPECT_EQ(real_pages(), kPagesAtOnce);
-    EXPECT_EQ(touch.reach(2 * step() + 1), 3 * step());
+    EXPECT_EQ(touch.reach(step() + 1), 3 * step());  // twice as many
     EXPECT_EQ(real_pages(), 3 * kPagesAtOnce);
+    EXPECT_EQ(touch.reach(3 * step() + 1), FirstTouch::kAll);  // what is left
+    EXPECT_EQ(real_pages(), kSteps * kPagesAtOnce);
 }
 
 TEST_F(FirstTouchTest, AfterOneRoundThereIsNothingLeftToAskFor) {

@@ -80,9 +80,9 @@ LocalRing::LocalRing(std::uint8_t* memory, int fd)
       slots_(reinterpret_cast<Slot*>(memory + kPage)),
       data_(memory + kPage + kSlotBytes),
       fd_(fd),
-      touch_slots_(memory + kPage, kSlotBytes, kSlotBytes / 4, FirstTouch::For::writing),
-      touch_data_(data_, kCapacity, kCapacity / 8,
-                  fd < 0 ? FirstTouch::For::writing : FirstTouch::For::reading) {}
+      touch_slots_(memory + kPage, kSlotBytes, kPage, FirstTouch::For::writing),
+      touch_data_(data_, kCapacity, 2 * kPage, fd < 0 ? FirstTouch::For::writing : FirstTouch::For::reading) {
+}
 
 LocalRing::~LocalRing() {
     munmap(&control_, kMapping);

@@ -118,10 +118,15 @@ class DestroyingTest : public ChannelTest {
 };
 
 TEST_F(DestroyingTest, IsToldWhileNoEventCanCome) {
-    rdma_cm_id* id = disconnected(std::chrono::seconds(60));
+    rdma_cm_id* id = disconnected(std::chrono::seconds(10));
     EXPECT_EQ(rdma_destroy_id(id), 0);
     EXPECT_FALSE(asked_);
     EXPECT_EQ(daemon.count(Command::destroy_id), 1u);
+}
+
+TEST_F(DestroyingTest, IsAskedWhereClocksDiffer) {
+    EXPECT_EQ(rdma_destroy_id(disconnected(std::chrono::hours(1))), 0);
+    EXPECT_TRUE(asked_);
 }
 
 TEST_F(DestroyingTest, IsAskedWhereTimewaitMayEnd) {
@@ -138,6 +143,7 @@ TEST_F(ChannelTest, WhatWasEstablishedIsDisconnectedNotRejected) {
     rdma_cm_event* event = nullptr;
     ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
     EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(event->status, 0);
     rdma_ack_cm_event(event);
     rdma_destroy_id(id);
 }

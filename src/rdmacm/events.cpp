@@ -163,8 +163,12 @@ Fate reply_arrived(EventRecord& record, const cm::Event& event) {
     host::AcceptRequest confirm;
     confirm.id = id.number;
     confirm.user_handle = handle_of(id);
-    // If the peer has thought better of it meanwhile, that is the next event.
-    if (connect_qp(id) == 0 && tell(host::Command::accept, confirm) == 0) {
+    // If the peer has thought better of it meanwhile, that is the next event; or rdma_connect's result.
+    const auto confirmed = [&] {
+        return (id.synchronous ? ask(host::Command::accept, confirm)
+                               : tell(host::Command::accept, confirm)) == 0;
+    };
+    if (connect_qp(id) == 0 && confirmed()) {
         record.event = RDMA_CM_EVENT_ESTABLISHED;
         id.was_connected = true;
         return Fate::report;
@@ -214,7 +218,10 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return reply_arrived(record, event);
         case cm::EventType::rejected:
             if (id.connect_failed) return Fate::swallow;
-            if (id.was_connected) record.event = RDMA_CM_EVENT_DISCONNECTED;  // it crossed our confirmation
+            if (id.was_connected) {  // it crossed our confirmation
+                record.event = RDMA_CM_EVENT_DISCONNECTED;
+                record.status = 0;
+            }
             show_connection(record, event.connection);
             fail_qp(id);
             return Fate::report;

@@ -38,11 +38,15 @@ void forget(Id& id) {
     id.transitions = {};
 }
 
-// No event of the id lies unread, and none comes before the daemon has heard what it is told now.
+// No event of the id lies unread, and none comes before the daemon has heard what it is told now. (If the
+// device goes in that very moment, the channel is readable once for nothing.)
 bool is_quiet(const Id& id) {
     constexpr Duration kOnTheWay = 100 * kMillisecond;
+    constexpr Duration kLongest = 20 * kSecond;  // else the daemon's clock is another (time_namespaces(7))
+    if (id.writes_events) return false;
     const auto now = std::chrono::steady_clock::now().time_since_epoch();  // CLOCK_MONOTONIC
-    return std::chrono::nanoseconds(now).count() + kOnTheWay < id.quiet_until;
+    const Duration left = id.quiet_until - std::chrono::nanoseconds(now).count();
+    return left > kOnTheWay && left < kLongest;
 }
 
 bool daemon_knows(const Id& id) { return id.generation == host::generation(); }

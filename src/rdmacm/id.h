@@ -57,7 +57,9 @@ struct Id : rdma_cm_id {
     bool listens = false;
     std::atomic<bool> wants_route{false};  // ADDR_RESOLVED was its last event
     std::atomic<bool> may_connect{false};  // ROUTE_RESOLVED was
-    std::atomic<Time> quiet_until{0};      // no event comes before that, beyond those that were read
+    // DISCONNECTED was read, and before that time no event comes but those that tell of a device.
+    std::atomic<Time> quiet_until{0};
+    std::atomic<bool> writes_events{false};  // itself, whenever
     std::atomic<bool> was_connected{
         false};                   // ESTABLISHED was reported, of no datagram, and no DEVICE_REMOVAL
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more

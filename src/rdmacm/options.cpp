@@ -59,7 +59,7 @@ int rdma_write_cm_event(rdma_cm_id* public_id, rdma_cm_event_type event, int sta
     request.status = status;
     request.type = cm::EventType::user;
     request.argument = arg;
-    id->quiet_until = 0;
+    id->writes_events = true;
     return ask(host::Command::write_event, request);
 }
 }

@@ -31,7 +31,7 @@ int resolve(Id& id, const char* node, const char* service, const rdma_addrinfo* 
     request.id = id.number;
     request.type = cm::EventType::internal;
     request.argument = kEventAddrinfoResolved;
-    id.quiet_until = 0;
+    id.writes_events = true;
     if (ask(host::Command::write_event, request) == 0) return complete(id);
     id.addrinfo.reset();
     return -1;

@@ -59,10 +59,11 @@ class StockPrograms(Traced):
                 server, client = self.pair(["rping", "-s", *words], ["rping", "-c", *words], link)
                 self.has(client, r"rdma_resolve_addr\(id 1, src_addr=NULL, dst_addr=127.0.0.1:741", "RDMA_CM_EVENT_ADDR_RESOLVED id 1",
                          r"rdma_create_qp\(id 1, pd 2, .*\n.*  ibv_create_qp\(", "qp 0x[0-9a-f]+ new -> RESET IBV_QPT_RC",
-                         r"rdma_connect\(id 1", r"~ .*QP1 REQ ", "QP1 REP", "INIT -> RTR", "RTR -> RTS", "QP1 RTU",
+                         r"rdma_connect\(id 1", r"~ .*QP1 REQ ", "QP1 REP", "INIT -> RTR", "RTR -> RTS",
                          "RDMA_CM_EVENT_ESTABLISHED", r"ibv_post_send\(qp 0x[0-9a-f]+, wr=\[\{wr_id=0x0, opcode=IBV_WR_SEND, "
                          "send_flags=SIGNALED", "rc_send_only", "completion cq 1 qp 0x[0-9a-f]+ success IBV_WC_SEND", "RTS -> ERR",
                          r"ibv_destroy_qp\(", "ERR -> gone")
+                self.has(client, "RTR -> RTS", "QP1 RTU")  # told before, it leaves while the program goes on
                 self.has(server, "RDMA_CM_EVENT_CONNECT_REQUEST id [0-9] listen_id=id 1 status=0 .*dst_addr=127.0.0.1:",
                          r"rdma_accept\(id ", "rc_read_request", "IBV_WC_RDMA_READ", "RDMA_CM_EVENT_DISCONNECTED")
 

@@ -95,6 +95,16 @@ void announce_fabric(State& s) {
     if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
 }
 
+// What `send` gives to the daemon; false: the conversation broke.
+template <class Send>
+int without_answer(Send send) {
+    NoCancellation no_cancellation;
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    if (s.connected && !send(s.connection)) lose(s);
+    return s.connected ? 0 : refuse(s);
+}
+
 }  // namespace
 
 int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
@@ -133,19 +143,11 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
 }
 
 int tell(Command command, std::span<const std::uint8_t> request) {
-    NoCancellation no_cancellation;
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    if (s.connected && !(is_ours(s.connection) && send_only(s.connection, command, request))) lose(s);
-    return s.connected ? 0 : refuse(s);
+    return without_answer([&](Connection& to) { return is_ours(to) && send_only(to, command, request); });
 }
 
 int put_off(Command command, std::span<const std::uint8_t> request) {
-    NoCancellation no_cancellation;
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    if (s.connected && !add_along(s.connection, command, request)) lose(s);
-    return s.connected ? 0 : refuse(s);
+    return without_answer([&](Connection& to) { return add_along(to, command, request); });
 }
 
 const DeviceTable* devices() {

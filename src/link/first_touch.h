@@ -26,16 +26,22 @@ class FirstTouch {
     // To which place pages are real now, at least `wanted`; kAll once they all are. Where a call fails, as
     // before Linux 5.14, they are left to be touched.
     std::uint64_t reach(std::uint64_t wanted) {
-        while (real_ < wanted && real_ < size_) {
+        if (wanted > real_) [[unlikely]]
+            make_real(wanted);
+        return real_;
+    }
+
+   private:
+    void make_real(std::uint64_t wanted) {
+        while (real_ < wanted) {
             const std::uint64_t length = std::min(step_, size_ - real_);
             madvise(memory_ + real_, length, advice_);
             real_ += length;
             step_ *= 2;
+            if (real_ == size_) real_ = kAll;
         }
-        return real_ < size_ ? real_ : kAll;
     }
 
-   private:
     std::uint8_t* memory_;
     std::uint64_t size_, step_;
     std::uint64_t real_ = 0;

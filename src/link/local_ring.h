@@ -115,8 +115,7 @@ class LocalRing {
         if (size > kInSlot) {
             at = data_ + read_.data % kCapacity;
             front_data_ = round_up(size);
-            if (read_.data + size > touched_) [[unlikely]]
-                touched_ = touch_data_.reach(read_.data + std::min(size, std::uint64_t{kCapacity}));
+            touch_data_.reach(read_.data + std::min(size, std::uint64_t{kCapacity}));
         }
         if (broken_.load(std::memory_order_relaxed) || front_data_ > kCapacity) [[unlikely]]
             return give_up();
@@ -266,7 +265,6 @@ class LocalRing {
     Position read_;
     Record front_{};
     std::uint64_t front_data_ = 0;
-    std::uint64_t touched_ = 0;  // bytes of data whose pages it has, of those that there ever were
     wire::Path read_path_;
     std::uint64_t settled_ = 0;  // slots: the tail that the producer sees
     std::atomic<bool> broken_{false};

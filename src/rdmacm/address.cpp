@@ -213,9 +213,8 @@ int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
     request.timeout_ms = timeout_ms;
     // Right after ADDR_RESOLVED the daemon would answer 0, or the device is gone: both are events.
     const bool told = id->wants_route.exchange(false) && !id->synchronous;
-    const int result =
-        told ? tell(host::Command::resolve_route, request) : ask(host::Command::resolve_route, request);
-    return result == 0 ? complete(*id) : -1;
+    if (tell_or_ask(told, host::Command::resolve_route, request) != 0) return -1;
+    return complete(*id);
 }
 
 int rdma_listen(rdma_cm_id* public_id, int backlog) {

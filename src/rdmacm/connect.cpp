@@ -113,7 +113,7 @@ int rdma_connect(rdma_cm_id* public_id, rdma_conn_param* given) {
     const bool told = id->may_connect && id->qp_type == IBV_QPT_RC && !id->synchronous &&
                       request.parameters.private_data_length <= cm::kReqUserData;
     forget_told(*id);
-    if ((told ? tell(host::Command::connect, request) : ask(host::Command::connect, request)) != 0) return -1;
+    if (tell_or_ask(told, host::Command::connect, request) != 0) return -1;
     id->connect_data.clear();  // it goes into the first request only
     return complete(*id);
 }
@@ -187,9 +187,8 @@ int rdma_disconnect(rdma_cm_id* public_id) {
     // Of an id that has had a connection the daemon would answer 0 whatever has become of that, or the device
     // is gone, which is an event.
     const bool told = id->was_connected && !id->synchronous;
-    const int result =
-        told ? tell(host::Command::disconnect, request) : ask(host::Command::disconnect, request);
-    return result == 0 ? complete(*id) : -1;
+    if (tell_or_ask(told, host::Command::disconnect, request) != 0) return -1;
+    return complete(*id);
 }
 
 int rdma_notify(rdma_cm_id* public_id, ibv_event_type event) {

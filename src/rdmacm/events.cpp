@@ -164,11 +164,7 @@ Fate reply_arrived(EventRecord& record, const cm::Event& event) {
     confirm.id = id.number;
     confirm.user_handle = handle_of(id);
     // If the peer has thought better of it meanwhile, that is the next event; or rdma_connect's result.
-    const auto confirmed = [&] {
-        return (id.synchronous ? ask(host::Command::accept, confirm)
-                               : tell(host::Command::accept, confirm)) == 0;
-    };
-    if (connect_qp(id) == 0 && confirmed()) {
+    if (connect_qp(id) == 0 && tell_or_ask(!id.synchronous, host::Command::accept, confirm) == 0) {
         record.event = RDMA_CM_EVENT_ESTABLISHED;
         id.was_connected = true;
         return Fate::report;

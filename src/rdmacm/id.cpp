@@ -49,6 +49,16 @@ bool is_quiet(const Id& id) {
     return left > kOnTheWay && left < kLongest;
 }
 
+// Events that were not read are gone with the id, and must not keep the descriptor readable.
+void drop_unread(Id& id, std::uint64_t delivered) {
+    std::lock_guard lock(id.home->mutex);
+    if (id.home->closed) return;
+    std::unique_lock counters(id.mutex);
+    const bool unread = delivered != id.taken;
+    counters.unlock();
+    if (unread) extract_events(*id.home, id.number);
+}
+
 bool daemon_knows(const Id& id) { return id.generation == host::generation(); }
 
 const char* port_space_text(rdma_port_space port_space) {
@@ -156,19 +166,11 @@ int destroy_id(const std::shared_ptr<Id>& id) {
     drop_event(*id);
     const host::IdRequest request{id->number};
     host::EventsReply events;
-    bool reached = daemon_knows(*id) && !id->home->closed;
-    if (reached && is_quiet(*id)) {
+    const bool known = daemon_knows(*id) && !id->home->closed;
+    if (known && is_quiet(*id))
         tell(host::Command::destroy_id, request);
-        reached = false;  // and there is nothing to take away
-    }
-    reached = reached && host::call(host::Command::destroy_id, request, events) == 0;
-    // Events that were not read are gone with the id, and must not keep the descriptor readable.
-    if (std::lock_guard lock(id->home->mutex); reached && !id->home->closed) {
-        std::unique_lock counters(id->mutex);
-        bool unread = events.events_delivered != id->taken;
-        counters.unlock();
-        if (unread) extract_events(*id->home, id->number);
-    }
+    else if (known && host::call(host::Command::destroy_id, request, events) == 0)
+        drop_unread(*id, events.events_delivered);
     wait_for_acknowledgements(*id, "rdma_destroy_id");
     if (id->synchronous) close_channel(id->home);
     return 0;

@@ -14,6 +14,7 @@
 #include "adapter/clock.h"
 #include "base/features.h"
 #include "link/hooks.h"
+#include "link/local_reference.h"
 #include "transport/attributes.h"
 
 namespace verbena::adapter {
@@ -305,7 +306,7 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     const Direct answer = memory.transfer(target, local, write);
     if (answer != Direct::done) return answer;
     executed_.fetch_add(1, std::memory_order_relaxed);
-    if (begin != 0) memory.pace().executed(target.length, length_of(local), now() - begin);
+    if (begin != 0) memory.operations().alone(target.length, length_of(local), now() - begin);
     return answer;
 }
 
@@ -324,14 +325,31 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || peer->pidfd < 0 || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
-    return memory.pace().packets_are_faster(length, peer->copying_pays, now) && memory.serves(now);
+    return memory.operations().together_is_faster(length, peer->copying_pays, now) && memory.serves(now);
 }
 
 void MemoryAccess::packets_took(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                                 std::uint64_t bytes, Duration took) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     if (const link::LocalPeer* peer = visit.peer(); peer && peer->memory)
-        memory_of(*peer).pace().by_packets(length, bytes, took);
+        memory_of(*peer).operations().together(length, bytes, took);
+}
+
+bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
+                                      Time now) {
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    const link::LocalPeer* peer = visit.peer();
+    if (length <= link::kFetchedFrom || !peer || !peer->memory || !peer->out->fetches()) return false;
+    return !features().copy || !memory_of(*peer).sends().together_is_faster(length, peer->copying_pays, now);
+}
+
+void MemoryAccess::sends_took(const wire::Path& path, std::uint32_t destination, bool fetched,
+                              std::uint32_t length, std::uint64_t bytes, Duration took) {
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    const link::LocalPeer* peer = visit.peer();
+    if (!peer || !peer->memory) return;
+    Pace& pace = memory_of(*peer).sends();
+    fetched ? pace.alone(length, bytes, took) : pace.together(length, bytes, took);
 }
 
 void MemoryAccess::packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) {

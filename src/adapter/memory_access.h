@@ -55,8 +55,9 @@ class ForeignMemory final : public link::PeerMemory {
     // Whether the target's processor is likely to take packets as they come (DirectAccess).
     bool serves(Time now) const;
     void served_slowly(Time now) const { confidence_.disappointed(now); }
-    // How fast what is executed passes, and what leaves as packets.
-    Pace& pace() const { return pace_; }
+    // How fast WRITEs and READs pass, executed and as packets; how fast SENDs do, fetched and copied.
+    Pace& operations() const { return operations_; }
+    Pace& sends() const { return sends_; }
 
     bool sample(std::span<std::uint8_t> into) const override;  // of the tables
     void abandon() override { file_.close(); }
@@ -90,7 +91,7 @@ class ForeignMemory final : public link::PeerMemory {
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
-    mutable Pace pace_;
+    mutable Pace operations_, sends_;
     mutable std::atomic<bool> gone_{false};
 };
 
@@ -105,6 +106,10 @@ class MemoryAccess final : public transport::DirectAccess {
     void packets_took(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                       std::uint64_t bytes, Duration took) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
+    bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
+                            Time now) override;
+    void sends_took(const wire::Path& path, std::uint32_t destination, bool fetched, std::uint32_t length,
+                    std::uint64_t bytes, Duration took) override;
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
     bool stands_still(const wire::Path& path, std::uint32_t destination) override;
 

@@ -1,8 +1,9 @@
-// Which of two ways moves WRITEs and READs of some length to a peer of this host faster: executed by us
-// alone, or as packets, by the processors of both. How they compare differs from machine to machine and from
-// length to length, by factors, and changes within minutes where the machine is shared; so both are measured
-// as they go. The other one is tried now and then, ever less often while it is no better. Packets must be
-// clearly faster: they cost the peer its processor.
+// Which of two ways moves messages of some length to or from a peer of this host faster: by one processor
+// alone (a WRITE or READ that we execute, a SEND that the peer fetches), or by the processors of both
+// together (through the ring). How they compare differs from machine to machine and from length to length, by
+// factors, and changes within minutes where the machine is shared; so both are measured as they go. The other
+// one is tried now and then, ever less often while it is no better. Together must be clearly faster: it costs
+// the second processor.
 //
 // Thread safety: all calls; two threads at once may lose a measurement, or try twice.
 #pragma once
@@ -21,27 +22,31 @@ class Pace {
    public:
     static constexpr Duration kShortest = 50 * kMillisecond,
                               kLongest = 1600 * kMillisecond;  // between trials
-    static constexpr Duration kTrial = 2 * kMillisecond;       // lasts at most, if it measures nothing
-    static constexpr std::uint32_t kExecuted = 4;              // in a trial
-    static constexpr std::uint32_t kByPackets =
-        4;  // measurements, before they count; the first has page faults
+    static constexpr Duration kTrial = 6 * kMillisecond;       // lasts at most, if it measures nothing
+    // Measurements in a trial: of single calls, or of many messages. The first does not count: caches are
+    // cold.
+    static constexpr std::uint32_t kAloneInTrial = 5, kTogetherInTrial = 2;
+    static constexpr std::uint32_t kTogether =
+        4;  // measurements, until they count; the first has page faults
 
-    void executed(std::uint32_t length, std::uint64_t bytes, Duration took) {
-        learn(of(length).executed, bytes, took);
+    void alone(std::uint32_t length, std::uint64_t bytes, Duration took) {
+        Way& way = of(length);
+        learn(way, way.alone, bytes, took);
     }
-    void by_packets(std::uint32_t length, std::uint64_t bytes, Duration took) {
-        learn(of(length).by_packets, bytes, took);
+    void together(std::uint32_t length, std::uint64_t bytes, Duration took) {
+        Way& way = of(length);
+        learn(way, way.together, bytes, took);
     }
 
     // `otherwise`: where neither is known. Told: much at a time is about to leave, in operations of that
     // length.
-    bool packets_are_faster(std::uint32_t length, bool otherwise, Time now) {
+    bool together_is_faster(std::uint32_t length, bool otherwise, Time now) {
         Way& way = of(length);
-        const std::uint32_t alone = way.executed.taken.load(std::memory_order_relaxed);
-        const std::uint32_t both = way.by_packets.taken.load(std::memory_order_relaxed);
-        if (alone == 0) return both == 0 && otherwise;  // one after the other
-        const bool known = way.by_packets.count.load(std::memory_order_relaxed) >= kByPackets;
-        const bool faster = known ? 10 * std::uint64_t{both} < 9 * std::uint64_t{alone} : otherwise;
+        const std::uint32_t alone = way.alone.taken.load(std::memory_order_relaxed);
+        const std::uint32_t together = way.together.taken.load(std::memory_order_relaxed);
+        if (alone == 0) return together == 0 && otherwise;  // one after the other
+        const bool known = way.together.count.load(std::memory_order_relaxed) >= kTogether;
+        const bool faster = known ? 10 * std::uint64_t{together} < 9 * std::uint64_t{alone} : otherwise;
         return tries_other(way, faster, now) ? !faster : faster;
     }
 
@@ -51,7 +56,11 @@ class Pace {
         std::atomic<std::uint32_t> count{0};
     };
     struct Way {
-        Measured executed, by_packets;
+        const Measured& other() const {
+            return was_faster.load(std::memory_order_relaxed) ? alone : together;
+        }
+
+        Measured alone, together;
         std::atomic<bool> was_faster{false};
         std::atomic<bool> tries{false};
         std::atomic<std::uint32_t> before{0};  // of the other's `count`, when the trial began
@@ -67,25 +76,28 @@ class Pace {
 
     // An average of which the newest count most, and less if something was in the way, as page faults are at
     // first.
-    static void learn(Measured& measured, std::uint64_t bytes, Duration took) {
+    static void learn(const Way& way, Measured& measured, std::uint64_t bytes, Duration took) {
         if (bytes == 0 || took <= 0) return;
+        const std::uint32_t count = measured.count.load(std::memory_order_relaxed);
+        measured.count.store(count + 1, std::memory_order_relaxed);
+        if (way.tries.load(std::memory_order_relaxed) && &measured == &way.other() &&
+            count == way.before.load(std::memory_order_relaxed))
+            return;
         const std::uint64_t all = (static_cast<std::uint64_t>(took) << 20) / bytes;
         const auto now = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all, 1, UINT32_MAX / 8));
         const std::uint32_t known = measured.taken.load(std::memory_order_relaxed);
         const bool better = known == 0 || 2 * now < known;
         measured.taken.store(better ? now : (3 * known + std::min(now, 2 * known)) / 4,
                              std::memory_order_relaxed);
-        measured.count.store(measured.count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
 
     static bool tries_other(Way& way, bool faster, Time now) {
-        const Measured& other = faster ? way.executed : way.by_packets;
-        const std::uint32_t count = other.count.load(std::memory_order_relaxed);
-        const std::uint32_t enough = faster ? kExecuted : 1;
         if (way.was_faster.exchange(faster, std::memory_order_relaxed) != faster) {  // worth a look soon
             way.wait.store(kShortest, std::memory_order_relaxed);
             return rests(way, now);
         }
+        const std::uint32_t count = way.other().count.load(std::memory_order_relaxed);
+        const std::uint32_t enough = faster ? kAloneInTrial : kTogetherInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
             if (count - way.before.load(std::memory_order_relaxed) < enough &&
                 now < way.next.load(std::memory_order_relaxed))

@@ -10,6 +10,8 @@
 namespace verbena::adapter {
 namespace {
 
+constexpr Duration kWatch = 32 * kMillisecond;
+
 long involuntary_switches() {
     rusage usage{};
     getrusage(RUSAGE_THREAD, &usage);
@@ -20,12 +22,16 @@ long involuntary_switches() {
 
 Duration yield_to_others() {
     thread_local Duration usual = 0;
-    const bool slow = usual > kSwitch;
-    const long switches = slow ? involuntary_switches() : 0;
-    const Time before = now();
+    thread_local Time watch_until = 0;
+    Time before = now();
+    const bool watched = usual > kSwitch || before < watch_until;
+    const long switches = watched ? involuntary_switches() : 0;
+    if (watched) before = now();
     sched_yield();
-    const Duration took = now() - before;
-    const bool nobody = slow && took > kSwitch && involuntary_switches() == switches;
+    const Time after = now();
+    const Duration took = after - before;
+    const bool nobody = watched && took > kSwitch && involuntary_switches() == switches;
+    if (took > kLongYield) watch_until = after + kWatch;
     usual += (std::min(took, 4 * kSwitch) - usual) / 8;
     return nobody ? 0 : took;
 }

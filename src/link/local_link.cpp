@@ -38,10 +38,6 @@ bool is_connected_service(std::uint8_t opcode) {
     return service != wire::Service::ud;
 }
 
-bool is_send(std::uint8_t opcode) {
-    return wire::info(static_cast<wire::Opcode>(opcode)).operation == wire::Operation::send;
-}
-
 std::uint32_t destination_qp(const wire::OutPacket& packet) {
     return wire::load_be32(packet.header.data() + 4) & wire::kLow24;
 }
@@ -169,8 +165,7 @@ class LocalLink::Sink final : public wire::PacketSink {
         if (packet.damaged) return;  // there is no ICRC that could be wrong
         LocalPeer& peer = *peer_;
         if (!peer.out || peer.state.load() != LocalPeer::State::met) return;
-        const bool refers = length > kFetchedFrom && packet.aside.psns > 1 && is_send(packet.header[0]) &&
-                            peer.out->fetches();
+        const bool refers = length > kFetchedFrom && packet.aside.stays && peer.out->fetches();
         // The peer has changed its mind since it was asked: lost, and sent again otherwise.
         if (!refers && length > kLargestCopied + wire::kMaxHeaderLength) return;
         if (refers) {
@@ -245,12 +240,13 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     unsigned received = 0;
     std::size_t unsettled = 0;  // bytes
     std::span<const std::uint8_t> packet;
-    for (; received < max && in.front(packet); received++) {
+    bool fetched = false;  // which takes long: who waits for an answer shall have it first
+    for (; received < max && !fetched && in.front(packet); received++) {
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
         datagram.followed = in.followed();
-        if (in.elsewhere()) [[unlikely]]
+        if (fetched = in.elsewhere(); fetched) [[unlikely]]
             receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))
             receiver.datagram(datagram);

@@ -82,7 +82,7 @@ struct End {
         return ended;
     }
     void post(std::uint32_t qp, const std::string& text, const Gid& to = kLoopback,
-              wire::Opcode opcode = wire::Opcode::rc_send_only, std::uint32_t psns = 1) {
+              wire::Opcode opcode = wire::Opcode::rc_send_only, std::uint32_t psns = 1, bool stays = false) {
         wire::Path path;
         path.source = kLoopback;
         path.destination = to;
@@ -96,8 +96,9 @@ struct End {
         const iovec piece{copy.data(), copy.size()};
         packet.payload = {&piece, 1};
         packet.aside.psns = psns;
+        packet.aside.stays = stays;
         wire::PacketSink& sink = link->borrow_sink();
-        if (psns > 1) sink.largest_payload(path, qp, true);  // who sends such packets has asked
+        if (psns > 1) sink.largest_payload(path, qp, stays);  // who sends such packets has asked
         sink.send(packet);
         sink.flush();
         link->return_sink(sink);

@@ -222,23 +222,21 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
 }
 
 // Once, whoever waits for the lock meanwhile: it takes less than meeting does.
-bool LocalPeers::fetches_from(const PeerMemory* memory) {
-    if (!memory || !features().fetch) return false;
-    if (!features().copy) return true;
-    if (!fetching_pays_) {
-        const auto times = measure_transfers(*memory);
-        if (!times) return false;
-        fetching_pays_ = times->fetching_pays();
-        log(LogLevel::debug,
-            "64 KiB take %lld us to fetch from a peer and %lld us to copy: large payloads are %s",
-            static_cast<long long>(times->fetch / kMicrosecond),
-            static_cast<long long>(times->copy / kMicrosecond), *fetching_pays_ ? "fetched" : "copied");
-    }
-    return *fetching_pays_;
-}
-
 void LocalPeers::choose_copying(LocalPeer& peer) {
-    peer.in->fetch(fetches_from(peer.memory.get()));
+    bool fetches = peer.memory && features().fetch;
+    if (fetches && features().copy && !fetching_pays_) {
+        if (const auto times = measure_transfers(*peer.memory)) {
+            fetching_pays_ = times->fetching_pays();
+            log(LogLevel::debug,
+                "64 KiB take %lld us to fetch from a peer and %lld us to copy: large payloads are %s at "
+                "first",
+                static_cast<long long>(times->fetch / kMicrosecond),
+                static_cast<long long>(times->copy / kMicrosecond), *fetching_pays_ ? "fetched" : "copied");
+        } else {
+            fetches = false;
+        }
+    }
+    peer.in->fetch(fetches);
     peer.copying_pays = fetching_pays_ && !*fetching_pays_;
 }
 

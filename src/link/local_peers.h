@@ -205,7 +205,6 @@ class LocalPeers final : public memory::Outsiders {
     void declare_dead(LocalPeer& peer);
     void free_if_done(LocalPeer& peer);
     bool has_work();
-    bool fetches_from(const PeerMemory* memory);
     void choose_copying(LocalPeer& peer);
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>

@@ -55,6 +55,16 @@ class DirectAccess {
     // They were not: the peer let them wait.
     virtual void packets_were_slow(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {}
 
+    // Whether a SEND of that length, whose payload stays as it is until it has been acknowledged, is there
+    // sooner if the peer fetches it than if both copy it.
+    virtual bool fetching_is_faster(const wire::Path&, std::uint32_t /*destination*/,
+                                    std::uint32_t /*length*/, Time /*now*/) {
+        return false;
+    }
+    // So many bytes of SENDs took that long, as packets_took() has it.
+    virtual void sends_took(const wire::Path&, std::uint32_t /*destination*/, bool /*fetched*/,
+                            std::uint32_t /*length*/, std::uint64_t /*bytes*/, Duration) {}
+
     // Whether asking has a chance at all.
     virtual bool reaches(const wire::Path& path, std::uint32_t destination) = 0;
 

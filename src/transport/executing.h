@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "transport/direct_access.h"
 
@@ -11,7 +12,14 @@ namespace verbena::transport {
 struct Executing final : DirectAccess {
     bool willing = true;
     bool packets_faster = false;
+    bool fetching_faster = false;
     unsigned asked = 0, told_slow = 0;  // times
+
+    struct Sample {
+        bool fetched;
+        std::uint32_t length;
+    };
+    std::vector<Sample> samples;  // of SENDs
 
     Direct write(const DirectTarget& target, std::span<const iovec> from) override {
         return execute(target, from, false);
@@ -24,6 +32,13 @@ struct Executing final : DirectAccess {
         return packets_faster;
     }
     void packets_were_slow(const wire::Path&, std::uint32_t, Time) override { told_slow++; }
+    bool fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {
+        return fetching_faster;
+    }
+    void sends_took(const wire::Path&, std::uint32_t, bool fetched, std::uint32_t length, std::uint64_t,
+                    Duration) override {
+        samples.push_back({fetched, length});
+    }
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 
    private:

@@ -1,7 +1,6 @@
-// How fast WRITEs and READs pass that leave as packets although the link could execute them
-// (direct_access.h): of requests of one length, from the time at which the first of some that are out
-// together was acknowledged. That one had to wait until the peer was at it, as had those that were
-// acknowledged with it.
+// How fast requests of one length pass that go one way, where the link has two (direct_access.h): from the
+// time at which the first of some that are out together was acknowledged. That one had to wait until the peer
+// was at it, as had those that were acknowledged with it.
 //
 // Thread safety: none.
 #pragma once
@@ -16,24 +15,33 @@ namespace verbena::transport {
 class PacketPace {
    public:
     static constexpr std::uint64_t kEnough = std::uint64_t{512} << 10;  // bytes: less says little
-    static constexpr std::uint64_t kMost = std::uint64_t{4} << 20;      // are told while more is out
+    static constexpr std::uint64_t kMost =
+        std::uint64_t{16} << 20;  // are told while more is out; acknowledgements come in heaps
 
+    enum class Way : std::uint8_t {
+        packets,  // of a WRITE or READ that the link could have executed
+        copied,   // a SEND, by both
+        fetched   // ... by the peer
+    };
     struct Sample {
+        Way way;
         std::uint32_t length;  // of each
         std::uint64_t bytes;
         Duration took;
     };
 
-    // One leaves; nothing else is out.
-    void begins(std::uint32_t length) {
+    // One leaves; what is still out goes another way, or is of another length.
+    void begins(std::uint32_t length, Way way) {
         length_ = length;
+        way_ = way;
         since_ = kNever;
         bytes_ = 0;
     }
     // Something was lost, or others are at it: what it measures now it does not tell.
     void ends() { length_ = 0; }
 
-    bool measures(std::uint32_t length) const { return length == length_; }
+    bool measures(std::uint32_t length, Way way) const { return length == length_ && way == way_; }
+    bool measures_sends() const { return length_ != 0 && way_ != Way::packets; }
     // One was acknowledged.
     void passed(Time now) {
         if (since_ == kNever) since_ = now;
@@ -42,7 +50,7 @@ class PacketPace {
     // All that an answer acknowledges has passed; more is out, or not.
     std::optional<Sample> take(Time now, bool goes_on) {
         if (length_ == 0 || (goes_on && bytes_ < kMost)) return std::nullopt;
-        const Sample sample{length_, bytes_, now - since_};
+        const Sample sample{way_, length_, bytes_, now - since_};
         since_ = now;
         bytes_ = 0;
         if (!goes_on) ends();
@@ -51,6 +59,7 @@ class PacketPace {
 
    private:
     std::uint32_t length_ = 0;  // 0: none is measured
+    Way way_ = Way::packets;
     Time since_ = kNever;
     std::uint64_t bytes_ = 0;  // since then
 };

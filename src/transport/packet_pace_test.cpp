@@ -26,7 +26,7 @@ class PacketPaceTest : public ::testing::Test {
 };
 
 TEST_F(PacketPaceTest, IsThatOfTheOthersBehindTheFirst) {
-    pace_.begins(kLength);
+    pace_.begins(kLength, PacketPace::Way::packets);
     now_ += kSecond;  // the peer wakes up
     const auto sample = pass(5);
     ASSERT_TRUE(sample);
@@ -36,33 +36,46 @@ TEST_F(PacketPaceTest, IsThatOfTheOthersBehindTheFirst) {
 }
 
 TEST_F(PacketPaceTest, WhatWasAcknowledgedWithTheFirstSaysNothing) {
-    pace_.begins(kLength);
+    pace_.begins(kLength, PacketPace::Way::packets);
     for (unsigned n = 0; n < 8; n++) pace_.passed(now_);
     EXPECT_FALSE(pace_.take(now_, false));
 }
 
 TEST_F(PacketPaceTest, ALittleSaysNothing) {
-    pace_.begins(kLength);
+    pace_.begins(kLength, PacketPace::Way::packets);
     EXPECT_FALSE(pass(2));
 }
 
 TEST_F(PacketPaceTest, IsToldWhileMoreIsOut) {
-    pace_.begins(kLength);
-    EXPECT_FALSE(pass(16, true));
+    pace_.begins(kLength, PacketPace::Way::packets);
+    const unsigned most = PacketPace::kMost / kLength;
+    EXPECT_FALSE(pass(most, true));
     const auto sample = pass(1, true);
     ASSERT_TRUE(sample);
     EXPECT_EQ(sample->bytes, PacketPace::kMost);
-    EXPECT_EQ(sample->took, 16 * kEach);
-    const auto second = pass(16, true);
+    EXPECT_EQ(sample->took, most * kEach);
+    const auto second = pass(most, true);
     ASSERT_TRUE(second);
-    EXPECT_EQ(second->took, 16 * kEach) << "that from the last answer on";
+    EXPECT_EQ(second->took, most * kEach) << "that from the last answer on";
+}
+
+TEST_F(PacketPaceTest, AnotherWayIsMeasuredAnew) {
+    pace_.begins(kLength, PacketPace::Way::copied);
+    pass(4, true);
+    pace_.begins(kLength, PacketPace::Way::fetched);
+    EXPECT_FALSE(pace_.measures(kLength, PacketPace::Way::copied)) << "what is still out of those";
+    now_ += kSecond;
+    const auto sample = pass(5);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->way, PacketPace::Way::fetched);
+    EXPECT_EQ(sample->took, 4 * kEach);
 }
 
 TEST_F(PacketPaceTest, WhatIsInterruptedIsForgotten) {
-    pace_.begins(kLength);
+    pace_.begins(kLength, PacketPace::Way::packets);
     pass(4, true);
     pace_.ends();
-    EXPECT_FALSE(pace_.measures(kLength));
+    EXPECT_FALSE(pace_.measures(kLength, PacketPace::Way::packets));
     EXPECT_FALSE(pace_.take(now_ + kEach, false));
 }
 

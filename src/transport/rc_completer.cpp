@@ -212,7 +212,7 @@ void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) 
     if (!head.beside_window) flow_.acknowledged(cost(head, from, from + packets));
     if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
     if (from + packets != head.packets) return;
-    if (pace_.measures(head.length)) [[unlikely]]
+    if (pace_.measures(head.length, way_of(head))) [[unlikely]]
         pace_.passed(now);
     complete_head(now);
 }
@@ -237,6 +237,8 @@ void RcRequester::finish_progress(Time now) {
     progress_undisturbed(now);
     if (packets_since_ != kNever) [[unlikely]]
         watch_packets(now);
+    if (pace_.measures_sends()) [[unlikely]]
+        tell_pace(now, !queue_.empty());
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing

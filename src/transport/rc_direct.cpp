@@ -1,5 +1,5 @@
-// WRITEs and READs to processes of this host: which of them the link executes itself (direct_access.h), and
-// which leave as packets although it could.
+// Requests to processes of this host, where the link has more ways than one (direct_access.h): which WRITEs
+// and READs it executes itself, and which leave as packets although it could; which SENDs the peer fetches.
 #include <algorithm>
 
 #include "transport/copy.h"
@@ -43,13 +43,32 @@ void RcRequester::watch_packets(Time now) {
     const Attributes& a = shared_.attributes;
     const bool slow = now - packets_since_ > kSlow, rest = outstanding();
     packets_since_ = rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever;
-    if (const auto sample = pace_.take(now, packets_since_ != kNever))
-        shared_.setup.direct->packets_took(a.path, a.destination_qp, sample->length, sample->bytes,
-                                           sample->took);
+    tell_pace(now, packets_since_ != kNever);
     if (rest && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);
     by_packets_ = false;
     if (slow) shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
+}
+
+// A SEND that begins, of several packets: whether the peer is to fetch its payload (direct_access.h).
+void RcRequester::choose_fetching(SendEntry& entry, Time now) {
+    const Attributes& a = shared_.attributes;
+    entry.fetched = shared_.setup.direct && shared_.setup.service == Service::rc &&
+                    !(entry.flags & kInline) &&
+                    shared_.setup.direct->fetching_is_faster(a.path, a.destination_qp, entry.length, now);
+}
+
+// Something was acknowledged of what is measured; more of it is out, or not.
+void RcRequester::tell_pace(Time now, bool goes_on) {
+    const auto sample = pace_.take(now, goes_on);
+    if (!sample || !shared_.setup.direct) return;
+    const Attributes& a = shared_.attributes;
+    const auto [way, length, bytes, took] = *sample;
+    if (way == PacketPace::Way::packets)
+        shared_.setup.direct->packets_took(a.path, a.destination_qp, length, bytes, took);
+    else
+        shared_.setup.direct->sends_took(a.path, a.destination_qp, way == PacketPace::Way::fetched, length,
+                                         bytes, took);
 }
 
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing

@@ -87,7 +87,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     headers.reth = {entry.remote_address, entry.rkey, entry.length};
     headers.immediate = entry.immediate_or_key;
     headers.invalidate_rkey = entry.immediate_or_key;
-    const wire::Aside aside{count, riding.acknowledges, riding.acknowledged};
+    const wire::Aside aside{count, riding.acknowledges, riding.acknowledged, entry.fetched};
     riding.acknowledges = false;
     send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_),
                 aside);

@@ -55,12 +55,20 @@ std::uint32_t RcRequester::step(const SendEntry& entry, std::uint32_t packet) co
     return chunk_end - packet;
 }
 
-// What packets [from, to) of a request take of the window.
-std::uint32_t RcRequester::cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const {
+// What packets [from, to) of a request are on a wire.
+std::uint32_t RcRequester::size(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const {
     const std::uint64_t mtu = shared_.mtu();
     const std::uint64_t bytes =
         std::min<std::uint64_t>(to * mtu, entry.length) - std::min<std::uint64_t>(from * mtu, entry.length);
     return static_cast<std::uint32_t>(bytes) + (to - from) * Flow::kPacketOverhead;
+}
+
+// What they take of the window. Payloads that are fetched need no room at the peer; the next few must be
+// known to it while it is at one.
+std::uint32_t RcRequester::cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const {
+    constexpr std::uint32_t kFetchedPart = 8;
+    const std::uint32_t size = this->size(entry, from, to);
+    return entry.fetched ? size / kFetchedPart : size;
 }
 
 bool RcRequester::wants_to_send() const {
@@ -162,7 +170,7 @@ void RcRequester::local_error(SendEntry& entry, VendorError error, Time now) {
 
 bool RcRequester::takes_along(wire::PacketSink& sink) const {
     const SendEntry& entry = queue_.at(current_);
-    return (entry.is_send() || entry.is_write()) && packets_at_once(sink, shared_, entry.is_send()) > 0;
+    return (entry.is_send() || entry.is_write()) && packets_at_once(sink, shared_, false) > 0;
 }
 
 unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding) {
@@ -245,7 +253,7 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     if (rest == 1 || !(entry.is_send() || entry.is_write()) || !shared_.reliable())
         return {step(entry, packet), false};
     const Attributes& a = shared_.attributes;
-    if (const std::uint32_t large = packets_at_once(sink, shared_, entry.is_send()))
+    if (const std::uint32_t large = packets_at_once(sink, shared_, entry.fetched))
         return {std::min(large, rest), false};
     // Packets that leave for the first time and have room; the middle ones alone are alike, and the last of
     // a run is the one that asks for an acknowledgement.
@@ -261,6 +269,7 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
 unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding) {
     SendEntry& entry = queue_.at(current_);
     const std::uint32_t packet = current_packet_;
+    if (packet == 0 && entry.packets > 1 && entry.is_send()) choose_fetching(entry, now);
     auto [count, is_run] = at_once(sink, entry, packet, most);
     std::uint32_t packet_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, packet_cost);
@@ -270,13 +279,18 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     flow_.sent(packet_cost);
     entry.beside_window = false;
     // A READ's data is the peer's to send.
-    count_against_rate(entry.is_read() ? Flow::kPacketOverhead : packet_cost, now);
+    count_against_rate(entry.is_read() ? Flow::kPacketOverhead : size(entry, packet, packet + count), now);
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         packets_since_ = now;
-        if (!outstanding()) pace_.begins(entry.length);
+        if (!outstanding()) pace_.begins(entry.length, PacketPace::Way::packets);
     }
-    if (!pace_.measures(entry.length)) pace_.ends();
+    if (!pace_.measures(entry.length, way_of(entry))) {
+        if (entry.is_send() && count > 1 && !is_run)
+            pace_.begins(entry.length, way_of(entry));
+        else
+            pace_.ends();
+    }
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())

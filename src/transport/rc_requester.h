@@ -174,6 +174,7 @@ class RcRequester {
     bool may_run(const SendEntry& local) const;
     bool run_local(SendEntry& entry, Time now);
     std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
+    std::uint32_t size(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
     bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost);
     void local_error(SendEntry& entry, VendorError error, Time now);
@@ -188,6 +189,12 @@ class RcRequester {
     bool execute_directly(Time now);
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
+    void choose_fetching(SendEntry& entry, Time now);
+    void tell_pace(Time now, bool goes_on);
+    static PacketPace::Way way_of(const SendEntry& entry) {
+        if (!entry.is_send()) return PacketPace::Way::packets;
+        return entry.fetched ? PacketPace::Way::fetched : PacketPace::Way::copied;
+    }
     bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                            std::uint32_t length);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);

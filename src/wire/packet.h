@@ -99,6 +99,7 @@ struct Aside {
     std::uint32_t psns = 1;          // it stands for so many packets of a message, one behind the other
     bool acknowledges = false;       // as an ACK in front of it would (IBA 9.7.5.1.2), namely this PSN
     std::uint32_t acknowledged = 0;  // 24 bits
+    bool stays = false;  // its payload stays as it is until acknowledged; it may be taken from where it lies
 };
 
 // A payload that still lies in the sender's memory.

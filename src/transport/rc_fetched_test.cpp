@@ -1,0 +1,164 @@
+// SENDs whose payload the peer fetches from where it lies: which, how many at a time, and what is measured.
+#include <gtest/gtest.h>
+
+#include "transport/executing.h"
+#include "transport/packet_pace.h"
+#include "transport/rc_harness.h"
+
+namespace verbena::transport {
+namespace {
+
+using testing::Harness;
+
+class Fetched : public ::testing::Test, protected Harness {
+   protected:
+    static constexpr std::uint32_t kLarge = 64 << 10;
+
+    Fetched() {
+        link.fetching_faster = true;
+        direct = &link;
+        memory_size = 2 << 20;
+        start();
+        for (Side& s : side) s.largest = kLarge;
+    }
+    void send(std::uint32_t length, std::uint32_t flags = kSignaled) {
+        SendRequest request;
+        request.operation = Operation::send;
+        request.flags = flags;
+        ASSERT_EQ(post(0, request, {side[0].sge(0, length)}), 0);
+    }
+    void send_some(unsigned count, std::uint32_t length = kLarge) {
+        for (unsigned i = 0; i < count; i++) {
+            post_receive(1, i, {side[1].sge(0, length)});
+            send(length);
+        }
+    }
+    void settle() { run(100 * kMillisecond); }
+    void open_window() {
+        for (unsigned n = 0; n < 8; n++) {
+            send_some(16);
+            settle();
+            ASSERT_EQ(sends(0).size(), 16u);
+            ASSERT_EQ(receives(1).size(), 16u);
+        }
+        log.clear();
+        link.samples.clear();
+    }
+
+    Executing link;
+};
+
+TEST_F(Fetched, IsWhatTheLinkSaysIsFaster) {
+    for (const bool faster : {true, false}) {
+        link.fetching_faster = faster;
+        log.clear();
+        send_some(1);
+        settle();
+        ASSERT_EQ(packets(0).size(), 1u);
+        EXPECT_EQ(packets(0)[0].aside.stays, faster);
+    }
+}
+
+TEST_F(Fetched, IsNothingInline) {
+    Harness small;
+    small.attributes[0].path_mtu = small.attributes[1].path_mtu = 256;
+    small.capabilities.max_inline_data = 600;
+    small.direct = &link;
+    small.start();
+    for (Side& s : small.side) s.largest = kLarge;
+    small.post_receive(1, 1, {small.side[1].sge(0, 1000)});
+    SendRequest request;
+    request.operation = Operation::send;
+    request.flags = kSignaled | kInline;
+    ASSERT_EQ(small.post(0, request, {small.side[0].sge(0, 600)}), 0);
+    small.run(100 * kMillisecond);
+    ASSERT_EQ(small.packets(0).size(), 1u);
+    EXPECT_EQ(small.packets(0)[0].aside.psns, 3u);
+    EXPECT_FALSE(small.packets(0)[0].aside.stays);
+}
+
+TEST_F(Fetched, IsNoWrite) {
+    SendRequest r = request(Operation::rdma_write);
+    link.willing = false;
+    ASSERT_EQ(post(0, r, {side[0].sge(0, kLarge)}), 0);
+    settle();
+    ASSERT_EQ(packets(0).size(), 1u);
+    EXPECT_FALSE(packets(0)[0].aside.stays);
+}
+
+TEST_F(Fetched, AMessageKeepsItsWay) {
+    post_receive(1, 1, {side[1].sge(0, 4 * kLarge)});
+    send(4 * kLarge);
+    transmit(0, true);
+    ASSERT_GE(packets(0).size(), 1u);
+    link.fetching_faster = false;
+    settle();
+    ASSERT_EQ(packets(0).size(), 4u);
+    for (const auto& packet : packets(0)) EXPECT_TRUE(packet.aside.stays);
+}
+
+TEST_F(Fetched, TakesLittleOfTheWindow) {
+    open_window();
+    send_some(60);
+    transmit(0, true);
+    const std::size_t fetched = packets(0).size();
+    settle();
+    ASSERT_EQ(sends(0).size(), 60u);
+    ASSERT_EQ(receives(1).size(), 60u);
+    log.clear();
+    link.fetching_faster = false;
+    send_some(60);
+    transmit(0, true);
+    EXPECT_GT(fetched, 30u);
+    EXPECT_LT(packets(0).size(), 10u);
+}
+
+TEST_F(Fetched, BothWaysAreMeasured) {
+    for (const bool faster : {true, false}) {
+        link.fetching_faster = faster;
+        open_window();
+        std::size_t left = 2 * PacketPace::kMost / kLarge;
+        after_step = [&] {
+            receives(1);
+            for (std::size_t done = sends(0).size(); done > 0 && left > 0; done--, left--) send_some(1);
+        };
+        for (unsigned n = 0; n < 16; n++) {  // so that their answers do not come together
+            send_some(1);
+            run(2 * kMicrosecond);
+        }
+        settle();
+        after_step = nullptr;
+        ASSERT_EQ(left, 0u);
+        ASSERT_GE(link.samples.size(), 1u);
+        for (const auto& sample : link.samples) {
+            EXPECT_EQ(sample.fetched, faster);
+            EXPECT_EQ(sample.length, kLarge);
+        }
+    }
+}
+
+TEST_F(Fetched, WhatIsFetchedIsAcknowledgedAtOnce) {
+    struct Payload final : wire::Elsewhere {
+        std::size_t length() const override { return 3000; }
+        bool fetch(std::uint32_t, std::span<const iovec>) override { return true; }
+        void decline() override {}
+    } payload;
+    post_receive(1, 9, {side[1].sge(0, 4000)});
+    wire::Packet packet;
+    packet.headers.bth.opcode = wire::Opcode::rc_send_only;
+    packet.headers.bth.psn = start_psn[0];
+    packet.headers.bth.destination_qp = 0x1001;
+    packet.headers.bth.ack_request = true;
+    packet.aside.psns = 3;
+    packet.elsewhere = &payload;
+    {
+        memory::Section section(side[1].sections);
+        side[1].qp->receive(packet, side[0].path, now);
+    }
+    transmit(1, false);  // while others wait for a better moment
+    ASSERT_EQ(packets(1).size(), 1u);
+    EXPECT_EQ(packets(1)[0].headers.bth.opcode, wire::Opcode::rc_ack);
+}
+
+}  // namespace
+}  // namespace verbena::transport

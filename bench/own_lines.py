@@ -5,6 +5,7 @@ import measuring
 from line import ONE_WAY, Line
 
 PLAIN_SENDS = 20000
+US = r"([\d.]+) us"
 WAKE_UP = ("pingpong", "eventfd", "0", "30000", "8")
 
 
@@ -47,9 +48,10 @@ def connecting(build, fabric, yardsticks):
         return []
     pair = measuring.Perftest(build, fabric)
     lines = []
-    for name, ours in (("cmtime, one connection", lambda: pair.connection(1000)),
-                       ("one thread opening and closing", lambda: pair.own(build / "bench/open_close", pattern=r"([\d.]+) us"))):
-        lines.append(Line(name, "connecting", "us", "20 x pingpong eventfd", 1, False, ours,
+    for name, wanted, ours in (("cmtime, one connection", 1, lambda: pair.connection(1000)),
+                               ("one thread opening and closing", 1, lambda: pair.own(build / "bench/open_close", pattern=US)),
+                               ("its datagrams, bare", None, lambda: pair.own(build / "bench/bare_connection", pattern=US))):
+        lines.append(Line(name, "connecting", "us", "20 x pingpong eventfd", wanted, False, ours,
                           lambda: 20 * measuring.yardstick(yardsticks, *WAKE_UP, pattern=ONE_WAY)))
     return lines
 

@@ -39,7 +39,7 @@ Connection* Connections::find_pair(std::uint32_t local_comm_id, std::uint32_t re
     return connection && connection->remote_comm_id == remote_comm_id ? connection : nullptr;
 }
 
-Connection* Connections::find_by_peer(const std::map<PeerKey, std::uint32_t>& index, PeerKey key) {
+Connection* Connections::find_by_peer(const ByPeer& index, PeerKey key) {
     auto found = index.find(key);
     return found == index.end() ? nullptr : find_mutable(found->second);
 }

@@ -19,8 +19,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 
 #include "cm/connection.h"
@@ -103,13 +104,25 @@ class Connections {
         const wire::Path& view;
         std::uint32_t qp;
     };
-    using PeerKey = std::pair<std::uint64_t, std::uint32_t>;  // the peer's CA GUID and its comm id or QPN
+    struct PeerKey {
+        std::uint64_t guid;    // the peer's CA's
+        std::uint32_t number;  // its comm id or QPN
+
+        friend bool operator==(const PeerKey&, const PeerKey&) = default;
+    };
+    struct PeerHash {
+        std::size_t operator()(const PeerKey& key) const {
+            return std::hash<std::uint64_t>()(key.guid * 31 + key.number);
+        }
+    };
+    // Many are in timewait when connections come and go quickly.
+    using ByPeer = std::unordered_map<PeerKey, std::uint32_t, PeerHash>;  // local comm ids
 
     // connections.cpp
     Connection& add(std::uint32_t local_comm_id);
     Connection* find_mutable(std::uint32_t id);
     Connection* find_pair(std::uint32_t local_comm_id, std::uint32_t remote_comm_id);
-    Connection* find_by_peer(const std::map<PeerKey, std::uint32_t>& index, PeerKey key);
+    Connection* find_by_peer(const ByPeer& index, PeerKey key);
     int state_for_coverage(wire::CmAttribute attribute, wire::CmConstBytes message);
     void send(const Connection& connection, const Mad& mad);
     void send_to(const Sender& sender, const Mad& mad);
@@ -156,11 +169,11 @@ class Connections {
 
     Environment& environment_;
     ConnectionUser& user_;
-    std::map<std::uint32_t, Connection> connections_;     // by local comm id
-    std::map<PeerKey, std::uint32_t> by_remote_id_;       // duplicates of a REQ
-    std::map<PeerKey, std::uint32_t> by_remote_qp_;       // stale connections
-    std::map<std::uint32_t, std::uint32_t> by_local_qp_;  // those in rep_sent or mra_rep_received
-    Timers timers_;                                       // by local comm id
+    std::unordered_map<std::uint32_t, Connection> connections_;     // by local comm id
+    ByPeer by_remote_id_;                                           // duplicates of a REQ
+    ByPeer by_remote_qp_;                                           // stale connections
+    std::unordered_map<std::uint32_t, std::uint32_t> by_local_qp_;  // those in rep_sent or mra_rep_received
+    Timers timers_;                                                 // by local comm id
     std::uint32_t last_comm_id_;
     std::size_t answers_ = 0;  // connections in state closed
     std::size_t orphans_ = 0;

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/time.h"
@@ -42,7 +42,7 @@ class Timers {
     }
 
    private:
-    std::map<Key, Time> by_key_;
+    std::unordered_map<Key, Time> by_key_;
     std::set<std::pair<Time, Key>> by_time_;
 };
 

@@ -144,9 +144,9 @@ int connect_qp(Id& id) {
 int fail_qp(Id& id) {
     PinnedQp qp(id);
     if (!qp || !verbena_has_qp(id.verbs, qp.get())) return 0;
-    // Data that has arrived completes and is acknowledged before anything is flushed: the disconnect request
-    // that follows travels on another socket and would overtake the acknowledgements.
-    verbena_settle(id.verbs);
+    // Data that has arrived completes and is acknowledged before anything is flushed (as moving to the error
+    // state sees to): the disconnect request that follows travels on another socket and would overtake the
+    // acknowledgements.
     verbena_owe_nothing(id.verbs, qp.get());
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;

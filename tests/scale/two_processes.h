@@ -51,16 +51,29 @@ inline void stay_on(int processor) {
     if (sched_setaffinity(0, sizeof set, &set)) std::perror("sched_setaffinity");
 }
 
-// A child on that processor, which ends with its parent, if not before.
+// A child, which ends with its parent, if not before.
 template <class Work>
-pid_t start_on(int processor, Work work) {
+pid_t start(Work work) {
     const pid_t child = fork();
     if (child < 0) fail("fork");
     if (child > 0) return child;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    stay_on(processor);
     work();
     std::exit(0);
+}
+// ... on that processor.
+template <class Work>
+pid_t start_on(int processor, Work work) {
+    return start([&] {
+        stay_on(processor);
+        work();
+    });
+}
+// Whether it ended well; waits for it.
+inline bool succeeded(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status == 0;
 }
 
 // Runs passive(socket) in a child on processor 1 and active(socket) here, on processor 0: call it before
@@ -77,9 +90,7 @@ int run_pair(Passive passive, Active active) {
     stay_on(0);
     active(sockets[0]);
     std::fflush(stdout);
-    int status = 0;
-    waitpid(child, &status, 0);
-    return status != 0;
+    return !succeeded(child);
 }
 
 }  // namespace verbena::scale

@@ -104,7 +104,7 @@ void Manager::State::end_conversation(Id& id, Time now) {
     }
     id.sidr_request = 0;
     if (id.state == IdState::listen) {
-        listeners--;
+        listeners.erase(id.number);
         // Requests that the program never read: nobody will answer them.
         std::deque<IdNumber> children;
         children.swap(id.unread_children);

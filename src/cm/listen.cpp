@@ -45,17 +45,16 @@ int Manager::State::listen(Id& id, int backlog) {
     }
     id.backlog_left = backlog > 0 && backlog < kMaxBacklog ? backlog : kMaxBacklog;
     id.state = IdState::listen;
-    listeners++;
+    listeners.emplace(id.number, &id);
     return 0;
 }
 
 Id* Manager::State::find_listener(PortSpace space, std::uint16_t port, const Endpoint& destination) {
     Id* wildcard = nullptr;
-    for (auto& [number, id] : ids) {
-        if (id.state != IdState::listen || id.port_space != space || id.local.port != port) continue;
-        if (!takes(id, destination)) continue;
-        if (!id.local.is_any()) return &id;
-        if (!wildcard || id.local.family == destination.family) wildcard = &id;
+    for (const auto& [number, id] : listeners) {
+        if (id->port_space != space || id->local.port != port || !takes(*id, destination)) continue;
+        if (!id->local.is_any()) return id;
+        if (!wildcard || id->local.family == destination.family) wildcard = id;
     }
     return wildcard;
 }

@@ -67,7 +67,7 @@ int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time n
     events_delivered = id->events_delivered;
     const std::uint64_t service = id->state == IdState::listen ? service_of(*id) : 0;
     state_->destroy(*id, now);
-    if (service && !state_->has_id(service, IdState::listen)) state_->held.listener_gone(service, now, false);
+    if (service && !state_->has_listener(service)) state_->held.listener_gone(service, now, false);
     return 0;
 }
 
@@ -201,9 +201,14 @@ void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp
         state_->receive(header, sender_view, source_qp, mad, now);
 }
 
-bool Manager::State::has_id(std::uint64_t service_id, IdState state) const {
-    return std::any_of(ids.begin(), ids.end(), [service_id, state](const auto& entry) {
-        return entry.second.state == state && service_of(entry.second) == service_id;
+bool Manager::State::has_listener(std::uint64_t service_id) const {
+    return std::any_of(listeners.begin(), listeners.end(),
+                       [service_id](const auto& entry) { return service_of(*entry.second) == service_id; });
+}
+
+bool Manager::State::is_bound(std::uint64_t service_id) const {
+    return std::any_of(ids.begin(), ids.end(), [service_id](const auto& entry) {
+        return entry.second.state == IdState::address_bound && service_of(entry.second) == service_id;
     });
 }
 
@@ -214,9 +219,8 @@ void Manager::State::receive(const wire::MadHeader& header, const wire::Path& se
 }
 
 bool Manager::State::backlog_full(std::uint64_t service_id) const {
-    return std::all_of(ids.begin(), ids.end(), [service_id](const auto& entry) {
-        const Id& id = entry.second;
-        return id.state != IdState::listen || service_of(id) != service_id || id.backlog_left <= 0;
+    return std::all_of(listeners.begin(), listeners.end(), [service_id](const auto& entry) {
+        return service_of(*entry.second) != service_id || entry.second->backlog_left <= 0;
     });
 }
 
@@ -242,8 +246,8 @@ bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& 
         request.due = now + HeldRequests::kReopening;
     else if (known)
         return false;
-    else if (!has_id(request.service_id, IdState::listen)) {
-        if (!has_id(request.service_id, IdState::address_bound)) return false;
+    else if (!has_listener(request.service_id)) {
+        if (!is_bound(request.service_id)) return false;
         request.due = now + HeldRequests::kReopening;
     } else if (backlog_full(request.service_id))
         request.due = now + HeldRequests::kBacklog;
@@ -301,7 +305,7 @@ void Manager::advance(Time now) {
 }
 
 Manager::Counts Manager::counts() const {
-    return {state_->ids.size(), state_->connections.size() + state_->sidr.size(), state_->listeners,
+    return {state_->ids.size(), state_->connections.size() + state_->sidr.size(), state_->listeners.size(),
             state_->connections.orphans()};
 }
 

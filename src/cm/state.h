@@ -87,7 +87,8 @@ struct Manager::State final : ConnectionUser, SidrUser {
     void service_resolved(IdNumber owner, const ConnectionEvent& event) override;
 
     // manager.cpp
-    bool has_id(std::uint64_t service_id, IdState state) const;
+    bool has_listener(std::uint64_t service_id) const;
+    bool is_bound(std::uint64_t service_id) const;
     bool backlog_full(std::uint64_t service_id) const;
     void receive(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                  std::span<const std::uint8_t, 256> mad, Time now);
@@ -111,7 +112,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     Timers queries;  // of neighbours, by id
     IdNumber last_number = 0;
     std::uint32_t last_token = 0;
-    std::size_t listeners = 0;
+    std::map<IdNumber, Id*> listeners;  // of `ids`, those that listen
 };
 
 }  // namespace verbena::cm

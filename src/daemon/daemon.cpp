@@ -213,6 +213,7 @@ void Daemon::run() {
         if (manager_->next_deadline() <= at) manager_->advance(at);
         if (neighbors_->next_deadline() <= at) neighbors_->check(at);
         qp1_.deliver_own();
+        heap_.make_pages();
         if (may_leave(at) && !sessions_.accept_waiting()) return leave();
     }
 }

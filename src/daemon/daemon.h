@@ -13,6 +13,7 @@
 #include "cm/manager.h"
 #include "daemon/cm_commands.h"
 #include "daemon/environment.h"
+#include "daemon/heap.h"
 #include "daemon/sessions.h"
 #include "daemon/table_file.h"
 #include "daemon/totals.h"
@@ -70,6 +71,7 @@ class Daemon final : private Sessions::Handler {
 
     const Options options_;
     const Time started_;
+    Heap heap_;
     Loop loop_;
     Descriptor name_;  // bound, until it listens
     bool wire_ = false;

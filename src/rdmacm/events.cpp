@@ -3,6 +3,7 @@
 // reach the program.
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 
 #include <atomic>
 #include <cerrno>
@@ -30,6 +31,7 @@ namespace {
 
 enum class Fate { report, swallow };
 
+constexpr unsigned kHandoverYields = 16;
 constexpr std::chrono::microseconds kHandoverLook{100};
 constexpr std::chrono::microseconds kHandoverPatience{200'000};
 
@@ -95,6 +97,14 @@ void wait_for_last_child(Id& listener) {
     }
     if (!child || (fcntl(listener.home->fd, F_GETFL) & O_NONBLOCK)) return;
     auto taken = [&] { return child->used || std::atomic_ref(child->context) != listener.context; };
+    // A thread that is just being woken up gets the processor so, and nobody sleeps.
+    for (unsigned yields = 0; yields < kHandoverYields; yields++) {
+        {
+            std::lock_guard lock(child->mutex);
+            if (taken()) return;
+        }
+        sched_yield();
+    }
     std::unique_lock lock(child->mutex);
     for (std::chrono::microseconds slept{0}; !taken(); slept += kHandoverLook) {
         if (slept >= kHandoverPatience) {

@@ -1,0 +1,31 @@
+#include "daemon/heap.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace verbena::daemon {
+namespace {
+
+bool is_there(std::uintptr_t page) {
+    unsigned char there = 0;
+    EXPECT_EQ(mincore(reinterpret_cast<void*>(page), 1, &there), 0);
+    return there & 1;
+}
+
+TEST(HeapTest, WhatItGrewByIsThere) {
+    Heap heap;
+    const void* const before = sbrk(0);
+    std::vector<std::unique_ptr<char[]>> blocks;
+    while (sbrk(0) == before && blocks.size() < 4096) blocks.push_back(std::make_unique<char[]>(1024));
+    if (sbrk(0) == before) return;  // a sanitizer's allocator, which has another heap
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::uintptr_t last = (reinterpret_cast<std::uintptr_t>(sbrk(0)) & ~(page - 1)) - page;
+    EXPECT_FALSE(is_there(last));
+    heap.make_pages();
+    EXPECT_TRUE(is_there(last));
+}
+
+}  // namespace
+}  // namespace verbena::daemon

@@ -50,7 +50,7 @@ def connecting(build, fabric, yardsticks):
     lines = []
     for name, wanted, ours in (("cmtime, one connection", 1, lambda: pair.connection(1000)),
                                ("one thread opening and closing", 1, lambda: pair.own(build / "bench/open_close", pattern=US)),
-                               ("its datagrams, bare", None, lambda: pair.own(build / "bench/bare_connection", pattern=US))):
+                               ("a connection's datagrams, bare", None, lambda: pair.own(build / "bench/bare_connection", pattern=US))):
         lines.append(Line(name, "connecting", "us", "20 x pingpong eventfd", wanted, False, ours,
                           lambda: 20 * measuring.yardstick(yardsticks, *WAKE_UP, pattern=ONE_WAY)))
     return lines

@@ -345,12 +345,15 @@ bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
 }
 
 void Adapter::settle(Time now) {
-    // More than any receive buffer holds; what comes after the call need not be waited for.
-    constexpr unsigned kRounds = 64;
+    // More than any receive buffer or ring holds; what comes after the call need not be waited for. A round
+    // may bring one packet only, if its payload is fetched.
+    constexpr unsigned kPackets = 16384, kRounds = 4096;
     std::lock_guard lock(state_->progress_lock);
-    for (unsigned i = 0; i < kRounds; i++) {
+    for (unsigned rounds = 0, packets = 0; rounds < kRounds && packets < kPackets; rounds++) {
         state_->link.look_everywhere();
-        if (state_->run(now, State::Owed::stays) == 0) break;
+        const unsigned done = state_->run(now, State::Owed::stays);
+        if (done == 0) break;
+        packets += done;
     }
 }
 

@@ -250,6 +250,14 @@ TEST_F(AdapterTest, WhatHasArrivedIsProcessedBeforeTheErrorState) {
     expect_success(left_.poll(), 1);
 }
 
+// A link may bring one packet at a time (link/local_link.cpp).
+TEST_F(AdapterTest, HoweverSlowlyTheLinkBringsIt) {
+    links_[1].at_once = 1;
+    for (unsigned sent = 0; sent < 200; sent++) links_[1].deliver({});
+    right_.adapter->settle(now_);
+    EXPECT_EQ(links_[1].waiting(), 0u);
+}
+
 TEST_F(AdapterTest, ReceivesPostedInTheErrorStateAreFlushed) {
     transport::Attributes error;
     error.state = QpState::error;

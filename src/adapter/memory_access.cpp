@@ -337,9 +337,12 @@ void MemoryAccess::packets_took(const wire::Path& path, std::uint32_t destinatio
 
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                                       Time now) {
+    // One that fits into a record is kept for a moment if it comes before its receive (rc_responder.h).
+    if (length <= (features().copy ? link::kLargestCopied : link::kFetchedFrom) || link::packets_wanted())
+        return false;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
-    if (length <= link::kFetchedFrom || !peer || !peer->memory || !peer->out->fetches()) return false;
+    if (!peer || !peer->memory || !peer->out->fetches()) return false;
     return !features().copy || !memory_of(*peer).sends().together_is_faster(length, peer->copying_pays, now);
 }
 

@@ -23,10 +23,9 @@ class Pace {
     static constexpr Duration kShortest = 50 * kMillisecond,
                               kLongest = 1600 * kMillisecond;  // between trials
     static constexpr Duration kTrial = 6 * kMillisecond;       // lasts at most, if it measures nothing
-    // Measurements in a trial: of single calls, or of many messages. The first does not count: caches are
-    // cold.
+    // Measurements in a trial; alone they may be of single calls. The first does not count: caches are cold.
     static constexpr std::uint32_t kAloneInTrial = 5, kTogetherInTrial = 2;
-    static constexpr std::uint32_t kTogether =
+    static constexpr std::uint32_t kUntilKnown =
         4;  // measurements, until they count; the first has page faults
 
     void alone(std::uint32_t length, std::uint64_t bytes, Duration took) {
@@ -45,7 +44,7 @@ class Pace {
         const std::uint32_t alone = way.alone.taken.load(std::memory_order_relaxed);
         const std::uint32_t together = way.together.taken.load(std::memory_order_relaxed);
         if (alone == 0) return together == 0 && otherwise;  // one after the other
-        const bool known = way.together.count.load(std::memory_order_relaxed) >= kTogether;
+        const bool known = way.together.count.load(std::memory_order_relaxed) >= kUntilKnown;
         const bool faster = known ? 10 * std::uint64_t{together} < 9 * std::uint64_t{alone} : otherwise;
         return tries_other(way, faster, now) ? !faster : faster;
     }
@@ -56,12 +55,12 @@ class Pace {
         std::atomic<std::uint32_t> count{0};
     };
     struct Way {
-        const Measured& other() const {
-            return was_faster.load(std::memory_order_relaxed) ? alone : together;
+        const Measured& not_chosen() const {
+            return chose_together.load(std::memory_order_relaxed) ? alone : together;
         }
 
         Measured alone, together;
-        std::atomic<bool> was_faster{false};
+        std::atomic<bool> chose_together{false};
         std::atomic<bool> tries{false};
         std::atomic<std::uint32_t> before{0};  // of the other's `count`, when the trial began
         std::atomic<Time> next{0};             // begin of the next trial; end of this one
@@ -80,7 +79,7 @@ class Pace {
         if (bytes == 0 || took <= 0) return;
         const std::uint32_t count = measured.count.load(std::memory_order_relaxed);
         measured.count.store(count + 1, std::memory_order_relaxed);
-        if (way.tries.load(std::memory_order_relaxed) && &measured == &way.other() &&
+        if (way.tries.load(std::memory_order_relaxed) && &measured == &way.not_chosen() &&
             count == way.before.load(std::memory_order_relaxed))
             return;
         const std::uint64_t all = (static_cast<std::uint64_t>(took) << 20) / bytes;
@@ -92,11 +91,11 @@ class Pace {
     }
 
     static bool tries_other(Way& way, bool faster, Time now) {
-        if (way.was_faster.exchange(faster, std::memory_order_relaxed) != faster) {  // worth a look soon
+        if (way.chose_together.exchange(faster, std::memory_order_relaxed) != faster) {  // worth a look soon
             way.wait.store(kShortest, std::memory_order_relaxed);
             return rests(way, now);
         }
-        const std::uint32_t count = way.other().count.load(std::memory_order_relaxed);
+        const std::uint32_t count = way.not_chosen().count.load(std::memory_order_relaxed);
         const std::uint32_t enough = faster ? kAloneInTrial : kTogetherInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
             if (count - way.before.load(std::memory_order_relaxed) < enough &&

@@ -14,7 +14,7 @@ class PaceTest : public ::testing::Test {
         return pace_.together_is_faster(length, otherwise, now_);
     }
     void learn_packets(Duration took, std::uint32_t length = kMiB) {
-        for (unsigned n = 0; n < Pace::kTogether; n++) pace_.together(length, length, took);
+        for (unsigned n = 0; n < Pace::kUntilKnown; n++) pace_.together(length, length, took);
     }
     // Asks for so long, and measures what it is told to do; how often that were packets.
     unsigned go_on(Duration length, Duration executed, Duration by_packets) {
@@ -54,7 +54,7 @@ TEST_F(PaceTest, TheFirstMeasurementOfPacketsSaysLittle) {
     pace_.alone(kMiB, kMiB, 50 * kUs);
     pace_.together(kMiB, kMiB, 3000 * kUs);
     EXPECT_TRUE(faster());
-    for (unsigned n = 1; n < Pace::kTogether; n++) pace_.together(kMiB, kMiB, 30 * kUs);
+    for (unsigned n = 1; n < Pace::kUntilKnown; n++) pace_.together(kMiB, kMiB, 30 * kUs);
     EXPECT_TRUE(faster());
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <deque>
@@ -28,6 +29,7 @@ class MemoryLink final : public link::Link {
     MemoryLink* peer = nullptr;
     std::vector<std::uint32_t> strays;
     std::atomic<bool> polled{false};
+    unsigned at_once = ~0u;  // packets at a time
 
     void set_polled(bool now) override { polled = now; }
 
@@ -54,7 +56,7 @@ class MemoryLink final : public link::Link {
     }
     unsigned receive(link::Receiver& receiver, unsigned max) override {
         unsigned count = 0;
-        for (; count < max; count++) {
+        for (; count < std::min(max, at_once); count++) {
             Flying flying;
             {
                 std::lock_guard guard(arrivals_lock_);

@@ -18,11 +18,11 @@
 // Not thread-safe. Time is an argument. The environment must not call back from send_mad.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <unordered_map>
-#include <utility>
 
 #include "cm/connection.h"
 #include "cm/manager.h"

@@ -228,7 +228,8 @@ LocalLink::~LocalLink() {
     close(wait_fd_);
 }
 
-unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max) {
+// Up to a payload that was fetched, which takes long: who waits for an answer shall have it first.
+unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, bool& fetched) {
     // See LocalRing::settle().
     static_assert(4 * kSettleEvery <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
@@ -240,7 +241,6 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     unsigned received = 0;
     std::size_t unsettled = 0;  // bytes
     std::span<const std::uint8_t> packet;
-    bool fetched = false;  // which takes long: who waits for an answer shall have it first
     for (; received < max && !fetched && in.front(packet); received++) {
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
@@ -345,11 +345,12 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const unsigned count = peers_.count();
     // Another one begins each time: none starves behind a busy one.
     if (++first_ >= count) first_ = 0;
-    for (unsigned i = 0; i < count && received < max; i++) {
+    bool fetched = false;
+    for (unsigned i = 0; i < count && received < max && !fetched; i++) {
         LocalPeer& peer = peers_.at(first_ + i < count ? first_ + i : first_ + i - count);
         if (peer.spilled.load(std::memory_order_relaxed)) [[unlikely]]
             take_room(peers_, peer);
-        received += receive_from(peer, receiver, max - received);
+        received += receive_from(peer, receiver, max - received, fetched);
     }
     if (received > 0)
         busy_ = kBusyFor;

@@ -73,7 +73,7 @@ class LocalLink final : public Link {
 
     LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
     static void receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
-    unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max);
+    unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, bool& fetched);
     unsigned receive_packets(Receiver& receiver, unsigned max);
     struct Readable {
         bool wire = false, others = false;  // greetings, deaths, our own sleep's end

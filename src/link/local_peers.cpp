@@ -221,7 +221,8 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
     owners_[block].store(peer, std::memory_order_release);
 }
 
-// Once, whoever waits for the lock meanwhile: it takes less than meeting does.
+// Whether we fetch from the peer, and what is faster for a start: measured once, whoever waits for the lock
+// meanwhile, as it takes less than meeting does.
 void LocalPeers::choose_copying(LocalPeer& peer) {
     bool fetches = peer.memory && features().fetch;
     if (fetches && features().copy && !fetching_pays_) {

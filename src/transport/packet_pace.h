@@ -15,8 +15,9 @@ namespace verbena::transport {
 class PacketPace {
    public:
     static constexpr std::uint64_t kEnough = std::uint64_t{512} << 10;  // bytes: less says little
-    static constexpr std::uint64_t kMost =
-        std::uint64_t{16} << 20;  // are told while more is out; acknowledgements come in heaps
+    // While more is out so much is told at once, or what passed in so long: acknowledgements come in heaps.
+    static constexpr std::uint64_t kMost = std::uint64_t{16} << 20;
+    static constexpr Duration kLongest = kMillisecond;
 
     enum class Way : std::uint8_t {
         packets,  // of a WRITE or READ that the link could have executed
@@ -30,7 +31,7 @@ class PacketPace {
         Duration took;
     };
 
-    // One leaves; what is still out goes another way, or is of another length.
+    // One leaves. What is still out, of another way or length, does not count.
     void begins(std::uint32_t length, Way way) {
         length_ = length;
         way_ = way;
@@ -41,6 +42,7 @@ class PacketPace {
     void ends() { length_ = 0; }
 
     bool measures(std::uint32_t length, Way way) const { return length == length_ && way == way_; }
+    bool is_of(std::uint32_t length) const { return length == length_; }
     bool measures_sends() const { return length_ != 0 && way_ != Way::packets; }
     // One was acknowledged.
     void passed(Time now) {
@@ -49,7 +51,7 @@ class PacketPace {
     }
     // All that an answer acknowledges has passed; more is out, or not.
     std::optional<Sample> take(Time now, bool goes_on) {
-        if (length_ == 0 || (goes_on && bytes_ < kMost)) return std::nullopt;
+        if (length_ == 0 || (goes_on && !is_enough(now))) return std::nullopt;
         const Sample sample{way_, length_, bytes_, now - since_};
         since_ = now;
         bytes_ = 0;
@@ -58,6 +60,10 @@ class PacketPace {
     }
 
    private:
+    bool is_enough(Time now) const {
+        return bytes_ >= kMost || (bytes_ >= kEnough && now - since_ >= kLongest);
+    }
+
     std::uint32_t length_ = 0;  // 0: none is measured
     Way way_ = Way::packets;
     Time since_ = kNever;

@@ -6,7 +6,7 @@ namespace verbena::transport {
 namespace {
 
 constexpr std::uint32_t kLength = 256 << 10;
-constexpr Duration kEach = 20 * kMicrosecond;
+constexpr Duration kEach = 10 * kMicrosecond;
 
 class PacketPaceTest : public ::testing::Test {
    protected:
@@ -57,6 +57,17 @@ TEST_F(PacketPaceTest, IsToldWhileMoreIsOut) {
     const auto second = pass(most, true);
     ASSERT_TRUE(second);
     EXPECT_EQ(second->took, most * kEach) << "that from the last answer on";
+}
+
+TEST_F(PacketPaceTest, WhatIsSlowIsToldEarlier) {
+    pace_.begins(kLength, PacketPace::Way::packets);
+    pass(1, true);
+    now_ += PacketPace::kLongest - 3 * kEach;
+    EXPECT_FALSE(pass(2, true));
+    const auto sample = pass(1, true);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->bytes, 3 * kLength);
+    EXPECT_EQ(sample->took, PacketPace::kLongest);
 }
 
 TEST_F(PacketPaceTest, AnotherWayIsMeasuredAnew) {

@@ -238,7 +238,7 @@ void RcRequester::finish_progress(Time now) {
     if (packets_since_ != kNever) [[unlikely]]
         watch_packets(now);
     if (pace_.measures_sends()) [[unlikely]]
-        tell_pace(now, !queue_.empty());
+        tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && pace_.is_of(queue_.at(0).length));
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing

@@ -58,6 +58,14 @@ void RcRequester::choose_fetching(SendEntry& entry, Time now) {
                     shared_.setup.direct->fetching_is_faster(a.path, a.destination_qp, entry.length, now);
 }
 
+// A packet has left of what was not being measured. Large ones go to processes of this host only.
+void RcRequester::measure_anew(const SendEntry& entry, bool large) {
+    if (entry.is_send() && large)
+        pace_.begins(entry.length, way_of(entry));
+    else
+        pace_.ends();
+}
+
 // Something was acknowledged of what is measured; more of it is out, or not.
 void RcRequester::tell_pace(Time now, bool goes_on) {
     const auto sample = pace_.take(now, goes_on);

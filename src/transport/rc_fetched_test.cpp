@@ -9,6 +9,7 @@ namespace verbena::transport {
 namespace {
 
 using testing::Harness;
+using testing::Sent;
 
 class Fetched : public ::testing::Test, protected Harness {
    protected:
@@ -95,6 +96,21 @@ TEST_F(Fetched, AMessageKeepsItsWay) {
     settle();
     ASSERT_EQ(packets(0).size(), 4u);
     for (const auto& packet : packets(0)) EXPECT_TRUE(packet.aside.stays);
+}
+
+// The peer found that it cannot, and asked for the rest once more.
+TEST_F(Fetched, WhatIsLeftOfADeclinedMessageIsCopied) {
+    post_receive(1, 1, {side[1].sge(0, 4 * kLarge)});
+    send(4 * kLarge);
+    filter = [&](const Sent& sent) {
+        return sent.from == 0 && packets(0).size() == 2 ? testing::kDrop : testing::kDeliver;
+    };
+    settle();
+    ASSERT_EQ(sends(0).size(), 1u);
+    const auto sent = packets(0);
+    ASSERT_GT(sent.size(), 4u);
+    EXPECT_TRUE(sent.front().aside.stays);
+    EXPECT_FALSE(sent.back().aside.stays);
 }
 
 TEST_F(Fetched, TakesLittleOfTheWindow) {

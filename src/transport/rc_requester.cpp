@@ -63,8 +63,8 @@ std::uint32_t RcRequester::size(const SendEntry& entry, std::uint32_t from, std:
     return static_cast<std::uint32_t>(bytes) + (to - from) * Flow::kPacketOverhead;
 }
 
-// What they take of the window. Payloads that are fetched need no room at the peer; the next few must be
-// known to it while it is at one.
+// What they take of the window. Payloads that are fetched need no room at the peer; they count an eighth, so
+// that a few MiB may wait there.
 std::uint32_t RcRequester::cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const {
     constexpr std::uint32_t kFetchedPart = 8;
     const std::uint32_t size = this->size(entry, from, to);
@@ -274,6 +274,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     std::uint32_t packet_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, packet_cost);
     if (!emit(sink, entry, packet, count, ask, now, riding)) return 0;
+    if (packet == 0 && count == 1) entry.fetched = false;  // it went as on a wire
     packet_cost = cost(entry, packet, packet + count);
 
     flow_.sent(packet_cost);
@@ -285,12 +286,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
         packets_since_ = now;
         if (!outstanding()) pace_.begins(entry.length, PacketPace::Way::packets);
     }
-    if (!pace_.measures(entry.length, way_of(entry))) {
-        if (entry.is_send() && count > 1 && !is_run)
-            pace_.begins(entry.length, way_of(entry));
-        else
-            pace_.ends();
-    }
+    if (!pace_.measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run);
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())
@@ -331,6 +327,7 @@ void RcRequester::cursor_to_una() {
     current_ = 0;
     const bool started = !queue_.empty() && queue_.at(0).started && !queue_.at(0).is_local();
     current_packet_ = started ? una_offset() : 0;
+    if (current_packet_ > 0) queue_.at(0).fetched = false;  // the peer may have declined the rest
 }
 
 void RcRequester::go_back() {

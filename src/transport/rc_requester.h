@@ -118,7 +118,10 @@ class RcRequester {
 
     // Send queue drain (IBA 10.3.1.5): no new request starts. `drained` when those that started have
     // completed.
-    void drain(bool on) { draining_ = on; }
+    void drain(bool on) {
+        draining_ = on;
+        pace_.ends();
+    }
     bool drained() const { return queue_.empty() || (una_ == max_psn_ && !queue_.at(0).started); }
 
     // A request completed in error; the queue pair must go to the error state and flush.
@@ -190,6 +193,7 @@ class RcRequester {
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
     void choose_fetching(SendEntry& entry, Time now);
+    void measure_anew(const SendEntry& entry, bool large);
     void tell_pace(Time now, bool goes_on);
     static PacketPace::Way way_of(const SendEntry& entry) {
         if (!entry.is_send()) return PacketPace::Way::packets;

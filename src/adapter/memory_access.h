@@ -91,7 +91,7 @@ class ForeignMemory final : public link::PeerMemory {
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
-    mutable Pace operations_, sends_;
+    mutable Pace operations_{Pace::Costs::more_together}, sends_{Pace::Costs::alike};
     mutable std::atomic<bool> gone_{false};
 };
 

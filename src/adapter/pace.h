@@ -20,6 +20,11 @@ namespace verbena::adapter {
 
 class Pace {
    public:
+    // Together must be clearly faster, if it costs a processor that the program has other use for; else
+    // whichever is not in use must be.
+    enum class Costs : std::uint8_t { more_together, alike };
+    explicit Pace(Costs costs) : costs_(costs) {}
+
     static constexpr Duration kShortest = 50 * kMillisecond,
                               kLongest = 1600 * kMillisecond;  // between trials
     static constexpr Duration kTrial = 6 * kMillisecond;       // lasts at most, if it measures nothing
@@ -41,11 +46,14 @@ class Pace {
     // length.
     bool together_is_faster(std::uint32_t length, bool otherwise, Time now) {
         Way& way = of(length);
-        const std::uint32_t alone = way.alone.taken.load(std::memory_order_relaxed);
-        const std::uint32_t together = way.together.taken.load(std::memory_order_relaxed);
-        if (alone == 0) return together == 0 && otherwise;  // one after the other
-        const bool known = way.together.count.load(std::memory_order_relaxed) >= kUntilKnown;
-        const bool faster = known ? 10 * std::uint64_t{together} < 9 * std::uint64_t{alone} : otherwise;
+        const std::uint64_t alone = way.alone.taken.load(std::memory_order_relaxed);
+        const std::uint64_t together = way.together.taken.load(std::memory_order_relaxed);
+        if (alone == 0 && costs_ == Costs::more_together) return together == 0 && otherwise;  // by turns
+        const bool known = alone != 0 && way.together.count.load(std::memory_order_relaxed) >= kUntilKnown;
+        const bool stays = costs_ == Costs::alike && way.chose_together.load(std::memory_order_relaxed);
+        const bool faster = !known  ? otherwise
+                            : stays ? 10 * alone >= 9 * together
+                                    : 10 * together < 9 * alone;
         return tries_other(way, faster, now) ? !faster : faster;
     }
 
@@ -118,6 +126,7 @@ class Pace {
         return false;
     }
 
+    const Costs costs_;
     std::array<Way, kClasses> ways_;
 };
 

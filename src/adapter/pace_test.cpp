@@ -30,7 +30,7 @@ class PaceTest : public ::testing::Test {
         return packets;
     }
 
-    Pace pace_;
+    Pace pace_{Pace::Costs::more_together};
     Time now_ = kSecond;
 };
 
@@ -104,6 +104,33 @@ TEST_F(PaceTest, TheFirstMeasurementOfATrialSaysNothing) {
         EXPECT_FALSE(faster()) << "the trial goes on";
         for (unsigned n = 1; n < Pace::kAloneInTrial; n++) pace_.alone(kMiB, kMiB, 60 * kUs);
         EXPECT_TRUE(faster());
+    }
+}
+
+TEST(PaceOfSends, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
+    for (const bool copied : {true, false}) {
+        Pace pace(Pace::Costs::alike);
+        Time now = kSecond;
+        const auto go_on = [&](Duration alone, Duration together) {
+            unsigned copies = 0;
+            for (unsigned n = 0; n < 1000; n++, now += kMillisecond)
+                if (pace.together_is_faster(kMiB, copied, now)) {
+                    copies++;
+                    pace.together(kMiB, kMiB, together);
+                } else {
+                    pace.alone(kMiB, kMiB, alone);
+                }
+            return copies;
+        };
+        const unsigned few = 50;
+        const unsigned as_it_began = go_on(50 * kUs, 52 * kUs);
+        EXPECT_LT(copied ? 1000 - as_it_began : as_it_began, few);
+        go_on(30 * kUs, 52 * kUs);
+        EXPECT_LT(go_on(30 * kUs, 52 * kUs), few);
+        EXPECT_LT(go_on(52 * kUs, 50 * kUs), few);
+        go_on(52 * kUs, 30 * kUs);
+        go_on(52 * kUs, 30 * kUs);
+        EXPECT_GT(go_on(52 * kUs, 30 * kUs), 1000 - few);
     }
 }
 

@@ -30,8 +30,9 @@ constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet wa
 constexpr Duration kHesitation = 5 * kMicrosecond;  // the same while others want the processor
 // ... and packets often come that soon: to fall asleep and be woken takes no less of it.
 constexpr Duration kLongHesitation = 40 * kMicrosecond;
-constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
-constexpr unsigned kGlances = 7;    // between two polls, or looks of the helper's, that find nothing
+constexpr unsigned kLookAside = 8;     // polls of the link to one of the descriptors and of others' needs
+constexpr unsigned kGlances = 7;       // between two polls, or looks of the helper's, that find nothing
+constexpr unsigned kLooksAYield = 16;  // at most, while nobody else wants the processor
 constexpr Duration kNap = 100 * kMicrosecond;
 constexpr std::size_t kHelperStack = 256 << 10;
 
@@ -339,7 +340,8 @@ void Engine::stand_in() {
 bool Engine::serve() {
     bool any = false, asked = false, lingers = false;
     bool hesitates = false, outlasted = false, paid = false;  // outlasted: a moment, since the last packet
-    unsigned glances = 0;                                     // until the next full look, and the next yield
+    unsigned glances = 0;                                     // until the next full look
+    unsigned looks = 0, looks_a_yield = 1;                    // full ones, since the last yield
     for (Time last = now();;) {
         unsigned done = 0;
         if (!look_in_turn(glances > 0, done)) {
@@ -370,12 +372,15 @@ bool Engine::serve() {
             return any;
         }
         outlasted = waited > kHesitation;
-        if (!lingers) continue;
-        if (yield_was_long()) {
+        if (!lingers || ++looks < looks_a_yield) continue;
+        const Duration away = yield_to_others();
+        if (away > kLongYield) {
             lingering_.in_vain();
             return any;
         }
         asked = true;
+        looks = 0;
+        looks_a_yield = away > kSwitch ? 1 : std::min(2 * looks_a_yield, kLooksAYield);
     }
 }
 

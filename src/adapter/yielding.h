@@ -13,7 +13,4 @@ inline constexpr Duration kLongYield = 20 * kMicrosecond;  // somebody else ran 
 // looked at while calls usually take long, and for a while after one that did.
 Duration yield_to_others();
 
-// True if there were others, for then a packet is better waited for asleep.
-inline bool yield_was_long() { return yield_to_others() > kLongYield; }
-
 }  // namespace verbena::adapter

@@ -2,8 +2,7 @@
 // alone (a WRITE or READ that we execute, a SEND that the peer fetches), or by the processors of both
 // together (through the ring). How they compare differs from machine to machine and from length to length, by
 // factors, and changes within minutes where the machine is shared; so both are measured as they go. The other
-// one is tried now and then, ever less often while it is no better. Together must be clearly faster: it costs
-// the second processor.
+// one is tried now and then, ever less often while it is no better.
 //
 // Thread safety: all calls; two threads at once may lose a measurement, or try twice.
 #pragma once

@@ -1,8 +1,9 @@
 // Large payloads of SENDs need not be copied into the ring: the packet says where they lie in the
 // producer's memory, and the consumer fetches them from there (process_vm_readv) into the program's buffers,
 // when it knows which: one copy instead of two, but by the kernel, page by page, and on one processor, where
-// the two go on at the same time. Which is faster differs from machine to machine and from length to length, by
-// factors: it is measured once when peers meet, and then as they go (adapter/pace.h). The producer leaves such payloads as they are until they have been acknowledged.
+// the two go on at the same time. Which is faster differs from machine to machine and from length to length,
+// by factors: it is measured once when peers meet, and then as they go (adapter/pace.h). The producer leaves
+// such payloads as they are until they have been acknowledged.
 //
 // The consumer says in the ring whether it does (LocalRing::fetch()), and no longer after the first failure;
 // what was refused is sent again, and then its bytes travel along.
@@ -23,7 +24,8 @@
 
 namespace verbena::link {
 
-// Longer payloads may be fetched, where any are: a system call costs as much as copying that many bytes twice.
+// Longer payloads may be fetched: a system call costs as much as copying that many bytes twice. Where copying
+// is allowed, too, only those that take more than one record are.
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
 inline constexpr std::size_t kLargestCopied = 16 << 10;  // and of WRITEs and READ responses in any case

@@ -48,7 +48,8 @@ class Pace {
         const std::uint64_t alone = way.alone.taken.load(std::memory_order_relaxed);
         const std::uint64_t together = way.together.taken.load(std::memory_order_relaxed);
         if (alone == 0 && costs_ == Costs::more_together) return together == 0 && otherwise;  // by turns
-        const bool known = alone != 0 && way.together.count.load(std::memory_order_relaxed) >= kUntilKnown;
+        const bool known =
+            alone != 0 && together != 0 && way.together.count.load(std::memory_order_relaxed) >= kUntilKnown;
         const bool stays = costs_ == Costs::alike && way.chose_together.load(std::memory_order_relaxed);
         const bool faster = !known  ? otherwise
                             : stays ? 10 * alone >= 9 * together

@@ -18,6 +18,7 @@ class Heap {
     Heap() : end_(end()) {
         mallopt(M_TOP_PAD, kStep);
         mallopt(M_TRIM_THRESHOLD, kKept);
+        mallopt(M_MMAP_THRESHOLD, kKept);  // large tables lie in it, too
     }
 
     // Now and then: makes what the heap has grown by. Another allocator's is left alone, as are kernels

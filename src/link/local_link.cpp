@@ -358,7 +358,8 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
         busy_--;
     const unsigned wire_busy = wire_busy_.load(std::memory_order_relaxed);
     if (wire_busy > 0) wire_busy_.store(wire_busy - 1, std::memory_order_relaxed);
-    since_wire_ += 1 + received;
+    constexpr unsigned kFetched = 64;  // takes as long as so many
+    since_wire_ += 1 + received + (fetched ? kFetched : 0);
     if (look ? !readable.wire : busy_ > 0 && wire_busy == 0 && since_wire_ < kWireEvery) return received;
     since_wire_ = 0;
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);

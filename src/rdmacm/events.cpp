@@ -32,6 +32,7 @@ namespace {
 enum class Fate { report, swallow };
 
 constexpr unsigned kHandoverYields = 16;
+constexpr std::chrono::microseconds kLongYield{20};  // somebody else wanted the processor
 constexpr std::chrono::microseconds kHandoverLook{100};
 constexpr std::chrono::microseconds kHandoverPatience{200'000};
 
@@ -103,7 +104,9 @@ void wait_for_last_child(Id& listener) {
             std::lock_guard lock(child->mutex);
             if (taken()) return;
         }
+        const auto before = std::chrono::steady_clock::now();
         sched_yield();
+        if (std::chrono::steady_clock::now() - before > kLongYield) break;
     }
     std::unique_lock lock(child->mutex);
     for (std::chrono::microseconds slept{0}; !taken(); slept += kHandoverLook) {

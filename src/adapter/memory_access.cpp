@@ -328,13 +328,6 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     return memory.operations().together_is_faster(length, peer->copying_pays, now) && memory.serves(now);
 }
 
-void MemoryAccess::packets_took(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                                std::uint64_t bytes, Duration took) {
-    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
-    if (const link::LocalPeer* peer = visit.peer(); peer && peer->memory)
-        memory_of(*peer).operations().together(length, bytes, took);
-}
-
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                                       Time now) {
     // One that fits into a record is kept for a moment if it comes before its receive (rc_responder.h).
@@ -346,13 +339,18 @@ bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t dest
     return !features().copy || !memory_of(*peer).sends().together_is_faster(length, peer->copying_pays, now);
 }
 
-void MemoryAccess::sends_took(const wire::Path& path, std::uint32_t destination, bool fetched,
-                              std::uint32_t length, std::uint64_t bytes, Duration took) {
+void MemoryAccess::measured(const wire::Path& path, std::uint32_t destination,
+                            const transport::PacketPace::Sample& sample) {
+    using Way = transport::PacketPace::Way;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory) return;
-    Pace& pace = memory_of(*peer).sends();
-    fetched ? pace.alone(length, bytes, took) : pace.together(length, bytes, took);
+    const ForeignMemory& memory = memory_of(*peer);
+    const auto [way, length, bytes, took] = sample;
+    if (way == Way::fetched)
+        memory.sends().alone(length, bytes, took);
+    else
+        (way == Way::copied ? memory.sends() : memory.operations()).together(length, bytes, took);
 }
 
 void MemoryAccess::packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) {

@@ -103,13 +103,11 @@ class MemoryAccess final : public transport::DirectAccess {
     transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             Time now) override;
-    void packets_took(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                      std::uint64_t bytes, Duration took) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             Time now) override;
-    void sends_took(const wire::Path& path, std::uint32_t destination, bool fetched, std::uint32_t length,
-                    std::uint64_t bytes, Duration took) override;
+    void measured(const wire::Path& path, std::uint32_t destination,
+                  const transport::PacketPace::Sample& sample) override;
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
     bool stands_still(const wire::Path& path, std::uint32_t destination) override;
 

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/time.h"
+#include "transport/packet_pace.h"
 #include "wire/path.h"
 
 namespace verbena::transport {
@@ -49,9 +50,6 @@ class DirectAccess {
                                     std::uint32_t /*length*/, Time /*now*/) {
         return false;
     }
-    // So many bytes took that long as packets, the acknowledgement of the last ones and all waiting included.
-    virtual void packets_took(const wire::Path&, std::uint32_t /*destination*/, std::uint32_t /*length*/,
-                              std::uint64_t /*bytes*/, Duration) {}
     // They were not: the peer let them wait.
     virtual void packets_were_slow(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {}
 
@@ -61,9 +59,9 @@ class DirectAccess {
                                     std::uint32_t /*length*/, Time /*now*/) {
         return false;
     }
-    // So many bytes of SENDs took that long, as packets_took() has it.
-    virtual void sends_took(const wire::Path&, std::uint32_t /*destination*/, bool /*fetched*/,
-                            std::uint32_t /*length*/, std::uint64_t /*bytes*/, Duration) {}
+    // How fast what went one of these ways passed, the acknowledgement of the last ones and all waiting
+    // included.
+    virtual void measured(const wire::Path&, std::uint32_t /*destination*/, const PacketPace::Sample&) {}
 
     // Whether asking has a chance at all.
     virtual bool reaches(const wire::Path& path, std::uint32_t destination) = 0;

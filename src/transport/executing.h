@@ -15,11 +15,7 @@ struct Executing final : DirectAccess {
     bool fetching_faster = false;
     unsigned asked = 0, told_slow = 0;  // times
 
-    struct Sample {
-        bool fetched;
-        std::uint32_t length;
-    };
-    std::vector<Sample> samples;  // of SENDs
+    std::vector<PacketPace::Sample> samples;  // of SENDs
 
     Direct write(const DirectTarget& target, std::span<const iovec> from) override {
         return execute(target, from, false);
@@ -35,9 +31,8 @@ struct Executing final : DirectAccess {
     bool fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {
         return fetching_faster;
     }
-    void sends_took(const wire::Path&, std::uint32_t, bool fetched, std::uint32_t length, std::uint64_t,
-                    Duration) override {
-        samples.push_back({fetched, length});
+    void measured(const wire::Path&, std::uint32_t, const PacketPace::Sample& sample) override {
+        if (sample.way != PacketPace::Way::packets) samples.push_back(sample);
     }
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 

@@ -70,13 +70,7 @@ void RcRequester::measure_anew(const SendEntry& entry, bool large) {
 void RcRequester::tell_pace(Time now, bool goes_on) {
     const auto sample = pace_.take(now, goes_on);
     if (!sample || !shared_.setup.direct) return;
-    const Attributes& a = shared_.attributes;
-    const auto [way, length, bytes, took] = *sample;
-    if (way == PacketPace::Way::packets)
-        shared_.setup.direct->packets_took(a.path, a.destination_qp, length, bytes, took);
-    else
-        shared_.setup.direct->sends_took(a.path, a.destination_qp, way == PacketPace::Way::fetched, length,
-                                         bytes, took);
+    shared_.setup.direct->measured(shared_.attributes.path, shared_.attributes.destination_qp, *sample);
 }
 
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing

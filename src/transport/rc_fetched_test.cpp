@@ -22,10 +22,10 @@ class Fetched : public ::testing::Test, protected Harness {
         start();
         for (Side& s : side) s.largest = kLarge;
     }
-    void send(std::uint32_t length, std::uint32_t flags = kSignaled) {
+    void send(std::uint32_t length) {
         SendRequest request;
         request.operation = Operation::send;
-        request.flags = flags;
+        request.flags = kSignaled;
         ASSERT_EQ(post(0, request, {side[0].sge(0, length)}), 0);
     }
     void send_some(unsigned count, std::uint32_t length = kLarge) {
@@ -147,7 +147,7 @@ TEST_F(Fetched, BothWaysAreMeasured) {
         ASSERT_EQ(left, 0u);
         ASSERT_GE(link.samples.size(), 1u);
         for (const auto& sample : link.samples) {
-            EXPECT_EQ(sample.fetched, faster);
+            EXPECT_EQ(sample.way, faster ? PacketPace::Way::fetched : PacketPace::Way::copied);
             EXPECT_EQ(sample.length, kLarge);
         }
     }

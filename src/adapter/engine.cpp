@@ -18,6 +18,7 @@
 #include "adapter/precedence.h"
 #include "adapter/waiting.h"
 #include "base/features.h"
+#include "base/own_file.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
@@ -78,6 +79,7 @@ int Engine::start() {
     if (timer_fd_ < 0) timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (kick_fd_ < 0 || timer_fd_ < 0)
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
+    make_room_out_of_the_way();
 
     // The program's signals are for the program's threads.
     sigset_t all, before;

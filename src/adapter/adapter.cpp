@@ -244,7 +244,6 @@ void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes)
 int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                        std::size_t& index, Time now, bool may_go_straight) {
     index = 0;
-    // One alone: many small WRITEs are faster through the ring than by a system call each.
     if (requests.size() == 1 && may_go_straight && post_straight(qp, qp.number(), requests[0], now)) {
         index = 1;
         return 0;

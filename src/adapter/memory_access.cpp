@@ -318,14 +318,17 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
     return transfer(target, into, false);
 }
 
-// Ourselves we would have to serve with the same processor.
+// Small ones are not measured (rc_direct.cpp). The others we would have to serve with the same processor if
+// they were for ourselves.
 bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                                       Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
-    if (!peer || !peer->memory || peer->pidfd < 0 || !features().copy) return false;
+    if (!peer || !peer->memory || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
-    return memory.operations().together_is_faster(length, peer->copying_pays, now) && memory.serves(now);
+    if (length < kTimedFrom) return memory.serves(now);
+    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, peer->copying_pays, now) &&
+           memory.serves(now);
 }
 
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,

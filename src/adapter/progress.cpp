@@ -263,7 +263,9 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
     Time look_by = kNever;
     if (!link::packet_faults()) {
         wire::PacketSink& sink = link.borrow_sink();
-        while (index < requests.size() && qp.post_straight(requests[index], sink, &sink, now, look_by))
+        const auto together = [&] { return static_cast<std::uint32_t>(requests.size() - index); };
+        while (index < requests.size() &&
+               qp.post_straight(requests[index], together(), sink, &sink, now, look_by))
             index++;
         sink.flush();
         link.return_sink(sink);

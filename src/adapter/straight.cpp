@@ -6,6 +6,7 @@
 #include "wire/plain_ack.h"
 #include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
+#include "wire/whole_write.h"
 
 namespace verbena::adapter {
 
@@ -33,9 +34,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     transport::QueuePair& qp = *slot.qp;
     if (link::packet_faults()) [[unlikely]]
         return false;
-    if (request.is_one_sided()) {
-        if (!qp.execute_straight(request, now)) [[unlikely]]
-            return false;
+    if (request.is_one_sided() && qp.execute_straight(request, now)) {
         // Its completion found no place: what the error changes is known at once, and who waits for the
         // window that it leaves is served with the timer.
         if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]] {
@@ -45,7 +44,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         return true;
     }
     Time look_by = kNever;
-    if (!qp.post_straight(request, link, nullptr, now, look_by)) [[unlikely]]
+    if (!qp.post_straight(request, 1, link, nullptr, now, look_by)) [[unlikely]]
         return false;
     keep_timer(slot, look_by);
     return true;
@@ -100,6 +99,12 @@ Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& 
         if (!send.parse(datagram.bytes)) [[unlikely]]
             return QueuePair::kDeclined;
         return qp.receive_straight(send, datagram.aside, path, now_);
+    }
+    if (opcode == wire::Opcode::rc_write_only) {
+        wire::WholeWrite write;
+        if (!write.parse(datagram.bytes)) [[unlikely]]
+            return QueuePair::kDeclined;
+        return qp.receive_straight(write, datagram.aside, path, now_);
     }
     if (datagram.aside.acknowledges || datagram.aside.psns != 1) return QueuePair::kDeclined;
     switch (opcode) {

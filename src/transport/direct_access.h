@@ -44,8 +44,8 @@ class DirectAccess {
     virtual Direct write(const DirectTarget& target, std::span<const iovec> from) = 0;
     virtual Direct read(const DirectTarget& target, std::span<const iovec> into) = 0;
 
-    // Whether much at a time, in operations of that length, is there sooner as packets, which the peer's
-    // processor takes in while ours puts out the next ones.
+    // Whether much at a time, or many, in operations of that length, are there sooner as packets, which the
+    // peer's processor takes in while ours puts out the next ones.
     virtual bool packets_are_faster(const wire::Path&, std::uint32_t /*destination*/,
                                     std::uint32_t /*length*/, Time /*now*/) {
         return false;

@@ -25,6 +25,7 @@
 #include "wire/run.h"
 #include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
+#include "wire/whole_write.h"
 
 namespace verbena::transport {
 
@@ -118,16 +119,17 @@ class QueuePair {
     // the wire.
     virtual void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) = 0;
 
-    // The straight path: a SEND that fits into one packet, an atomic, or a WRITE or READ that the link
-    // executes, on a connection where nothing else is going on. These do the whole work, or decline and
+    // The straight path: a SEND or WRITE that fits into one packet, an atomic, or a WRITE or READ that the
+    // link executes, on a connection where nothing else is going on. These do the whole work, or decline and
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
-    // caller flushes; without one (nullptr) it does not leave. Posting says until when the timer must look.
+    // caller flushes; without one (nullptr) it does not leave. `together`: how many are posted at once, from
+    // this one on. Posting says until when the timer must look.
     // receive_straight() completes the message and the request that the aside acknowledges;
     // acknowledge_straight() takes a plain acknowledgement, and settle_straight() sends one, if that is all
     // that is owed; answer_straight() executes an atomic, whose answer leaves by the copier or, later, by
     // transmit(); conclude_straight() takes that answer.
-    virtual bool post_straight(const SendRequest&, wire::PacketCopier&, wire::PacketSink* /*sink*/, Time,
-                               Time& /*look_by*/) {
+    virtual bool post_straight(const SendRequest&, std::uint32_t /*together*/, wire::PacketCopier&,
+                               wire::PacketSink* /*sink*/, Time, Time& /*look_by*/) {
         return false;
     }
     virtual bool execute_straight(const SendRequest&, Time) { return false; }
@@ -139,6 +141,9 @@ class QueuePair {
     static constexpr Straight kWaits = 4;   // for one: other_deadline() may have come nearer
     static constexpr Straight kGoesOn = 8;  // transmit() has to be called, whatever else is owed
     virtual Straight receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
+        return kDeclined;
+    }
+    virtual Straight receive_straight(const wire::WholeWrite&, const wire::Aside&, const wire::Path&, Time) {
         return kDeclined;
     }
     virtual Straight acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) {

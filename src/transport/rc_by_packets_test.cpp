@@ -13,6 +13,7 @@ class ByPackets : public ::testing::Test, protected Harness {
    protected:
     static constexpr std::uint32_t kLarge = 64 << 10;
     static constexpr unsigned kAlone = 7;  // so many of them are not yet much
+    static constexpr unsigned kFew = 15;   // ... and of small ones not yet many
 
     ByPackets() {
         link.packets_faster = true;
@@ -37,7 +38,9 @@ class ByPackets : public ::testing::Test, protected Harness {
         const Sge sge = side[0].sge(place, length);
         r.sges = {&sge, 1};
         memory::Section section(side[0].sections);
-        const bool done = side[0].qp->execute_straight(r, now);
+        Time look_by = 0;
+        const bool done = side[0].qp->execute_straight(r, now) ||
+                          (straight && side[0].qp->post_straight(r, 1, side[0], &side[0], now, look_by));
         ASSERT_TRUE(done || side[0].qp->post_send(r, now) == 0);
     }
     void write(std::size_t place, std::uint32_t length = kLarge) {
@@ -45,6 +48,22 @@ class ByPackets : public ::testing::Test, protected Harness {
     }
     void write_some(std::size_t count) {
         for (std::size_t i = 0; i < count; i++) write(i * kLarge);
+    }
+    // By one call.
+    void list_of_small(std::uint32_t count) {
+        std::vector<Sge> sges;
+        for (std::uint32_t i = 0; i < count; i++) sges.push_back(side[0].sge(i * 8, 8));
+        memory::Section section(side[0].sections);
+        std::uint32_t i = 0;
+        const auto next = [&] {
+            SendRequest r = request(Operation::rdma_write, i, i * 8);
+            r.sges = {&sges[i], 1};
+            return r;
+        };
+        for (Time look_by = 0; straight && i < count; i++)
+            if (!side[0].qp->post_straight(next(), count - i, side[0], &side[0], now, look_by)) break;
+        for (; i < count; i++) ASSERT_EQ(side[0].qp->post_send(next(), now), 0);
+        transmit(0, false);
     }
     void settle() { run(100 * kMillisecond); }
 
@@ -119,9 +138,92 @@ TEST_F(ByPackets, WhatComesLaterIsAlone) {
     EXPECT_TRUE(log.empty());
 }
 
-TEST_F(ByPackets, ManySmallOnesAreExecuted) {
-    for (std::size_t i = 0; i < 50; i++) write(i * 1024, 1024);
+TEST_F(ByPackets, ManySmallOnesLeaveAsPackets) {
+    for (const bool way : {false, true}) {
+        straight = way;
+        link.asked = 0;
+        log.clear();
+        for (std::size_t i = 0; i < 50; i++) write(i * 1024, 1024);  // the largest small ones
+        settle();
+        EXPECT_EQ(link.asked, kFew);
+        EXPECT_EQ(packets(0).size(), 50 - kFew);
+        EXPECT_TRUE(equal(0, 0, 50 * 1024));
+        EXPECT_EQ(sends(0).size(), 50u);
+        write(0, 8);
+        EXPECT_EQ(link.asked, kFew + 1) << "alone again";
+        EXPECT_EQ(sends(0).size(), 1u);
+        fill(0, 0, 50 * 1024, 5);
+    }
+}
+
+TEST_F(ByPackets, SmallREADsAndWhatIsNeitherSmallNorLargeAreExecuted) {
+    for (std::size_t i = 0; i < 50; i++) post_one(Operation::rdma_read, memory_size / 2 + i * 8, 8);
     EXPECT_EQ(link.asked, 50u);
+    EXPECT_EQ(sends(0).size(), 50u);
+    for (std::size_t i = 0; i < 50; i++) write(i * 1025, 1025);
+    EXPECT_EQ(link.asked, 100u);
+    EXPECT_TRUE(log.empty());
+}
+
+TEST_F(ByPackets, SmallOnesAreExecutedForAPeerThatServesNobody) {
+    link.packets_faster = false;
+    for (std::size_t i = 0; i < 50; i++) write(i * 8, 8);
+    EXPECT_EQ(link.asked, 50u);
+    EXPECT_EQ(sends(0).size(), 50u);
+    list_of_small(16);
+    EXPECT_EQ(link.asked, 66u);
+    EXPECT_TRUE(log.empty());
+}
+
+TEST_F(ByPackets, AListOfSmallOnesLeavesAsPackets) {
+    for (const bool way : {false, true}) {
+        straight = way;
+        log.clear();
+        list_of_small(16);
+        settle();
+        EXPECT_EQ(link.asked, 0u);
+        EXPECT_EQ(packets(0).size(), 16u);
+        EXPECT_TRUE(equal(0, 0, 16 * 8));
+        EXPECT_EQ(sends(0).size(), 16u);
+        fill(0, 0, 16 * 8, 5);
+    }
+}
+
+// Nor do those wait long that come behind a SEND when all of that is over.
+TEST_F(ByPackets, SmallOnesBehindASendWaitForNothing) {
+    straight = true;
+    side[1].asleep = true;
+    for (std::size_t i = 0; i < kFew + 4; i++) write(i * 8, 8);
+    run(3 * kMillisecond);
+    side[1].asleep = false;
+    settle();
+    EXPECT_EQ(link.told_slow, 1u);
+    post_receive(1, 1, {side[1].sge(0, 64)});
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 8)}), 0);
+    log.clear();
+    write(0, 8);
+    transmit(0, false);
+    EXPECT_EQ(packets(0).size(), 1u);
+}
+
+// The rest waits for what is under way, and is executed then.
+TEST_F(ByPackets, SoAreSmallOnesWhenThePeerLetThemWait) {
+    for (const bool way : {false, true}) {
+        straight = way;
+        link.asked = link.told_slow = 0;
+        side[1].asleep = true;
+        for (std::size_t i = 0; i < kFew + 4; i++) write(i * 8, 8);
+        run(3 * kMillisecond);
+        side[1].asleep = false;
+        EXPECT_EQ(link.asked, kFew);
+        link.packets_faster = false;  // it has been told
+        settle();
+        EXPECT_EQ(link.told_slow, 1u);
+        for (std::size_t i = 0; i < 20; i++) write(i * 8, 8);
+        EXPECT_EQ(link.asked, kFew + 20);
+        EXPECT_EQ(sends(0).size(), kFew + 4 + 20);
+        link.packets_faster = true;
+    }
 }
 
 // Those of 4 KiB, too, although as a rule they do not wait for what is under way.

@@ -13,26 +13,42 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
 }
 
 // Of a WRITE or READ that the link might execute, the last of so many that wait. The peer's processor has
-// nothing to do with what is executed; but much at a time is there sooner as packets, if the peer serves
-// them. Waking it up must pay. What has been executed counts as well, if the program goes on at once without
-// having heard of it.
+// nothing to do with what is executed; but much at a time, or many small WRITEs, are there sooner as packets,
+// if the peer serves them. Waking it up must pay. What has been executed counts as well, if the program goes
+// on at once without having heard of it.
 void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now) {
     constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;  // bytes
+    constexpr std::uint64_t kMany = 16;
     // While one is executed; too soon for the program to have heard from anybody.
     const Duration at_once = 2 * kMicrosecond + static_cast<Duration>(length) / 8;
     streak_ = now - chosen_at_ <= at_once ? streak_ + 1 : 0;
     chosen_at_ = now;
     const bool before = by_packets_ && outstanding();
+    const bool small = length <= kSmall && !read;
     const Attributes& a = shared_.attributes;
-    if (length < kLeastByPackets ||
+    if ((length < kLeastByPackets && (!small || outstanding())) ||
         (read && a.max_rd_atomic <= 1)) {  // keeps its place, whatever the others do
         by_packets_ = before;
         return;
     }
     const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
-    by_packets_ = (before || (operations > 1 && operations * length >= kMuch)) && direct_hopeful_ &&
+    const bool many =
+        small ? waiting > 1 || operations >= kMany : operations > 1 && operations * length >= kMuch;
+    by_packets_ = (before || many) && direct_hopeful_ &&
                   shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;
+}
+
+// Whether a WRITE that fits into one packet, of so many that are posted together, leaves as one at once.
+bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, Time now) {
+    DirectAccess* const direct = shared_.setup.direct;
+    if (!direct) return true;
+    if (outstanding() && length < kLeastByPackets) return !drain_first_;
+    if (together > 1) choose_way(length, false, together, now);  // one alone has been asked about
+    if (by_packets_ || direct_hopeful_) return by_packets_;
+    // A link that could not may be able to by now.
+    return (together > 1 && length <= kSmall) ||
+           !direct->reaches(shared_.attributes.path, shared_.attributes.destination_qp);
 }
 
 // Something was acknowledged, while packets were out in place of what the link would have executed at once.
@@ -79,12 +95,9 @@ void RcRequester::tell_pace(Time now, bool goes_on) {
 // lock.
 bool RcRequester::execute_directly(Time now) {
     constexpr std::uint32_t kPart = 1 << 20;  // bytes
-    constexpr std::uint32_t kSmall = 1024;
     SendEntry& entry = queue_.at(0);
     const bool read = entry.is_read();
     if (current_ != 0 || outstanding()) return false;
-    // Many small ones are faster through the ring than by a system call each.
-    if (entry.length < kSmall && queue_.size() > 1) return false;
     const std::uint32_t offset = direct_done_;
     // Parts end at a multiple of eight, so that no aligned word is cut.
     const auto into_word = static_cast<std::uint32_t>((entry.remote_address + offset) & 7);

@@ -237,7 +237,7 @@ class Harness : private QpListener {
         request.sges = list;
         memory::Section section(side[i].sections);
         if (Time look_by = 0;
-            straight && side[i].qp->post_straight(request, side[i], &side[i], now, look_by)) {
+            straight && side[i].qp->post_straight(request, 1, side[i], &side[i], now, look_by)) {
             if (look_by != side[i].qp->other_deadline()) std::abort();
             return went_straight++, 0;
         }
@@ -373,6 +373,8 @@ class Harness : private QpListener {
         };
         if (wire::WholeSend send; send.parse(flying.bytes))
             return counted(s.qp->receive_straight(send, flying.aside, path, now), went_straight);
+        if (wire::WholeWrite write; write.parse(flying.bytes))
+            return counted(s.qp->receive_straight(write, flying.aside, path, now), went_straight);
         if (wire::BthWords ack; wire::parse_plain_ack(flying.bytes, ack))
             return counted(s.qp->acknowledge_straight(ack, path, now), acknowledged_straight);
         if (wire::WholeAtomic request; request.parse(flying.bytes))

@@ -29,11 +29,13 @@ class RcQueuePair final : public QueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
-    bool post_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                       Time now, Time& look_by) override;
+    bool post_straight(const SendRequest& request, std::uint32_t together, wire::PacketCopier& copier,
+                       wire::PacketSink* sink, Time now, Time& look_by) override;
     bool execute_straight(const SendRequest& request, Time now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     Straight receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
+                              const wire::Path& sender_view, Time now) override;
+    Straight receive_straight(const wire::WholeWrite& write, const wire::Aside& aside,
                               const wire::Path& sender_view, Time now) override;
     Straight acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view,
                                   Time now) override;
@@ -70,6 +72,9 @@ class RcQueuePair final : public QueuePair {
 
    private:
     bool reliable() const { return setup_.service != Service::uc; }
+    template <class Whole>
+    Straight receive_whole(const Whole& message, const wire::Aside& aside, const wire::Path& sender_view,
+                           Time now);
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                       Time now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those

@@ -79,8 +79,7 @@ bool RcRequester::wants_to_send() const {
     if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
     if (!entry.started && direct_hopeful_ && !by_packets_ &&
-        entry.length >= (drain_first_ ? kLeastByPackets : kWorthWaiting) && outstanding() &&
-        may_go_directly(entry))
+        (drain_first_ || entry.length >= kWorthWaiting) && outstanding() && may_go_directly(entry))
         return false;
     // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
     if (current_packet_ == 0 && (entry.flags & kFence) && outstanding_reads_ > 0 &&
@@ -284,7 +283,8 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         packets_since_ = now;
-        if (!outstanding()) pace_.begins(entry.length, PacketPace::Way::packets);
+        if (!outstanding() && entry.length >= kLeastByPackets)
+            pace_.begins(entry.length, PacketPace::Way::packets);
     }
     if (!pace_.measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run);
     next_psn_ = wire::psn_add(next_psn_, count);

@@ -72,11 +72,9 @@ class RcRequester {
     bool receive_acknowledgement(std::uint32_t psn, Time now);
 
     // The straight path (rc_straight.cpp). While it is plain: nothing waits, and nothing is sent again.
-    bool is_plain() const {
-        return is_level() && !recovering_ && !went_back_ && probe_.idle() && packets_since_ == kNever;
-    }
-    // A SEND that can leave in one packet.
-    bool goes_straight(const SendRequest& request, iovec& payload) const;
+    bool is_plain() const { return is_level() && !recovering_ && !went_back_ && probe_.idle(); }
+    // A SEND or WRITE that can leave in one packet.
+    bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload, Time now);
     bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
                        wire::PacketSink* sink, const wire::Aside& aside, Time now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
@@ -187,8 +185,11 @@ class RcRequester {
     void give_up(Time now);
 
     // rc_direct.cpp
-    static constexpr std::uint32_t kLeastByPackets = 4 << 10;  // bytes: less is executed wherever it can be
+    // Bytes. What is less than the first is executed wherever it can be; but many WRITEs of up to the second
+    // take less time as packets than as system calls, everywhere.
+    static constexpr std::uint32_t kLeastByPackets = 4 << 10, kSmall = 1 << 10;
     bool may_go_directly(const SendEntry& entry) const;
+    [[gnu::noinline]] bool leaves_as_packet(std::uint32_t length, std::uint32_t together, Time now);
     bool execute_directly(Time now);
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
@@ -227,7 +228,10 @@ class RcRequester {
     void finish_progress(Time now);
     void progress_undisturbed(Time now) {
         progressed_ = false;
-        retransmission_.progress(now, outstanding());
+        const bool rest = outstanding();
+        retransmission_.progress(now, rest);
+        drain_first_ = drain_first_ && rest;
+        if (packets_since_ != kNever) watch_packets(now);
     }
     void complete_oldest(Time now) {
         SendEntry& oldest = queue_.at(0);

@@ -35,6 +35,7 @@
 #include "wire/psn.h"
 #include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
+#include "wire/whole_write.h"
 
 namespace verbena::transport {
 
@@ -58,14 +59,16 @@ class RcResponder : private MessageReceiver {
 
     bool receive_run(const wire::ReceivedRun& run, Time now);  // of SEND and WRITE (rc_runs.cpp)
 
-    // The straight path (rc_straight.cpp): a SEND in one packet, or an atomic, the expected one.
+    // The straight path (rc_straight.cpp): a SEND or WRITE in one packet, or an atomic, the expected one.
     // While it is plain: nothing is being refused, answered or in progress.
     bool is_plain() const {
         return active_ == 0 && pending_ == Pending::none && !refusing_ && message_ == Message::none &&
                !failed_ && missing_since_ == kNever && look_again_at_ == kNever && !kept_;
     }
     std::uint8_t* place_straight(const wire::WholeSend& send);
+    std::uint8_t* place_straight(const wire::WholeWrite& write);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
+    void receive_straight(const wire::WholeWrite& write, std::uint8_t* to, Time now);
     bool acknowledge_straight(wire::PacketCopier& copier);
     bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier);
 
@@ -161,6 +164,9 @@ class RcResponder : private MessageReceiver {
         shared_.counters.bytes_received += bytes;
         unacknowledged_++;
     }
+    // On the straight path: all of a message, which lies in its one packet.
+    template <class Whole>
+    std::uint32_t take_whole(const Whole& message, std::uint8_t* to, Time now);
     void owe(Time now) {
         if (!std::exchange(ask_, true)) {
             owes_since_ = now;

@@ -1,7 +1,7 @@
-// The straight path: what most messages are, a SEND in one packet, an atomic, or a WRITE or READ of a peer's
-// memory on this host, on a connection where nothing else is going on, without the questions that only other
-// cases have to ask. Requester and responder are the same objects in the same states as if it had gone the
-// long way; whatever is unusual goes there.
+// The straight path: what most messages are, a SEND or WRITE in one packet, an atomic, or a WRITE or READ of
+// a peer's memory on this host, on a connection where nothing else is going on, without the questions that
+// only other cases have to ask. Requester and responder are the same objects in the same states as if it had
+// gone the long way; whatever is unusual goes there.
 #include "transport/copy.h"
 #include "transport/rc_queue_pair.h"
 #include "wire/plain_ack.h"
@@ -9,12 +9,13 @@
 
 namespace verbena::transport {
 
-[[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, wire::PacketCopier& copier,
-                                                 wire::PacketSink* sink, Time now, Time& look_by) {
+[[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, std::uint32_t together,
+                                                 wire::PacketCopier& copier, wire::PacketSink* sink, Time now,
+                                                 Time& look_by) {
     if (state_ != QpState::rts || !is_plain()) [[unlikely]]
         return false;
     iovec payload;
-    if (!requester_->goes_straight(request, payload)) [[unlikely]] {
+    if (!requester_->goes_straight(request, together, payload, now)) [[unlikely]] {
         if (!request.is_atomic() || !ask_straight(request, copier, sink, now)) return false;
     } else {
         const bool rides = responder_->owes();
@@ -42,17 +43,29 @@ bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::receive_straight(const wire::WholeSend& send,
                                                                    const wire::Aside& aside,
                                                                    const wire::Path& sender_view, Time now) {
+    return receive_whole(send, aside, sender_view, now);
+}
+
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::receive_straight(const wire::WholeWrite& write,
+                                                                   const wire::Aside& aside,
+                                                                   const wire::Path& sender_view, Time now) {
+    return receive_whole(write, aside, sender_view, now);
+}
+
+template <class Whole>
+QueuePair::Straight RcQueuePair::receive_whole(const Whole& message, const wire::Aside& aside,
+                                               const wire::Path& sender_view, Time now) {
     if (!is_plain() || aside.psns != 1 || (aside.acknowledges && state_ != QpState::rts) ||
-        send.pkey() != kDefaultPkey || !is_peer(sender_view)) [[unlikely]]
+        message.pkey() != kDefaultPkey || !is_peer(sender_view)) [[unlikely]]
         return kDeclined;
-    std::uint8_t* const place = responder_->place_straight(send);
+    std::uint8_t* const place = responder_->place_straight(message);
     if (!place) [[unlikely]]
         return kDeclined;
     // Before the message completes, as if the acknowledgement had come in front of it.
     if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
         return kDeclined;
     counters_.packets_received++;
-    responder_->receive_straight(send, place, now);
+    responder_->receive_straight(message, place, now);
     return came_straight(now);
 }
 
@@ -130,10 +143,12 @@ bool RcQueuePair::looks_plain() const {
            responder_->is_plain();
 }
 
-// False: it goes the long way, or is no SEND.
-bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) const {
+// False: it goes the long way, or is nothing of that kind.
+bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
+                                Time now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
-    if (request.operation != Operation::send && request.operation != Operation::send_with_immediate)
+    const bool write = request.operation == Operation::rdma_write;
+    if (request.operation != Operation::send && request.operation != Operation::send_with_immediate && !write)
         [[unlikely]]
         return false;
     const Capabilities& limits = shared_.setup.capabilities;
@@ -146,7 +161,8 @@ bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) cons
     if (count == 1) payload.iov_len = request.sges[0].length;
     if (payload.iov_len > shared_.mtu()) [[unlikely]]
         return false;
-    if (payload.iov_len == 0) return true;
+    if (payload.iov_len == 0) return !write;
+    if (write && !leaves_as_packet(static_cast<std::uint32_t>(payload.iov_len), together, now)) return false;
     const Sge& sge = request.sges[0];
     if (request.flags & kInline) {
         payload.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
@@ -161,20 +177,23 @@ bool RcRequester::goes_straight(const SendRequest& request, iovec& payload) cons
 bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
                                 wire::PacketSink* sink, const wire::Aside& aside, Time now) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
+    const bool write = request.operation == Operation::rdma_write;
     wire::Bth bth;
     address_rc(bth, shared_,
-               request.operation == Operation::send ? wire::Opcode::rc_send_only
-                                                    : wire::Opcode::rc_send_only_immediate,
+               write                                  ? wire::Opcode::rc_write_only
+               : request.operation == Operation::send ? wire::Opcode::rc_send_only
+                                                      : wire::Opcode::rc_send_only_immediate,
                next_psn_);
     bth.ack_request = true;
-    bth.solicited = request.flags & kSolicited;
+    bth.solicited = !write && (request.flags & kSolicited);
     bth.pad_count = wire::pad_for(length);
     wire::OutPacket out;
     out.path = &shared_.attributes.path;
     out.aside = aside;
     out.pad_count = bth.pad_count;
-    out.header_length =
-        static_cast<std::uint8_t>(wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
+    out.header_length = static_cast<std::uint8_t>(
+        write ? wire::emit_whole_write(bth, {request.remote_address, request.rkey, length}, out.header.data())
+              : wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
     out.payload = {&payload, length > 0 ? std::size_t{1} : 0};
     return leave_straight(request, out, length, copier, sink, now);
 }
@@ -192,6 +211,10 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
         flow_.sent(cost);
     }
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters);
+    if (by_packets_ && request.is_one_sided()) {
+        if (packets_since_ == kNever) packets_since_ = now;
+        pace_.ends();
+    }
 
     SendEntry& entry = post(request, length);
     current_++;
@@ -340,12 +363,30 @@ std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
     return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
 
-void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
-    const std::size_t length = send.payload().size();
-    place(to, send.payload().data(), length);
+std::uint8_t* RcResponder::place_straight(const wire::WholeWrite& write) {
+    const wire::Reth& reth = write.reth();
+    if (write.psn() != expected_psn_ || reth.length == 0 || reth.length != write.payload().size() ||
+        reth.length > shared_.mtu() || !(shared_.attributes.access & memory::kRemoteWrite)) [[unlikely]]
+        return nullptr;
+    return look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite).address;
+}
+
+template <class Whole>
+std::uint32_t RcResponder::take_whole(const Whole& message, std::uint8_t* to, Time now) {
+    const std::size_t length = message.payload().size();
+    place(to, message.payload().data(), length);
     took(1, length, true);
-    if (send.ack_request()) owe(now);
-    complete_whole(static_cast<std::uint32_t>(length), send.solicited(), now, [&](completion::Completion& c) {
+    if (message.ack_request()) owe(now);
+    return static_cast<std::uint32_t>(length);
+}
+
+void RcResponder::receive_straight(const wire::WholeWrite& write, std::uint8_t* to, Time now) {
+    count_completed(shared_.setup, Counted::remote_write, true, take_whole(write, to, now));
+}
+
+void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
+    const std::uint32_t length = take_whole(send, to, now);
+    complete_whole(length, send.solicited(), now, [&](completion::Completion& c) {
         if (!send.has_immediate()) return;
         c.flags = completion::kHasImmediate;
         c.immediate = send.immediate();

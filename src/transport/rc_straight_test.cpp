@@ -38,7 +38,8 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 constexpr Way kWire{"wire", 0, false}, kBeside{"asides", 4096, false}, kCopying{"copying", 4096, true};
 
-// Two programs that answer each other, posting SENDs of all sizes that one packet and a bit more can have.
+// Two programs that answer each other, posting SENDs, and WRITEs between them, of all sizes that one packet
+// and a bit more can have.
 StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& trouble) {
     Harness h;
     h.straight = straight;
@@ -66,8 +67,10 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
         for (unsigned n = 0; n < messages; n++) {
             static constexpr std::uint32_t kSizes[] = {0, 1, 7, 8, 9, 64, 500, 1023, 1024, 1025};
             const std::uint32_t length = kSizes[program() % 10];
-            SendRequest r =
-                h.request(program() % 3 ? Operation::send : Operation::send_with_immediate, round * 10 + n);
+            static constexpr Operation kOperations[] = {
+                Operation::send, Operation::send, Operation::send_with_immediate, Operation::rdma_write};
+            SendRequest r = h.request(kOperations[program() % 4], round * 10 + n);
+            r.remote_address = h.side[1 - from].address((53 << 10) + program() % 8192);
             r.flags = (program() % 4 ? kSignaled : 0) | (program() % 4 ? 0 : kSolicited) |
                       (length <= 64 && program() % 2 ? kInline : 0) | (program() % 8 ? 0 : kFence);
             r.immediate_or_key = program();
@@ -119,6 +122,8 @@ INSTANTIATE_TEST_SUITE_P(RcInMemory, Straight,
 enum class Mishap {
     receive_too_small,
     receive_of_a_stale_key,
+    write_of_a_stale_key,
+    write_out_of_bounds,
     no_receive,
     receive_very_late,
     receiver_stops,
@@ -166,6 +171,17 @@ Outcome mishap(bool straight, Way way, Mishap what) {
         case Mishap::receive_of_a_stale_key:
             receive(1, 64, 0x100);
             break;
+        case Mishap::write_of_a_stale_key:
+        case Mishap::write_out_of_bounds: {
+            for (int i = 0; i < 2; i++) receive(1, 64);
+            send(0);
+            SendRequest r = h.request(Operation::rdma_write, 500, (1 << 16) - 40);
+            EXPECT_EQ(h.post(0, r, {h.side[0].sge(0, 40)}), 0);
+            r.remote_address += what == Mishap::write_out_of_bounds;
+            r.rkey += what == Mishap::write_of_a_stale_key ? 0x100 : 0;
+            EXPECT_EQ(h.post(0, r, {h.side[0].sge(0, 40)}), 0);
+            break;
+        }
         case Mishap::completions_overrun:
             for (int i = 0; i < 4; i++) receive(1, 64);
             break;
@@ -208,13 +224,14 @@ TEST_P(StraightMishap, EndsAsOnTheLongWay) {
     EXPECT_EQ(a.states[0] == QpState::rts, survives);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rc, StraightMishap,
-                         ::testing::Combine(::testing::Values(Mishap::receive_too_small,
-                                                              Mishap::receive_of_a_stale_key,
-                                                              Mishap::no_receive, Mishap::receive_very_late,
-                                                              Mishap::receiver_stops, Mishap::sender_stops,
-                                                              Mishap::completions_overrun, Mishap::peer_dies),
-                                            ::testing::Values(kWire, kBeside, kCopying)));
+INSTANTIATE_TEST_SUITE_P(
+    Rc, StraightMishap,
+    ::testing::Combine(::testing::Values(Mishap::receive_too_small, Mishap::receive_of_a_stale_key,
+                                         Mishap::write_of_a_stale_key, Mishap::write_out_of_bounds,
+                                         Mishap::no_receive, Mishap::receive_very_late,
+                                         Mishap::receiver_stops, Mishap::sender_stops,
+                                         Mishap::completions_overrun, Mishap::peer_dies),
+                       ::testing::Values(kWire, kBeside, kCopying)));
 
 // A server that only receives, as perftest's, may stay in RTR for good.
 StraightOutcome receive_in_rtr(bool straight, Way way, const Trouble& trouble) {
@@ -300,14 +317,17 @@ TEST(StraightPath, LeavesMistakesToTheLongWay) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
         Time look_by = 0;
-        return !h.side[0].qp->post_straight(request, h.side[0], &h.side[0], h.now, look_by);
+        return !h.side[0].qp->post_straight(request, 1, h.side[0], &h.side[0], h.now, look_by);
     };
     Sge stale = h.side[0].sge(0, 8);
     stale.lkey += 0x100;
     EXPECT_TRUE(refused(r, stale));
     EXPECT_TRUE(refused(r, {h.side[0].address(h.memory_size - 4), 8, h.side[0].keys.lkey}));
     EXPECT_TRUE(refused(h.request(Operation::send, 1, 0, kInline), h.side[0].sge(0, 300)));
-    EXPECT_TRUE(refused(h.request(Operation::rdma_write), h.side[0].sge(0, 8)));
+    EXPECT_TRUE(refused(h.request(Operation::rdma_write), stale));
+    EXPECT_TRUE(refused(h.request(Operation::rdma_write), h.side[0].sge(0, 0)));
+    EXPECT_TRUE(refused(h.request(Operation::rdma_write_with_immediate), h.side[0].sge(0, 8)));
+    EXPECT_FALSE(refused(h.request(Operation::rdma_write), h.side[0].sge(0, 8)));
     EXPECT_TRUE(refused(h.request(Operation::send, 1, 0, kFence), h.side[0].sge(0, 8)));
     EXPECT_TRUE(refused(r, h.side[0].sge(0, 1025)));
     EXPECT_FALSE(refused(r, h.side[0].sge(0, 1024)));

@@ -5,6 +5,14 @@
 
 namespace verbena::wire {
 
+inline Reth parse_reth(const std::uint8_t* p) { return {load_be64(p), load_be32(p + 8), load_be32(p + 12)}; }
+
+inline void emit_reth(const Reth& reth, std::uint8_t* p) {
+    store_be64(p, reth.virtual_address);
+    store_be32(p + 8, reth.rkey);
+    store_be32(p + 12, reth.length);
+}
+
 inline AtomicEth parse_atomic_eth(const std::uint8_t* p) {
     return {load_be64(p), load_be32(p + 8), load_be64(p + 12), load_be64(p + 20)};
 }

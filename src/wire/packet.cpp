@@ -28,7 +28,7 @@ void parse_extended(const std::uint8_t* p, const OpcodeInfo& opcode, Headers& h)
         p += kFethLength;
     }
     if (opcode.has_reth) {
-        h.reth = {load_be64(p), load_be32(p + 8), load_be32(p + 12)};
+        h.reth = parse_reth(p);
         p += kRethLength;
     }
     if (opcode.has_atomic_eth) {
@@ -86,9 +86,7 @@ std::size_t emit(const Headers& h, std::uint8_t* out) {
         p += kFethLength;
     }
     if (opcode.has_reth) {
-        store_be64(p, h.reth.virtual_address);
-        store_be32(p + 8, h.reth.rkey);
-        store_be32(p + 12, h.reth.length);
+        emit_reth(h.reth, p);
         p += kRethLength;
     }
     if (opcode.has_atomic_eth) {

@@ -26,11 +26,14 @@ class Pace {
 
     static constexpr Duration kShortest = 50 * kMillisecond,
                               kLongest = 1600 * kMillisecond;  // between trials
-    static constexpr Duration kTrial = 6 * kMillisecond;       // lasts at most, if it measures nothing
-    // Measurements in a trial; alone they may be of single calls. The first does not count: caches are cold.
-    static constexpr std::uint32_t kAloneInTrial = 5, kTogetherInTrial = 2;
+    // ... but to the first, where it costs nobody anything but what it takes.
+    static constexpr Duration kSoon = kMillisecond;
+    static constexpr Duration kTrial = 6 * kMillisecond;  // lasts at most, if it measures nothing
+    // Measurements in a trial, if each is of much; or of a single call, as those of what we execute are. The
+    // first does not count: caches are cold.
+    static constexpr std::uint32_t kInTrial = 2, kSingleInTrial = 5;
     static constexpr std::uint32_t kUntilKnown =
-        4;  // measurements, until they count; the first has page faults
+        3;  // measurements, until they count; the first has page faults
 
     void alone(std::uint32_t length, std::uint64_t bytes, Duration took) {
         Way& way = of(length);
@@ -98,13 +101,15 @@ class Pace {
                              std::memory_order_relaxed);
     }
 
-    static bool tries_other(Way& way, bool faster, Time now) {
+    bool tries_other(Way& way, bool faster, Time now) const {
         if (way.chose_together.exchange(faster, std::memory_order_relaxed) != faster) {  // worth a look soon
-            way.wait.store(kShortest, std::memory_order_relaxed);
+            const bool first = way.next.load(std::memory_order_relaxed) == 0;
+            way.wait.store(first ? kSoon : kShortest, std::memory_order_relaxed);
             return rests(way, now);
         }
         const std::uint32_t count = way.not_chosen().count.load(std::memory_order_relaxed);
-        const std::uint32_t enough = faster ? kAloneInTrial : kTogetherInTrial;
+        const bool single = faster && costs_ == Costs::more_together;
+        const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
             if (count - way.before.load(std::memory_order_relaxed) < enough &&
                 now < way.next.load(std::memory_order_relaxed))
@@ -114,7 +119,10 @@ class Pace {
             return rests(way, now);
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;
-        if (way.next.load(std::memory_order_relaxed) == 0) return rests(way, now);
+        if (way.next.load(std::memory_order_relaxed) == 0) {
+            if (costs_ == Costs::alike) way.wait.store(kSoon, std::memory_order_relaxed);
+            return rests(way, now);
+        }
         way.before.store(count, std::memory_order_relaxed);
         way.next.store(now + kTrial, std::memory_order_relaxed);
         way.tries.store(true, std::memory_order_relaxed);

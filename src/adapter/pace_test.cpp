@@ -94,6 +94,18 @@ TEST_F(PaceTest, WhatHasBecomeFasterIsFound) {
     EXPECT_LE(go_on(kSecond, 10 * kUs, 20 * kUs), 100u);
 }
 
+// Short streams are over before the usual time has passed.
+TEST_F(PaceTest, TheFirstTrialComesSoon) {
+    pace_.alone(kMiB, kMiB, 60 * kUs);
+    ASSERT_TRUE(faster());
+    now_ += Pace::kSoon;
+    ASSERT_FALSE(faster());
+    for (unsigned n = 0; n < Pace::kSingleInTrial; n++) pace_.alone(kMiB, kMiB, 20 * kUs);
+    EXPECT_TRUE(faster()) << "packets have not been measured";
+    learn_packets(30 * kUs);
+    EXPECT_FALSE(faster());
+}
+
 TEST_F(PaceTest, TheFirstMeasurementOfATrialSaysNothing) {
     learn_packets(50 * kUs);
     pace_.alone(kMiB, kMiB, 60 * kUs);
@@ -102,7 +114,7 @@ TEST_F(PaceTest, TheFirstMeasurementOfATrialSaysNothing) {
         while (faster()) now_ += kMillisecond;
         pace_.alone(kMiB, kMiB, 2 * kUs);  // as if it were very fast
         EXPECT_FALSE(faster()) << "the trial goes on";
-        for (unsigned n = 1; n < Pace::kAloneInTrial; n++) pace_.alone(kMiB, kMiB, 60 * kUs);
+        for (unsigned n = 1; n < Pace::kSingleInTrial; n++) pace_.alone(kMiB, kMiB, 60 * kUs);
         EXPECT_TRUE(faster());
     }
 }

@@ -102,9 +102,11 @@ class Pace {
     }
 
     bool tries_other(Way& way, bool faster, Time now) const {
-        if (way.chose_together.exchange(faster, std::memory_order_relaxed) != faster) {  // worth a look soon
-            const bool first = way.next.load(std::memory_order_relaxed) == 0;
-            way.wait.store(first ? kSoon : kShortest, std::memory_order_relaxed);
+        const bool first = way.next.load(std::memory_order_relaxed) == 0;
+        const bool changes = way.chose_together.exchange(faster, std::memory_order_relaxed) != faster;
+        if (first || changes) {  // worth a look soon
+            const bool costs_nobody = faster || costs_ == Costs::alike;
+            way.wait.store(first && costs_nobody ? kSoon : kShortest, std::memory_order_relaxed);
             return rests(way, now);
         }
         const std::uint32_t count = way.not_chosen().count.load(std::memory_order_relaxed);
@@ -119,10 +121,6 @@ class Pace {
             return rests(way, now);
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;
-        if (way.next.load(std::memory_order_relaxed) == 0) {
-            if (costs_ == Costs::alike) way.wait.store(kSoon, std::memory_order_relaxed);
-            return rests(way, now);
-        }
         way.before.store(count, std::memory_order_relaxed);
         way.next.store(now + kTrial, std::memory_order_relaxed);
         way.tries.store(true, std::memory_order_relaxed);

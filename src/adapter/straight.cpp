@@ -13,6 +13,19 @@ namespace verbena::adapter {
 using transport::QpState;
 using transport::QueuePair;
 
+namespace {
+
+// A SEND or WRITE in one packet.
+template <class Whole>
+QueuePair::Straight receive(QueuePair& qp, const link::Datagram& datagram, Time now) {
+    Whole message;
+    if (!message.parse(datagram.bytes)) [[unlikely]]
+        return QueuePair::kDeclined;
+    return qp.receive_straight(message, datagram.aside, *datagram.path, now);
+}
+
+}  // namespace
+
 bool Adapter::post_straight(const transport::QueuePair& qp, std::uint32_t number,
                             const transport::SendRequest& request, Time now) {
     Slot& slot = state_->table.slot_of(number);
@@ -94,18 +107,9 @@ Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::O
 Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
                                                           const link::Datagram& datagram) {
     const wire::Path& path = *datagram.path;
-    if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]] {
-        wire::WholeSend send;
-        if (!send.parse(datagram.bytes)) [[unlikely]]
-            return QueuePair::kDeclined;
-        return qp.receive_straight(send, datagram.aside, path, now_);
-    }
-    if (opcode == wire::Opcode::rc_write_only) {
-        wire::WholeWrite write;
-        if (!write.parse(datagram.bytes)) [[unlikely]]
-            return QueuePair::kDeclined;
-        return qp.receive_straight(write, datagram.aside, path, now_);
-    }
+    if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]]
+        return receive<wire::WholeSend>(qp, datagram, now_);
+    if (opcode == wire::Opcode::rc_write_only) return receive<wire::WholeWrite>(qp, datagram, now_);
     if (datagram.aside.acknowledges || datagram.aside.psns != 1) return QueuePair::kDeclined;
     switch (opcode) {
         case wire::Opcode::rc_ack:

@@ -6,6 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "wire/whole_testing.h"
+
 namespace verbena::wire {
 namespace {
 
@@ -17,15 +19,6 @@ std::vector<std::uint8_t> nearly(std::mt19937& random, std::size_t length, Opcod
         bytes[0] = static_cast<std::uint8_t>(static_cast<unsigned>(first) + random() % opcodes);
     if (bytes.size() > 1 && random() % 4) bytes[1] &= 0xc0;
     return bytes;
-}
-
-void expect_same(const BthWords& words, const Bth& bth) {
-    EXPECT_EQ(words.opcode(), bth.opcode);
-    EXPECT_EQ(words.destination_qp(), bth.destination_qp);
-    EXPECT_EQ(words.psn(), bth.psn);
-    EXPECT_EQ(words.pkey(), bth.pkey);
-    EXPECT_EQ(words.solicited(), bth.solicited);
-    EXPECT_EQ(words.ack_request(), bth.ack_request);
 }
 
 // What it takes of any bytes is what parse() takes for an atomic, and as parse() reads it; what it writes is

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <random>
-#include <vector>
 
 #include "wire/packet.h"
+#include "wire/whole_testing.h"
 
 namespace verbena::wire {
 namespace {
@@ -18,10 +18,7 @@ TEST(WholeWriteTest, ReadsAndWritesAsTheGeneralOnesDo) {
     std::mt19937 random(13);
     unsigned taken = 0;
     for (unsigned i = 0; i < 200'000; i++) {
-        std::vector<std::uint8_t> bytes(random() % 64);
-        for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
-        if (!bytes.empty() && i % 4 != 0) bytes[0] = static_cast<std::uint8_t>(Opcode::rc_write_only);
-        if (bytes.size() > 1 && i % 3 != 0) bytes[1] &= 0xf0;
+        const auto bytes = nearly(random, i, 64, static_cast<unsigned>(Opcode::rc_write_only));
         WholeWrite write;
         Packet packet;
         const bool whole = write.parse(bytes);
@@ -30,10 +27,7 @@ TEST(WholeWriteTest, ReadsAndWritesAsTheGeneralOnesDo) {
         ASSERT_EQ(whole, parsed && bth.opcode == Opcode::rc_write_only);
         if (!whole) continue;
         taken++;
-        EXPECT_EQ(write.destination_qp(), bth.destination_qp);
-        EXPECT_EQ(write.psn(), bth.psn);
-        EXPECT_EQ(write.pkey(), bth.pkey);
-        EXPECT_EQ(write.ack_request(), bth.ack_request);
+        expect_same(write, bth);
         EXPECT_EQ(write.reth(), packet.headers.reth);
         EXPECT_TRUE(std::ranges::equal(write.payload(), packet.payload));
         std::array<std::uint8_t, kMaxHeaderLength> general{}, straight{};

@@ -116,14 +116,9 @@ bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packe
     }
 
     // What came through memory was seen when it left.
-    if (link::PacketObserver* observer = link::packet_observer(); observer && !datagram.by_memory) {
-        const iovec piece{const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()};
-        observer->packet({false,
-                          datagram.path,
-                          datagram.destination_port,
-                          static_cast<std::uint16_t>(ip_id),
-                          {&piece, 1}});
-    }
+    if (link::PacketObserver* observer = link::packet_observer(); observer && !datagram.by_memory)
+        observer->packet({false, datagram.path, datagram.destination_port, static_cast<std::uint16_t>(ip_id),
+                          datagram.bytes});
 
     packet.aside = datagram.aside;
     packet.elsewhere = datagram.elsewhere;

@@ -80,11 +80,9 @@ void Qp1::datagram(const link::Datagram& datagram) {
         counters_.bad_icrc++;
         return;
     }
-    if (link::PacketObserver* observer = link::packet_observer()) {
-        const iovec piece{const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()};
+    if (link::PacketObserver* observer = link::packet_observer())
         observer->packet({false, datagram.path, datagram.destination_port, static_cast<std::uint16_t>(ip_id),
-                          std::span(&piece, 1)});
-    }
+                          datagram.bytes});
     arrived(*datagram.path, packet.headers.deth.source_qp, packet.payload.first<wire::kMadLength>());
 }
 
@@ -130,7 +128,7 @@ void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
     packet.payload = std::span(&payload, 1);
     packet.note = mark.note;
     packet.damaged = mark.damaged;
-    packet.snapshot = mark.note != nullptr;
+    packet.alone = mark.note != nullptr;
     if (mark.lost) {
         if (link::PacketObserver* observer = link::packet_observer()) link::show_unsent(*observer, packet);
         return;

@@ -30,7 +30,7 @@ bool within(std::uint32_t psn, const Rule& rule) {
 
 wire::OutPacket marked(const wire::OutPacket& packet, const char* note) {
     wire::OutPacket copy = packet;
-    copy.snapshot = true;
+    copy.alone = true;
     copy.note = note;
     return copy;
 }

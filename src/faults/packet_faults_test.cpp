@@ -64,7 +64,7 @@ class PlannedPacketsTest : public testing::Test, public wire::PacketSink {
         if (packet.note) text += " noted";
         EXPECT_EQ(packet.payload.size(), 1u);
         EXPECT_EQ(std::memcmp(packet.payload[0].iov_base, "eight...", 8), 0);
-        EXPECT_EQ(packet.snapshot, packet.note != nullptr);
+        EXPECT_EQ(packet.alone, packet.note != nullptr);
         sent_.push_back(text);
     }
     void flush() override {}

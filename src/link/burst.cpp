@@ -2,9 +2,10 @@
 
 #include <netinet/udp.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
+#include <span>
 
 #include "base/features.h"
 #include "base/memcheck.h"
@@ -69,18 +70,16 @@ BurstBuilder::BurstBuilder(SourcePorts& sources, BurstPolicy& policy, WholeBurst
                            std::uint16_t destination_port)
     : sources_(sources), policy_(policy), whole_(whole), destination_port_(destination_port) {}
 
-bool BurstBuilder::has_room(const wire::OutPacket& packet, std::size_t length) const {
-    return message_count_ < kMaxMessages && packet_count_ < kMaxPackets && bytes_ + length <= kMaxBytes &&
-           piece_count_ + packet.payload.size() + 2 <= kMaxPieces &&
-           (!packet.snapshot || snapshots_used_ + length <= kSnapshots);
+bool BurstBuilder::has_room(std::size_t length) const {
+    return message_count_ < kMaxMessages && packet_count_ < kMaxPackets && bytes_ + length <= kMaxBytes;
 }
 
 // Whether the packet continues the message that was begun last.
 bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) const {
-    if (message_count_ == 0 || packet.snapshot) return false;
+    if (message_count_ == 0 || packet.alone) return false;
     const Message& last = messages_[message_count_ - 1];
     return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
-           last.bytes + length <= kMaxBurst &&
+           last.size + length <= kMaxBurst &&
            last.destination_qp == destination_qp_of(packet.header.data()) &&
            last.wanted_port == packet.path->udp_source_port && same_flow(last.path, *packet.path);
 }
@@ -93,28 +92,13 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.path.udp_source_port = source.port;
     message.fd = source.fd;
     message.destination_qp = destination_qp_of(packet.header.data());
-    message.first_piece = piece_count_;
-    message.pieces = 0;
+    message.bytes = packets_.data() + bytes_;
+    message.size = 0;
     message.segments = 0;
     message.segment_size = length;
-    message.bytes = 0;
     message.icrc = wire::IcrcStart(message.path, destination_port_, length);
-    message.may_grow = !packet.snapshot && policy_.allowed(message.path.destination);
+    message.may_grow = !packet.alone && policy_.allowed(message.path.destination);
     message.note = packet.note;
-}
-
-void BurstBuilder::append(Message& message, const void* data, std::size_t size) {
-    if (size == 0) return;
-    auto* bytes = static_cast<std::uint8_t*>(const_cast<void*>(data));
-    if (message.pieces > 0) {
-        iovec& last = pieces_[piece_count_ - 1];
-        if (static_cast<std::uint8_t*>(last.iov_base) + last.iov_len == bytes) {
-            last.iov_len += size;
-            return;
-        }
-    }
-    pieces_[piece_count_++] = {bytes, size};
-    message.pieces++;
 }
 
 void BurstBuilder::send(const wire::OutPacket& packet) {
@@ -165,10 +149,10 @@ void BurstBuilder::release_parked() {
 
 // The message that the packet continues or begins.
 BurstBuilder::Message& BurstBuilder::message_for(const wire::OutPacket& packet, std::size_t length) {
-    if (!has_room(packet, length)) flush();
+    if (!has_room(length)) flush();
     if (!joins(packet, length)) {
         if (parked_has_company_) release_parked();
-        if (!has_room(packet, length)) flush();
+        if (!has_room(length)) flush();
         start(packet, length);
         parked_has_company_ = is_parked_;
     }
@@ -185,45 +169,31 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         frame(message_for(packet, length), packet, index, length, payload);
 }
 
-// Header, pad and ICRC lie side by side, so that the end of one packet and the header of the next are one
-// piece.
 void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::uint32_t index,
                          std::size_t length, wire::Pieces& payload) {
-    std::uint8_t* const frame = frames_.data() + frames_used_;
-    std::uint8_t* const tail = frame + packet.header_length;
+    std::uint8_t* const frame = packets_.data() + bytes_;
+    const std::size_t covered = length - wire::kIcrcLength;
     std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);  // of a fixed length: faster
     if (packet.aside.psns > 1) wire::place_in_run(frame, packet, index);
-    std::memset(tail, 0, packet.pad_count);
-    const std::size_t ends = packet.pad_count + std::size_t{wire::kIcrcLength};
-    frames_used_ += packet.header_length + ends;
+    std::uint8_t* end = frame + packet.header_length;
+    payload.next(covered - packet.header_length - packet.pad_count,
+                 [&end](const std::uint8_t* data, std::size_t size) {
+                     std::memcpy(end, data, size);
+                     end += size;
+                 });
+    std::memset(end, 0, packet.pad_count);
 
     const bool full = length == message.segment_size;
     const wire::IcrcStart start =
         full ? message.icrc : wire::IcrcStart(message.path, destination_port_, length);
-    std::uint32_t state = start.with(static_cast<std::uint16_t>(message.segments));
-    bool bth_waits = packet.header_length == wire::kBthLength;  // for the payload, to be taken with it
-    if (!bth_waits) state = wire::icrc_bth(state, frame, packet.header_length);
-    append(message, frame, packet.header_length);
-    payload.next(length - packet.header_length - ends, [&](const std::uint8_t* data, std::size_t size) {
-        if (packet.snapshot) {
-            std::uint8_t* const copy = snapshots_.data() + snapshots_used_;
-            std::memcpy(copy, data, size);
-            snapshots_used_ += size;
-            data = copy;
-        }
-        state = std::exchange(bth_waits, false) ? wire::icrc_bth_and(state, frame, data, size)
-                                                : wire::crc32_update(state, data, size);
-        append(message, data, size);
-    });
-    if (bth_waits) state = wire::icrc_bth(state, frame, wire::kBthLength);
-    state = wire::crc32_update_table(state, tail, packet.pad_count);
+    std::uint32_t state =
+        wire::icrc_bth(start.with(static_cast<std::uint16_t>(message.segments)), frame, covered);
     if (packet.damaged) [[unlikely]]
         state = ~state;
-    wire::store_icrc(tail + packet.pad_count, wire::icrc_end(state));
-    append(message, tail, ends);
+    wire::store_icrc(frame + covered, wire::icrc_end(state));
 
     message.segments++;
-    message.bytes += length;
+    message.size += length;
     if (!full) message.may_grow = false;
     packet_count_++;
     bytes_ += length;
@@ -237,8 +207,8 @@ void BurstBuilder::flush() {
         send_messages(first, end);
         first = end;
     }
-    message_count_ = piece_count_ = packet_count_ = 0;
-    frames_used_ = bytes_ = snapshots_used_ = 0;
+    message_count_ = packet_count_ = 0;
+    bytes_ = 0;
 }
 
 void BurstBuilder::prepare(const Message& message, unsigned segments, Prepared& prepared, msghdr& header) {
@@ -292,8 +262,9 @@ void BurstBuilder::send_messages(unsigned first, unsigned end) {
         const Message& message = messages_[i];
         msghdr& header = headers_[i].msg_hdr;
         prepare(message, message.segments, prepared_[i], header);
-        header.msg_iov = &pieces_[message.first_piece];
-        header.msg_iovlen = message.pieces;
+        pieces_[i] = {message.bytes, message.size};
+        header.msg_iov = &pieces_[i];
+        header.msg_iovlen = 1;
         count(counters_.packets, message.segments);
         if (message.segments > 1) count(counters_.bursts);
         if (packet_observer()) observe(message);
@@ -330,54 +301,29 @@ void BurstBuilder::failed(const Message& message, int error) {
             error == EMSGSIZE ? " (the route's MTU is smaller than the queue pair's path MTU)" : "");
 }
 
+template <class Take>
+void BurstBuilder::each_packet(const Message& message, Take&& take) {
+    for (std::size_t at = 0; at < message.size; at += message.segment_size)
+        take(std::span(message.bytes + at, std::min(message.segment_size, message.size - at)));
+}
+
 void BurstBuilder::send_singly(const Message& message) {
-    Cursor cursor{message.first_piece, 0};
-    for (std::size_t left = message.bytes; left > 0;) {
-        const std::size_t size = left < message.segment_size ? left : message.segment_size;
-        left -= size;
-        const unsigned pieces = cut(message, cursor, size, cut_);
-
-        // The same packet with identification 0. Its BTH lies whole in the first piece, the ICRC at the last
-        // one's end.
-        auto* bth = static_cast<std::uint8_t*>(cut_[0].iov_base);
-        std::uint32_t state = wire::icrc_begin(message.path, destination_port_, size, 0, true);
-        state = wire::icrc_bth(state, bth, wire::kBthLength);
-        for (unsigned i = 0; i < pieces; i++) {
-            const std::size_t skip = i == 0 ? wire::kBthLength : 0;
-            const std::size_t cut_off = i + 1 == pieces ? wire::kIcrcLength : 0;
-            state = wire::crc32_update(state, static_cast<std::uint8_t*>(cut_[i].iov_base) + skip,
-                                       cut_[i].iov_len - skip - cut_off);
-        }
-        iovec& last = cut_[pieces - 1];
-        wire::store_icrc(static_cast<std::uint8_t*>(last.iov_base) + last.iov_len - wire::kIcrcLength,
-                         wire::icrc_end(state));
-
+    each_packet(message, [&](std::span<std::uint8_t> packet) {
+        // The same packet with identification 0.
+        wire::store_icrc(packet.last(wire::kIcrcLength).data(),
+                         wire::icrc_compute(message.path, destination_port_, packet, 0, true));
         msghdr header;
         Prepared prepared;
         prepare(message, 1, prepared, header);
-        header.msg_iov = cut_.data();
-        header.msg_iovlen = pieces;
+        iovec piece{packet.data(), packet.size()};
+        header.msg_iov = &piece;
+        header.msg_iovlen = 1;
         ssize_t sent;
         packets_leave();
         do sent = sendmsg(message.fd, &header, 0);
         while (sent < 0 && errno == EINTR);
         if (sent < 0) count(counters_.lost);
-    }
-}
-
-unsigned BurstBuilder::cut(const Message& message, Cursor& cursor, std::size_t size,
-                           std::array<iovec, kMaxPieces>& out) const {
-    unsigned n = 0;
-    const unsigned end = message.first_piece + message.pieces;
-    while (size > 0 && cursor.piece < end) {
-        const iovec& piece = pieces_[cursor.piece];
-        const std::size_t here = piece.iov_len - cursor.offset < size ? piece.iov_len - cursor.offset : size;
-        out[n++] = {static_cast<std::uint8_t*>(piece.iov_base) + cursor.offset, here};
-        size -= here;
-        cursor.offset += here;
-        if (cursor.offset == piece.iov_len) cursor = {cursor.piece + 1, 0};
-    }
-    return n;
+    });
 }
 
 void BurstBuilder::observe(const Message& message) {
@@ -386,14 +332,11 @@ void BurstBuilder::observe(const Message& message) {
     event.path = &message.path;
     event.destination_port = destination_port_;
     event.note = message.note;
-    Cursor cursor{message.first_piece, 0};
-    for (std::size_t left = message.bytes; left > 0;) {
-        const std::size_t size = left < message.segment_size ? left : message.segment_size;
-        left -= size;
-        event.pieces = {cut_.data(), cut(message, cursor, size, cut_)};
+    each_packet(message, [&event](std::span<std::uint8_t> packet) {
+        event.bytes = packet;
         packet_observer()->packet(event);
         event.ip_id++;
-    }
+    });
 }
 
 }  // namespace verbena::link

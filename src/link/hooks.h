@@ -6,8 +6,6 @@
 // long as the process.
 #pragma once
 
-#include <sys/uio.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -23,9 +21,9 @@ struct PacketEvent {
     bool sent = false;
     const wire::Path* path = nullptr;  // as the sender sees it, with the UDP source port really used
     std::uint16_t destination_port = wire::kUdpPort;
-    std::uint16_t ip_id = 0;        // IPv4: as sent, or as solved from the ICRC received
-    std::span<const iovec> pieces;  // the UDP payload, BTH to ICRC
-    const char* note = nullptr;     // what a plan of faults did to it
+    std::uint16_t ip_id = 0;              // IPv4: as sent, or as solved from the ICRC received
+    std::span<const std::uint8_t> bytes;  // the UDP payload, BTH to ICRC
+    const char* note = nullptr;           // what a plan of faults did to it
 };
 
 class PacketObserver {

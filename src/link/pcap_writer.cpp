@@ -62,10 +62,10 @@ class Block {
 constexpr std::size_t kMaxHeaders = wire::kIpv6HeaderLength + wire::kUdpHeaderLength;
 
 // IP and UDP header of the event's packet; returns their length.
-std::size_t build_headers(const PacketEvent& event, std::size_t payload, std::uint8_t* out) {
+std::size_t build_headers(const PacketEvent& event, std::uint8_t* out) {
     const wire::Path& path = *event.path;
     std::memset(out, 0, kMaxHeaders);
-    const auto udp_length = static_cast<std::uint16_t>(wire::kUdpHeaderLength + payload);
+    const auto udp_length = static_cast<std::uint16_t>(wire::kUdpHeaderLength + event.bytes.size());
     const std::size_t ip = wire::write_ip_header(path, udp_length, event.ip_id, out);
     wire::InternetSum udp_sum;
     const std::size_t addresses = path.is_ipv4() ? 12 : 8;  // both, up to the header's end
@@ -78,7 +78,7 @@ std::size_t build_headers(const PacketEvent& event, std::size_t payload, std::ui
                                     static_cast<std::uint8_t>(udp_length)};
     udp_sum.add(pseudo, sizeof pseudo);
     udp_sum.add(udp, wire::kUdpHeaderLength);
-    for (const iovec& piece : event.pieces) udp_sum.add(piece.iov_base, piece.iov_len);
+    udp_sum.add(event.bytes.data(), event.bytes.size());
     const std::uint16_t checksum = udp_sum.result();
     wire::store_be16(udp + 6, checksum == 0 ? 0xffff : checksum);  // 0 would say that there is none (RFC 768)
     return ip + wire::kUdpHeaderLength;
@@ -136,11 +136,9 @@ bool PcapWriter::put() {
 }
 
 void PcapWriter::write(const PacketEvent& event, Time time) {
-    std::size_t payload = 0;
-    for (const iovec& piece : event.pieces) payload += piece.iov_len;
     std::uint8_t headers[kMaxHeaders];
-    const std::size_t header_length = build_headers(event, payload, headers);
-    const auto length = static_cast<std::uint32_t>(header_length + payload);
+    const std::size_t header_length = build_headers(event, headers);
+    const auto length = static_cast<std::uint32_t>(header_length + event.bytes.size());
 
     std::lock_guard guard(lock_);
     Block packet(block_, kEnhancedPacket);
@@ -150,7 +148,7 @@ void PcapWriter::write(const PacketEvent& event, Time time) {
     packet.put(length);  // captured
     packet.put(length);  // on the wire
     packet.append(headers, header_length);
-    for (const iovec& piece : event.pieces) packet.append(piece.iov_base, piece.iov_len);
+    packet.append(event.bytes.data(), event.bytes.size());
     packet.pad();
     const std::uint32_t direction = event.sent ? kOutbound : kInbound;
     packet.option(kOptionPacketFlags, &direction, sizeof direction);

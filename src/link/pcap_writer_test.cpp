@@ -67,8 +67,7 @@ TEST_P(PcapWriterTest, ThePacketsIcrcRecomputesFromTheFile) {
     event.sent = true;
     event.path = &path;
     event.ip_id = 7;
-    const iovec pieces[2] = {{payload.data(), 13}, {payload.data() + 13, payload.size() - 13}};
-    event.pieces = pieces;
+    event.bytes = payload;
     auto writer = PcapWriter::create(path_, "test", "test");
     ASSERT_NE(writer, nullptr);
     writer->write(event, 1'700'000'000 * kSecond + 5);

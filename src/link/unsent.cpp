@@ -13,11 +13,10 @@ void observe(PacketObserver& observer, bool sent, std::span<std::uint8_t> bytes,
              const char* note) {
     wire::store_icrc(bytes.data() + bytes.size() - wire::kIcrcLength,
                      wire::icrc_compute(path, wire::kUdpPort, bytes, 0, true));
-    const iovec piece{bytes.data(), bytes.size()};
     PacketEvent event;
     event.sent = sent;
     event.path = &path;
-    event.pieces = {&piece, 1};
+    event.bytes = bytes;
     event.note = note;
     observer.packet(event);
 }

@@ -40,9 +40,9 @@ inline void count_sent(const wire::OutPacket& out, std::uint32_t payload_length,
 // Pads, counts and gives one packet to the sink. `path` must live until the flush.
 inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length, QpCounters& counters,
-                        bool snapshot = false, const wire::Aside& aside = {}) {
+                        bool alone = false, const wire::Aside& aside = {}) {
     wire::OutPacket out;
-    out.snapshot = snapshot;
+    out.alone = alone;
     out.aside = aside;
     out.path = &path;
     out.pad_count = wire::pad_for(payload_length);

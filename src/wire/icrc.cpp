@@ -86,16 +86,12 @@ std::uint32_t IcrcStart::of_ip_id(std::uint16_t ip_id) {
     return kIpIdByte[0][ip_id >> 8] ^ kIpIdByte[1][ip_id & 0xff];
 }
 
-std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size) {
-    return icrc_bth_and(state, headers, headers + kBthLength, size - kBthLength);
-}
-
-std::uint32_t icrc_bth_and(std::uint32_t state, const std::uint8_t* bth, const void* data, std::size_t size) {
+std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* packet, std::size_t size) {
     static_assert(kBthLength == kCrc32Head);
     std::uint8_t masked[kBthLength];
-    std::memcpy(masked, bth, kBthLength);
+    std::memcpy(masked, packet, kBthLength);
     masked[kBthMaskedByte] = 0xff;
-    return crc32_update_headed(state, masked, data, size);
+    return crc32_update_headed(state, masked, packet + kBthLength, size - kBthLength);
 }
 
 std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,

@@ -52,11 +52,8 @@ class IcrcStart {
     bool ipv4_ = false;
 };
 
-// Feeds BTH and extended headers: `size` bytes, at least a BTH, whose fifth byte counts as ones.
-std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* headers, std::size_t size);
-
-// The same for a BTH alone and what follows it, which may lie elsewhere.
-std::uint32_t icrc_bth_and(std::uint32_t state, const std::uint8_t* bth, const void* data, std::size_t size);
+// Feeds a packet from its BTH on: `size` bytes, at least a BTH, whose fifth byte counts as ones.
+std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* packet, std::size_t size);
 
 constexpr std::uint32_t icrc_end(std::uint32_t state) { return ~state; }
 inline void store_icrc(std::uint8_t* out, std::uint32_t icrc) { store_le32(out, icrc); }

@@ -19,13 +19,10 @@ struct OutPacket {
     std::array<std::uint8_t, kMaxHeaderLength> header;
     std::uint8_t header_length = 0;
     std::uint8_t pad_count = 0;      // zero bytes after the payload, 0..3, equal to the BTH's field
-    std::span<const iovec> payload;  // the memory must stay as it is until flush(); the span itself is copied
-    // Set on retransmissions: the payload is copied before its ICRC is computed (others may write to
-    // registered memory meanwhile, and the receiver would drop the packet each time), and the packet leaves
-    // singly, in no burst.
-    bool snapshot = false;
+    std::span<const iovec> payload;  // copied by the call that takes the packet, unless it stays (below)
+    bool alone = false;              // in no burst: a retransmission, which arrives also where bursts do not
     // By a plan of faults: the ICRC shall be wrong; and what a capture says of it (until flush()). Such a
-    // packet is a snapshot.
+    // packet leaves alone, too.
     bool damaged = false;
     const char* note = nullptr;
     Aside aside;  // as PacketSink::largest_payload() and longest_run() allow
@@ -48,7 +45,7 @@ class PacketSink : public PacketCopier {
     // lost, as on any wire.
     virtual void send(const OutPacket& packet) = 0;
 
-    // Everything taken so far leaves. Afterwards no reference to payloads or paths is kept.
+    // Everything taken so far leaves. Afterwards no reference to paths is kept.
     virtual void flush() = 0;
 
     // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,

@@ -136,16 +136,12 @@ bool Engine::poll_progress() {
         if (!adapter_.glance(now, done)) return false;
         posted();
     }
-    // Only whether it changes counts.
-    activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (!bound_known) [[unlikely]]
         poller = {Patience(bound_), 0, true};
-    if (inline_progress_ && !glance) {
-        const Time time = now();
-        if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(time))
-            change(Mode::armed, Mode::ticking);
-        done = progress(time);
-    }
+    if (inline_progress_ && !glance)
+        done = poll(now());
+    else
+        show_activity();
     const bool polls = inline_progress_ && !patience.yields_at_once() &&
                        mode_.load(std::memory_order_relaxed) == Mode::ticking;
     glances = done == 0 && polls ? kGlances : 0;
@@ -154,6 +150,29 @@ bool Engine::poll_progress() {
     else
         patience.found();
     return done > 0;
+}
+
+// Only whether it changes counts.
+void Engine::show_activity() {
+    activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+unsigned Engine::poll(Time now) {
+    show_activity();
+    if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
+        change(Mode::armed, Mode::ticking);
+    return progress(now);
+}
+
+void Engine::posted(Time since) {
+    posted();
+    const Time time = now();
+    const Duration posting = posting_.load(std::memory_order_relaxed) + (time - since);
+    const bool looks = posting >= kLinger && inline_progress_;
+    posting_.store(looks ? 0 : posting, std::memory_order_relaxed);
+    if (!looks) return;
+    streak_.napped(time - posting, time);
+    poll(time);
 }
 
 Engine::Yield Engine::yield() const {

@@ -70,6 +70,10 @@ class Engine {
         if (until == kNobody) return;
         if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
     }
+    // After a post that began at `since` and may have copied much. A program that does nothing but post large
+    // messages looks at its completions seldom, and would have the helper at its side for each of them: so
+    // what has come meanwhile is handled, now and then, as by a poll.
+    void posted(Time since);
 
     // The program ends: acknowledgements that were held back leave, so that its peer's last message does not
     // fail. By the helper, for a signal may have ended the program in the middle of anything; waits for it 10
@@ -97,6 +101,8 @@ class Engine {
         Duration away;
         bool helped;  // the helper ran meanwhile
     };
+    void show_activity();
+    unsigned poll(Time now);
     Yield yield() const;
     void pause(Patience& patience);
 
@@ -144,9 +150,10 @@ class Engine {
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
     std::atomic<unsigned> helper_turns_{0};
-    PollStreak streak_;               // while armed
-    bool left_alone_ = false;         // the helper's own: by all who polled, just now
-    std::atomic<Time> served_at_{0};  // by a thread in wait_readable()
+    std::atomic<Duration> posting_{0};  // since the last such poll
+    PollStreak streak_;                 // while armed
+    bool left_alone_ = false;           // the helper's own: by all who polled, just now
+    std::atomic<Time> served_at_{0};    // by a thread in wait_readable()
     // Polling on after packets were served, for who sleeps otherwise: an answer often follows. Where others
     // want the processor it does not pay, and the yield that finds that out takes their share of some
     // milliseconds, during which nothing is served.

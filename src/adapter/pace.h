@@ -28,7 +28,10 @@ class Pace {
                               kLongest = 1600 * kMillisecond;  // between trials
     // ... but to the first, where it costs nobody anything but what it takes.
     static constexpr Duration kSoon = kMillisecond;
-    static constexpr Duration kTrial = 6 * kMillisecond;  // lasts at most, if it measures nothing
+    // A trial lasts at most, if it measures nothing, as long as so much takes by the way in use, since what
+    // is out of that way has to pass first; within bounds.
+    static constexpr std::uint32_t kInTheWay = 16;  // MiB
+    static constexpr Duration kShortestTrial = 6 * kMillisecond, kLongestTrial = 100 * kMillisecond;
     // Measurements in a trial, if each is of much; or of a single call, as those of what we execute are. The
     // first does not count: caches are cold.
     static constexpr std::uint32_t kInTrial = 2, kSingleInTrial = 5;
@@ -66,9 +69,10 @@ class Pace {
         std::atomic<std::uint32_t> count{0};
     };
     struct Way {
-        const Measured& not_chosen() const {
-            return chose_together.load(std::memory_order_relaxed) ? alone : together;
+        const Measured& chosen() const {
+            return chose_together.load(std::memory_order_relaxed) ? together : alone;
         }
+        const Measured& not_chosen() const { return &chosen() == &together ? alone : together; }
 
         Measured alone, together;
         std::atomic<bool> chose_together{false};
@@ -122,7 +126,8 @@ class Pace {
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;
         way.before.store(count, std::memory_order_relaxed);
-        way.next.store(now + kTrial, std::memory_order_relaxed);
+        const Duration drains = Duration{kInTheWay} * way.chosen().taken.load(std::memory_order_relaxed);
+        way.next.store(now + std::clamp(drains, kShortestTrial, kLongestTrial), std::memory_order_relaxed);
         way.tries.store(true, std::memory_order_relaxed);
         return true;
     }

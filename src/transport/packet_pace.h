@@ -1,6 +1,7 @@
 // How fast requests of one length pass that go one way, where the link has two (direct_access.h): from the
 // time at which the first of some that are out together was acknowledged. That one had to wait until the peer
-// was at it, as had those that were acknowledged with it.
+// was at it, as had those that were acknowledged with it. What follows soon after all was acknowledged goes
+// on with the measurement: then the sender is who takes the time.
 //
 // Thread safety: none.
 #pragma once
@@ -32,7 +33,12 @@ class PacketPace {
     };
 
     // One leaves. What is still out, of another way or length, does not count.
-    void begins(std::uint32_t length, Way way) {
+    void begins(std::uint32_t length, Way way, Time now) {
+        const bool goes_on =
+            length == length_ && way == way_ && ended_ != kNever && 4 * (now - ended_) <= ended_ - begun_;
+        begun_ = now;
+        ended_ = kNever;
+        if (goes_on) return;
         length_ = length;
         way_ = way;
         since_ = kNever;
@@ -41,9 +47,12 @@ class PacketPace {
     // Something was lost, or others are at it: what it measures now it does not tell.
     void ends() { length_ = 0; }
 
-    bool measures(std::uint32_t length, Way way) const { return length == length_ && way == way_; }
+    bool measures() const { return length_ != 0 && ended_ == kNever; }
+    bool measures(std::uint32_t length, Way way) const {
+        return measures() && length == length_ && way == way_;
+    }
     bool is_of(std::uint32_t length) const { return length == length_; }
-    bool measures_sends() const { return length_ != 0 && way_ != Way::packets; }
+    bool measures_sends() const { return measures() && way_ != Way::packets; }
     // One was acknowledged.
     void passed(Time now) {
         if (since_ == kNever) since_ = now;
@@ -51,12 +60,13 @@ class PacketPace {
     }
     // All that an answer acknowledges has passed; more is out, or not.
     std::optional<Sample> take(Time now, bool goes_on) {
-        if (length_ == 0 || (goes_on && !is_enough(now))) return std::nullopt;
+        if (!measures() || (goes_on && !is_enough(now))) return std::nullopt;
+        if (!goes_on) ended_ = now;
+        if (bytes_ < kEnough) return std::nullopt;
         const Sample sample{way_, length_, bytes_, now - since_};
         since_ = now;
         bytes_ = 0;
-        if (!goes_on) ends();
-        return sample.bytes >= kEnough ? std::optional(sample) : std::nullopt;
+        return sample;
     }
 
    private:
@@ -66,8 +76,10 @@ class PacketPace {
 
     std::uint32_t length_ = 0;  // 0: none is measured
     Way way_ = Way::packets;
-    Time since_ = kNever;
+    Time since_ = kNever;      // the first was acknowledged, or a sample taken
     std::uint64_t bytes_ = 0;  // since then
+    Time begun_ = kNever;      // the first of those that are out left
+    Time ended_ = kNever;      // nothing is out any more
 };
 
 }  // namespace verbena::transport

@@ -26,7 +26,7 @@ class PacketPaceTest : public ::testing::Test {
 };
 
 TEST_F(PacketPaceTest, IsThatOfTheOthersBehindTheFirst) {
-    pace_.begins(kLength, PacketPace::Way::packets);
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
     now_ += kSecond;  // the peer wakes up
     const auto sample = pass(5);
     ASSERT_TRUE(sample);
@@ -36,18 +36,18 @@ TEST_F(PacketPaceTest, IsThatOfTheOthersBehindTheFirst) {
 }
 
 TEST_F(PacketPaceTest, WhatWasAcknowledgedWithTheFirstSaysNothing) {
-    pace_.begins(kLength, PacketPace::Way::packets);
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
     for (unsigned n = 0; n < 8; n++) pace_.passed(now_);
     EXPECT_FALSE(pace_.take(now_, false));
 }
 
 TEST_F(PacketPaceTest, ALittleSaysNothing) {
-    pace_.begins(kLength, PacketPace::Way::packets);
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
     EXPECT_FALSE(pass(2));
 }
 
 TEST_F(PacketPaceTest, IsToldWhileMoreIsOut) {
-    pace_.begins(kLength, PacketPace::Way::packets);
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
     const unsigned most = PacketPace::kMost / kLength;
     EXPECT_FALSE(pass(most, true));
     const auto sample = pass(1, true);
@@ -60,7 +60,7 @@ TEST_F(PacketPaceTest, IsToldWhileMoreIsOut) {
 }
 
 TEST_F(PacketPaceTest, WhatIsSlowIsToldEarlier) {
-    pace_.begins(kLength, PacketPace::Way::packets);
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
     pass(1, true);
     now_ += PacketPace::kLongest - 3 * kEach;
     EXPECT_FALSE(pass(2, true));
@@ -71,9 +71,9 @@ TEST_F(PacketPaceTest, WhatIsSlowIsToldEarlier) {
 }
 
 TEST_F(PacketPaceTest, AnotherWayIsMeasuredAnew) {
-    pace_.begins(kLength, PacketPace::Way::copied);
+    pace_.begins(kLength, PacketPace::Way::copied, now_);
     pass(4, true);
-    pace_.begins(kLength, PacketPace::Way::fetched);
+    pace_.begins(kLength, PacketPace::Way::fetched, now_);
     EXPECT_FALSE(pace_.measures(kLength, PacketPace::Way::copied)) << "what is still out of those";
     now_ += kSecond;
     const auto sample = pass(5);
@@ -82,8 +82,31 @@ TEST_F(PacketPaceTest, AnotherWayIsMeasuredAnew) {
     EXPECT_EQ(sample->took, 4 * kEach);
 }
 
+// A sender whose copying takes the time: each is acknowledged before the next has left.
+TEST_F(PacketPaceTest, OneRightBehindTheOtherIsMeasured) {
+    std::optional<PacketPace::Sample> sample;
+    for (unsigned n = 0; n < 3; n++) {
+        EXPECT_FALSE(sample);
+        EXPECT_FALSE(pace_.measures(kLength, PacketPace::Way::copied));
+        now_ += kEach / 4;
+        pace_.begins(kLength, PacketPace::Way::copied, now_);
+        sample = pass(1);
+    }
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->bytes, 2 * kLength);
+    EXPECT_EQ(sample->took, 2 * (kEach + kEach / 4));
+}
+
+TEST_F(PacketPaceTest, WhatComesLaterIsNot) {
+    for (unsigned n = 0; n < 10; n++) {
+        now_ += kEach / 2;
+        pace_.begins(kLength, PacketPace::Way::copied, now_);
+        EXPECT_FALSE(pass(1));
+    }
+}
+
 TEST_F(PacketPaceTest, WhatIsInterruptedIsForgotten) {
-    pace_.begins(kLength, PacketPace::Way::packets);
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
     pass(4, true);
     pace_.ends();
     EXPECT_FALSE(pace_.measures(kLength, PacketPace::Way::packets));

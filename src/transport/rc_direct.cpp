@@ -75,9 +75,9 @@ void RcRequester::choose_fetching(SendEntry& entry, Time now) {
 }
 
 // A packet has left of what was not being measured. Large ones go to processes of this host only.
-void RcRequester::measure_anew(const SendEntry& entry, bool large) {
+void RcRequester::measure_anew(const SendEntry& entry, bool large, Time now) {
     if (entry.is_send() && large)
-        pace_.begins(entry.length, way_of(entry));
+        pace_.begins(entry.length, way_of(entry), now);
     else
         pace_.ends();
 }

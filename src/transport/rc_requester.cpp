@@ -284,9 +284,9 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         packets_since_ = now;
         if (!outstanding() && entry.length >= kLeastByPackets)
-            pace_.begins(entry.length, PacketPace::Way::packets);
+            pace_.begins(entry.length, PacketPace::Way::packets, now);
     }
-    if (!pace_.measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run);
+    if (!pace_.measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run, now);
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())

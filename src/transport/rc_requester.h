@@ -194,7 +194,7 @@ class RcRequester {
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
     void choose_fetching(SendEntry& entry, Time now);
-    void measure_anew(const SendEntry& entry, bool large);
+    void measure_anew(const SendEntry& entry, bool large, Time now);
     void tell_pace(Time now, bool goes_on);
     static PacketPace::Way way_of(const SendEntry& entry) {
         if (!entry.is_send()) return PacketPace::Way::packets;

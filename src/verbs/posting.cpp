@@ -214,6 +214,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;
+    const Time begin = adapter::now();
     const int error = post_list<transport::SendRequest>(
         *process, wr, bad_wr,
         [base](const ibv_send_wr& each, transport::SendRequest& request) {
@@ -222,7 +223,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
         [&](std::span<const transport::SendRequest> batch, std::size_t& done) {
             return process->adapter().post_send(*qp->qp, batch, done, adapter::now(), false);
         });
-    if (process->usable()) process->engine().posted();
+    if (process->usable()) process->engine().posted(begin);
     return error;
 }
 

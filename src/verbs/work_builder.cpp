@@ -201,8 +201,9 @@ int WorkBuilder::complete() {
                 reinterpret_cast<std::uintptr_t>(bytes_.data()) + place.first_byte;
         requests_[i].sges = {elements_.data() + place.first_element, place.elements};
     }
-    const int error = process->adapter().post_send_together(*qp_.qp, requests_, adapter::now());
-    process->engine().posted();
+    const Time begin = adapter::now();
+    const int error = process->adapter().post_send_together(*qp_.qp, requests_, begin);
+    process->engine().posted(begin);
     return error;
 }
 

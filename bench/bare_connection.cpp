@@ -15,15 +15,15 @@ using namespace verbena::scale;
 
 namespace {
 
-constexpr std::size_t kRequest = 200, kAnswer = 296, kEvent = 888;  // bytes
+constexpr std::size_t kRequest = 200, kEvent = 888;  // bytes
 constexpr unsigned kWarmUp = 10;
 
 enum class Said : char {
-    resolve_address,  // asked
+    resolve_address,
     resolve_route,
     connect,
     request_taken,
-    accept,  // asked
+    accept,
     confirm,
     disconnect,
     disconnect_too,
@@ -64,10 +64,6 @@ class Program {
    public:
     explicit Program(Ends ends) : ends_(ends) {}
     void tell(Said what) const { put(ends_.requests, kRequest, what); }
-    void ask(Said what) const {
-        tell(what);
-        take(ends_.requests);
-    }
     void wait_for_event() const { take(ends_.events); }
 
    private:
@@ -75,7 +71,7 @@ class Program {
 };
 
 void open_and_close(const Program& program) {
-    program.ask(Said::resolve_address);
+    program.tell(Said::resolve_address);
     program.wait_for_event();
     program.tell(Said::resolve_route);
     program.wait_for_event();
@@ -91,7 +87,7 @@ void serve(const Program& program, unsigned count) {
     for (unsigned n = 0; n < count; n++) {
         program.wait_for_event();  // a request
         program.tell(Said::request_taken);
-        program.ask(Said::accept);
+        program.tell(Said::accept);
         program.wait_for_event();  // established
         program.wait_for_event();  // disconnected
         program.tell(Said::disconnect_too);
@@ -122,15 +118,9 @@ class Daemon {
     bool answer(Said said) const {
         switch (said) {
             case Said::resolve_address:
-                put(active_.events, kEvent);
-                put(active_.requests, kAnswer);
-                break;
             case Said::resolve_route:
-            case Said::disconnect_too:
-                put(active_.events, kEvent);
-                break;
             case Said::accept:
-                put(passive_.requests, kAnswer);
+            case Said::disconnect_too:
                 put(active_.events, kEvent);
                 break;
             case Said::connect:

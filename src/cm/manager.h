@@ -81,6 +81,8 @@ class Manager {
     // Passive side: sends REP or SIDR_REP. Active side with parameters == nullptr: RTU. Also sets the id's
     // user handle.
     int accept(IdNumber id, const ConnectParameters* parameters, std::uint64_t user_handle, Time now);
+    // A child's events reach the program, under that handle, as after accept().
+    int subscribe(IdNumber id, std::uint64_t user_handle);
     int reject(IdNumber id, std::span<const std::uint8_t> private_data, std::uint8_t reason, Time now);
     int disconnect(IdNumber id, Time now);
     int init_qp_attributes(IdNumber id, std::uint8_t qp_state, QpTransition& transition);

@@ -29,7 +29,6 @@ inline constexpr std::uint32_t kDefaultQkey = 0x01234567;  // rdma_cm's Q_Key of
 
 // Bytes of private data that a program may send; the IP port spaces' requests lose the CMA header's 36.
 static_assert(kReqUserData == 92 - wire::kCmaHeaderLength);
-inline constexpr std::size_t kRepUserData = 196;
 inline constexpr std::size_t kRejUserData = 148;
 inline constexpr std::size_t kSidrReqUserData = 216 - wire::kCmaHeaderLength;
 inline constexpr std::size_t kSidrRepUserData = 136;

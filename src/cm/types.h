@@ -49,6 +49,7 @@ struct Route {
 
 inline constexpr std::size_t kMaxPrivateData = 224;  // room for every message's user bytes
 inline constexpr std::size_t kReqUserData = 56;      // a REQ's
+inline constexpr std::size_t kRepUserData = 196;
 
 // rdma_conn_param, and what a request or reply carries of it.
 struct ConnectParameters {

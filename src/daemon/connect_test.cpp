@@ -157,12 +157,20 @@ TEST_F(ConnectTest, DatagramServiceResolution) {
 TEST_F(ConnectTest, WhatIsToldAndRefusedIsAnEvent) {
     run([&] {
         Channel channel;
-        const host::ConnectRequest request = connect_request(channel.create_id(), 0x1234, "");
-        const auto* bytes = static_cast<const std::uint8_t*>(static_cast<const void*>(&request));
-        ASSERT_EQ(host::tell(host::Command::connect, std::span(bytes, sizeof request)), 0);
-        const cm::Event refused = channel.expect(cm::EventType::internal, -EINVAL);
-        EXPECT_EQ(refused.id, request.id);
-        EXPECT_EQ(refused.argument, static_cast<std::uint64_t>(cm::EventType::connect_error));
+        const auto refuses = [&](host::Command command, const auto& request, int error, cm::EventType as) {
+            const auto* bytes = static_cast<const std::uint8_t*>(static_cast<const void*>(&request));
+            ASSERT_EQ(host::tell(command, std::span(bytes, sizeof request)), 0);
+            const cm::Event refused = channel.expect(cm::EventType::internal, -error);
+            EXPECT_EQ(refused.id, request.id);
+            EXPECT_EQ(refused.argument, static_cast<std::uint64_t>(as));
+        };
+        refuses(host::Command::connect, connect_request(channel.create_id(), 0x1234, ""), EINVAL,
+                cm::EventType::connect_error);
+        refuses(host::Command::accept, accept_request(channel.create_id(), 0x1234), EINVAL,
+                cm::EventType::connect_error);
+        host::ResolveAddressRequest resolve;
+        resolve.id = channel.create_id();
+        refuses(host::Command::resolve_address, resolve, EAFNOSUPPORT, cm::EventType::addr_error);
     });
 }
 

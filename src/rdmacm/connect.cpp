@@ -141,7 +141,11 @@ int rdma_accept(rdma_cm_id* public_id, rdma_conn_param* given) {
     if (build_parameters(*id, given, request.parameters) != 0) return -1;
     // The peer may send as soon as it has our reply: the queue pair is ready before the reply leaves.
     if (!is_datagram(*id) && connect_qp(*id) != 0) return -1;
-    if (ask(host::Command::accept, request) != 0) {
+    // Of a request that was the id's last event, nothing speaks against that but the peer's end.
+    const bool told = id->may_accept.exchange(false) && id->qp_type == IBV_QPT_RC && !id->synchronous &&
+                      request.parameters.private_data_length <= cm::kRepUserData;
+    id->accepts = told;
+    if (tell_or_ask(told, host::Command::accept, request) != 0) {
         int error = errno;
         if (!is_datagram(*id)) fail_qp(*id);
         errno = error;

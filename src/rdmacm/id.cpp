@@ -34,7 +34,7 @@ void wait_for_acknowledgements(Id& id, const char* caller) {
 
 // Under the id's mutex.
 void forget(Id& id) {
-    id.wants_route = id.may_connect = false;
+    id.wants_route = id.may_connect = id.may_accept = false;
     id.transitions = {};
 }
 
@@ -92,7 +92,7 @@ IdCall::IdCall(const char* name, const rdma_cm_id* id, Daemon daemon)
     if (!id_) return;
     if (!id_->used) {
         std::lock_guard lock(id_->mutex);
-        id_->used = true;
+        first_ = !id_->used.exchange(true);
         id_->first_used.notify_all();
     }
     verbena_step_aside();
@@ -213,6 +213,7 @@ void keep_told(Id& id, const cm::Event& event) {
     if (id.always_asks) return;
     id.wants_route = event.type == cm::EventType::addr_resolved;
     id.may_connect = event.type == cm::EventType::route_resolved;
+    id.may_accept = event.type == cm::EventType::connect_request;
     id.transitions = event.transitions;
 }
 

@@ -57,6 +57,9 @@ struct Id : rdma_cm_id {
     bool listens = false;
     std::atomic<bool> wants_route{false};  // ADDR_RESOLVED was its last event
     std::atomic<bool> may_connect{false};  // ROUTE_RESOLVED was
+    std::atomic<bool> may_accept{false};   // CONNECT_REQUEST was
+    std::atomic<bool> accepts{false};      // the daemon was told so, and may refuse
+    bool has_ended = false;                // by an event: what is refused then needs no other
     // DISCONNECTED was read, and before that time no event comes but those that tell of a device.
     std::atomic<Time> quiet_until{0};
     std::atomic<bool> writes_events{false};  // itself, whenever
@@ -124,6 +127,7 @@ class IdCall {
     enum class Daemon { must_live, may_be_gone };
     IdCall(const char* name, const rdma_cm_id* id, Daemon daemon = Daemon::must_live);
     explicit operator bool() const { return id_ != nullptr; }
+    bool is_first() const { return first_; }  // on that id
     Id* operator->() const { return id_.get(); }
     Id& operator*() const { return *id_; }
     const std::shared_ptr<Id>& shared() const { return id_; }
@@ -131,6 +135,7 @@ class IdCall {
    private:
     std::shared_ptr<Id> id_;
     Call call_;
+    bool first_ = false;
 };
 
 // The library's half of an id whose daemon half exists; puts it into the process's table. nullptr: ENOMEM.

@@ -159,6 +159,8 @@ void Engine::show_activity() {
 
 unsigned Engine::poll(Time now) {
     show_activity();
+    if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
+        polls_.store(polls + 1, std::memory_order_relaxed);
     if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
         change(Mode::armed, Mode::ticking);
     return progress(now);
@@ -171,6 +173,10 @@ void Engine::posted(Time since) {
     const bool looks = posting >= kLinger && inline_progress_;
     posting_.store(looks ? 0 : posting, std::memory_order_relaxed);
     if (!looks) return;
+    if (polls_.load(std::memory_order_relaxed) < kManyPolls) {
+        progress(time);
+        return;
+    }
     streak_.napped(time - posting, time);
     poll(time);
 }
@@ -203,6 +209,7 @@ void Engine::pause(Patience& patience) {
 
 void Engine::arm() {
     streak_.end();
+    polls_.store(0, std::memory_order_relaxed);
     if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
 }
 

@@ -13,6 +13,7 @@
 //
 // What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper, and so does a
 // peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
+// Posting much counts as polling (posted), so a program that does nothing else looks every 50 us of that.
 //
 // Thread safety: all calls.
 #pragma once
@@ -72,7 +73,8 @@ class Engine {
     }
     // After a post that began at `since` and may have copied much. A program that does nothing but post large
     // messages looks at its completions seldom, and would have the helper at its side for each of them: so
-    // what has come meanwhile is handled, now and then, as by a poll.
+    // what has come meanwhile is handled, now and then, as by a poll; unless it sleeps for them (arm()) and
+    // has polled little since, when the helper stays.
     void posted(Time since);
 
     // The program ends: acknowledgements that were held back leave, so that its peer's last message does not
@@ -150,10 +152,12 @@ class Engine {
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
     std::atomic<unsigned> helper_turns_{0};
-    std::atomic<Duration> posting_{0};  // since the last such poll
-    PollStreak streak_;                 // while armed
-    bool left_alone_ = false;           // the helper's own: by all who polled, just now
-    std::atomic<Time> served_at_{0};    // by a thread in wait_readable()
+    std::atomic<Duration> posting_{0};  // since posted() has polled
+    static constexpr unsigned kManyPolls = 16;
+    std::atomic<unsigned> polls_{kManyPolls};  // since the last arm(), up to so many
+    PollStreak streak_;                        // while armed
+    bool left_alone_ = false;                  // the helper's own: by all who polled, just now
+    std::atomic<Time> served_at_{0};           // by a thread in wait_readable()
     // Polling on after packets were served, for who sleeps otherwise: an answer often follows. Where others
     // want the processor it does not pay, and the yield that finds that out takes their share of some
     // milliseconds, during which nothing is served.

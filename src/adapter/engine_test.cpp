@@ -463,9 +463,13 @@ TEST(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
         EXPECT_TRUE(until(false, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
         EXPECT_TRUE(until(true, [&] { engine.poll_progress(); }));
         EXPECT_TRUE(until(false, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
-        for (int i = 0; i < 1000; i++) engine.posted(now());
+        for (int i = 0; i < 100; i++) engine.posted(now());
         EXPECT_FALSE(link.polled) << "a program that posts little may not poll";
         EXPECT_TRUE(until(true, [&] { engine.posted(now() - 100 * kMicrosecond); })) << "as if it had copied";
+        engine.arm();
+        EXPECT_TRUE(until(false, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }));
+        for (int i = 0; i < 1000; i++) engine.posted(now() - 100 * kMicrosecond);
+        EXPECT_FALSE(link.polled) << "it sleeps for its completions";
     }
     EXPECT_FALSE(link.polled) << "the helper has gone";
 }

@@ -3,6 +3,7 @@
 #include "cm/id.h"
 
 #include <cerrno>
+#include <string_view>
 
 #include "base/reason.h"
 #include "cm/state.h"
@@ -166,6 +167,28 @@ int Manager::write_event(IdNumber number, EventType type, int status, std::uint6
     event.argument = argument;
     state_->deliver(*id, event);
     return 0;
+}
+
+void Manager::refuse(IdNumber number, EventType as, int error) {
+    Id* id = state_->find(number);
+    if (!id) return;
+    if (id->state == IdState::device_removed) return state_->deliver(*id, EventType::device_removal, 0);
+    Event event;
+    event.type = EventType::internal;
+    event.status = -error;
+    event.id = id->number;
+    event.user_handle = id->user_handle;
+    event.argument = static_cast<std::uint64_t>(as);
+    std::string_view(last_reason()).copy(event.note.data(), event.note.size() - 1);
+    state_->deliver(*id, event);
+}
+
+void Manager::refuse_accept(IdNumber number, int error, std::uint64_t user_handle) {
+    if (Id* id = state_->find(number)) {
+        id->user_handle = user_handle;
+        id->accepted = true;
+    }
+    refuse(number, EventType::connect_error, error);
 }
 
 }  // namespace verbena::cm

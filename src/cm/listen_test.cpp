@@ -340,6 +340,33 @@ TEST_F(Listen, ChildrenThatNobodyAcceptedHearNothing) {
     EXPECT_EQ(server->query(child, info), EIO);
 }
 
+// Nobody waited for the answer.
+TEST_F(Listen, AnAcceptThatIsRefusedIsAnEvent) {
+    for (const bool device_gone : {false, true}) {
+        listener(server, any4(7471 + device_gone));
+        const IdNumber id = connecting(client, server.address(7471 + device_gone), 0x11);
+        net.run();
+        const IdNumber child = server.take().id;
+        destroy(client, id);
+        net.run();
+        if (device_gone) server->device_removed(0, net.now);
+        const ConnectParameters parameters;
+        const int error = server->accept(child, &parameters, 0x77, net.now);
+        EXPECT_EQ(error, device_gone ? EIO : EINVAL);
+        EXPECT_TRUE(server.quiet());
+        server->refuse_accept(child, error, 0x77);
+        const Event event = server.take();
+        EXPECT_EQ(event.type, device_gone ? EventType::device_removal : EventType::internal);
+        EXPECT_EQ(event.user_handle, 0x77u);
+        if (!device_gone) {
+            EXPECT_EQ(event.status, -EINVAL);
+            EXPECT_EQ(event.argument, static_cast<std::uint64_t>(EventType::connect_error));
+            EXPECT_NE(event.note[0], '\0');
+        }
+        destroy(server, child);
+    }
+}
+
 TEST_F(Listen, EventsAreCountedForDestroy) {
     Connected c = establish();
     EXPECT_EQ(destroy(server, c.listen), 1u);   // the request

@@ -124,14 +124,6 @@ int Manager::accept(IdNumber number, const ConnectParameters* parameters, std::u
     return error;
 }
 
-int Manager::subscribe(IdNumber number, std::uint64_t user_handle) {
-    Id* id;
-    if (int error = state_->find(number, id)) return error;
-    id->user_handle = user_handle;
-    id->accepted = true;
-    return 0;
-}
-
 int Manager::reject(IdNumber number, std::span<const std::uint8_t> private_data, std::uint8_t reason,
                     Time now) {
     Id* id;

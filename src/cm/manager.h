@@ -81,8 +81,6 @@ class Manager {
     // Passive side: sends REP or SIDR_REP. Active side with parameters == nullptr: RTU. Also sets the id's
     // user handle.
     int accept(IdNumber id, const ConnectParameters* parameters, std::uint64_t user_handle, Time now);
-    // A child's events reach the program, under that handle, as after accept().
-    int subscribe(IdNumber id, std::uint64_t user_handle);
     int reject(IdNumber id, std::span<const std::uint8_t> private_data, std::uint8_t reason, Time now);
     int disconnect(IdNumber id, Time now);
     int init_qp_attributes(IdNumber id, std::uint8_t qp_state, QpTransition& transition);
@@ -92,6 +90,10 @@ class Manager {
     // move.
     int migrate(IdNumber id, FileNumber file, std::uint64_t& events_delivered);
     int write_event(IdNumber id, EventType type, int status, std::uint64_t argument);
+    // A call whose answer nobody waits for was refused, for the reason recorded last: an event of that kind
+    // says so, or that the device is gone. Of a child that was to be accepted it reaches the program, too.
+    void refuse(IdNumber id, EventType as, int error);
+    void refuse_accept(IdNumber id, int error, std::uint64_t user_handle);
     int join_multicast(IdNumber id, const Endpoint& group, std::uint16_t join_flags, std::uint64_t handle,
                        Time now);
     int leave_multicast(IdNumber id, const Endpoint& group, std::uint64_t& events_delivered);

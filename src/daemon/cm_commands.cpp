@@ -111,18 +111,12 @@ int CmCommands::migrate(const host::MigrateRequest& body, const Caller& caller,
     return 0;
 }
 
-// What nobody waits for is refused by an event.
-int CmCommands::refuse(const Request& request, cm::IdNumber id, cm::EventType as, int error) {
-    if (error && request.header.sequence == 0)
-        manager_.write_event(id, cm::EventType::internal, -error, static_cast<std::uint64_t>(as));
-    return error;
-}
-
 int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller& caller,
                           std::span<std::uint8_t> reply, Time now) {
     host::EventsReply events;
     cm::IdInfo info;
     int error = 0;
+    const bool told = request.header.sequence == 0;  // nobody waits
     switch (request.header.command) {
         case Command::destroy_id:
             error = manager_.destroy_id(id, events.events_delivered, now);
@@ -139,21 +133,23 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
             auto body = request.as<host::ResolveAddressRequest>();
             error = manager_.resolve_address(id, body.has_source ? &body.source : nullptr, body.remote,
                                              milliseconds(body.timeout_ms), now);
-            return refuse(request, id, cm::EventType::addr_error, error);
+            if (error && told) manager_.refuse(id, cm::EventType::addr_error, error);
+            return error;
         }
         case Command::resolve_route:
             return manager_.resolve_route(
                 id, milliseconds(request.as<host::ResolveRouteRequest>().timeout_ms), now);
         case Command::connect:
             error = manager_.connect(id, request.as<host::ConnectRequest>().parameters, now);
-            return refuse(request, id, cm::EventType::connect_error, error);
+            if (error && told) manager_.refuse(id, cm::EventType::connect_error, error);
+            return error;
         case Command::accept: {
             auto body = request.as<host::AcceptRequest>();
             error =
                 manager_.accept(id, body.has_parameters ? &body.parameters : nullptr, body.user_handle, now);
-            if (!error || !body.has_parameters) return error;  // the peer's end may cross a confirmation
-            if (request.header.sequence == 0) manager_.subscribe(id, body.user_handle);
-            return refuse(request, id, cm::EventType::connect_error, error);
+            // A confirmation that the peer's end has crossed is none.
+            if (error && told && body.has_parameters) manager_.refuse_accept(id, error, body.user_handle);
+            return error;
         }
         case Command::reject: {
             auto body = request.as<host::RejectRequest>();

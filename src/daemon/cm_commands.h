@@ -40,7 +40,6 @@ class CmCommands {
     int create(const host::CreateIdRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
     int run_on_id(const Request& request, cm::IdNumber id, const Caller& caller,
                   std::span<std::uint8_t> reply, Time now);
-    int refuse(const Request& request, cm::IdNumber id, cm::EventType as, int error);
     int bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
     int migrate(const host::MigrateRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
 

@@ -96,6 +96,7 @@ class BurstBuilder final : public wire::PacketSink {
     void observe(const Message& message);
     template <class Take>
     static void each_packet(const Message& message, Take&& take);
+
     SourcePorts& sources_;
     BurstPolicy& policy_;
     WholeBursts& whole_;

@@ -81,6 +81,7 @@ int reject(const char* name, rdma_cm_id* public_id, const void* private_data, st
                               request.private_data.size());
     if (length) std::memcpy(request.private_data.data(), private_data, length);
     request.private_data_length = length;
+    forget_told(*id);
     return ask(host::Command::reject, request);
 }
 
@@ -187,6 +188,7 @@ int rdma_disconnect(rdma_cm_id* public_id) {
     IdCall id("rdma_disconnect", public_id);
     if (!id) return -1;
     if (fail_qp(*id) != 0) return -1;
+    forget_told(*id);
     const host::IdRequest request{id->number};
     // Of an id that has had a connection the daemon would answer 0 whatever has become of that, or the device
     // is gone, which is an event.

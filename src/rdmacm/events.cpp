@@ -225,12 +225,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return connection_request(record, event);
         case cm::EventType::connect_response:
             return reply_arrived(record, event);
-        case cm::EventType::unreachable:
-        case cm::EventType::connect_error:
-            id.has_ended = true;
-            break;
         case cm::EventType::rejected:
-            id.has_ended = true;
             if (id.connect_failed) return Fate::swallow;
             if (id.was_connected) {  // it crossed our confirmation
                 record.event = RDMA_CM_EVENT_DISCONNECTED;
@@ -240,7 +235,6 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             fail_qp(id);
             return Fate::report;
         case cm::EventType::disconnected:
-            id.has_ended = true;
             if (id.connect_failed) return Fate::swallow;
             id.quiet_until = static_cast<Time>(event.argument);
             // The peer's last data came before its disconnect request: the program shall find it first.
@@ -253,7 +247,6 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             id.was_connected = !is_datagram(id);
             break;
         case cm::EventType::device_removal:
-            id.has_ended = true;
             id.was_connected = false;
             break;
         case cm::EventType::multicast_join:
@@ -261,9 +254,9 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return join_result(record, event);
         case cm::EventType::internal:  // a call that was told and refused; or one of the library's own
             set_type(record, static_cast<unsigned>(event.argument));
-            if (record.event != RDMA_CM_EVENT_CONNECT_ERROR) return Fate::report;
-            if (id.has_ended) return Fate::swallow;
-            if (id.accepts) fail_qp(id);
+            record.step_reason = event.note.data();
+            if (event.argument == static_cast<std::uint64_t>(cm::EventType::connect_error) && id.accepts)
+                fail_qp(id);
             return Fate::report;
         case cm::EventType::user:
             set_argument(record, event.argument);

@@ -59,7 +59,6 @@ struct Id : rdma_cm_id {
     std::atomic<bool> may_connect{false};  // ROUTE_RESOLVED was
     std::atomic<bool> may_accept{false};   // CONNECT_REQUEST was
     std::atomic<bool> accepts{false};      // the daemon was told so, and may refuse
-    bool has_ended = false;                // by an event: what is refused then needs no other
     // DISCONNECTED was read, and before that time no event comes but those that tell of a device.
     std::atomic<Time> quiet_until{0};
     std::atomic<bool> writes_events{false};  // itself, whenever

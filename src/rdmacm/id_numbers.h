@@ -15,8 +15,8 @@ namespace verbena::rdmacm {
 class IdNumbers {
    public:
     // Makes an id as `request` describes it, at the daemon that has this generation (host::generation()).
-    // 0, or -1 with errno and a reason. If none could be made after all, calls on the id say that there is
-    // none.
+    // 0, or -1 with errno and a reason. If none could be made after all, calls on the id that wait
+    // for an answer say that there is none.
     int create(host::CreateIdRequest request, std::uint32_t generation, cm::IdNumber& number) {
         std::lock_guard lock(mutex_);  // until it is sent: numbers are taken in ascending order
         if (generation_ != generation) next_ = end_ = made_ = 0;

@@ -32,11 +32,15 @@ class PacketPace {
         Duration took;
     };
 
+    // ... that follows all others so soon: a quarter of what the last one took, and so long at most.
+    static constexpr Duration kPause = 100 * kMicrosecond;
+
     // One leaves. What is still out, of another way or length, does not count.
     void begins(std::uint32_t length, Way way, Time now) {
-        const bool goes_on =
-            length == length_ && way == way_ && ended_ != kNever && 4 * (now - ended_) <= ended_ - begun_;
-        begun_ = now;
+        const Duration pause = now - ended_;
+        const bool goes_on = measures_sends_of(length, way) && ended_ != kNever && pause <= kPause &&
+                             4 * pause <= ended_ - newest_;
+        newest_ = now;
         ended_ = kNever;
         if (goes_on) return;
         length_ = length;
@@ -60,8 +64,9 @@ class PacketPace {
     }
     // All that an answer acknowledges has passed; more is out, or not.
     std::optional<Sample> take(Time now, bool goes_on) {
-        if (!measures() || (goes_on && !is_enough(now))) return std::nullopt;
-        if (!goes_on) ended_ = now;
+        if (!measures()) return std::nullopt;
+        (goes_on ? newest_ : ended_) = now;
+        if (goes_on && !is_enough(now)) return std::nullopt;
         if (bytes_ < kEnough) return std::nullopt;
         const Sample sample{way_, length_, bytes_, now - since_};
         since_ = now;
@@ -70,6 +75,10 @@ class PacketPace {
     }
 
    private:
+    // A WRITE or READ that comes alone is executed, and none of its pauses would count there.
+    bool measures_sends_of(std::uint32_t length, Way way) const {
+        return length == length_ && way == way_ && way != Way::packets;
+    }
     bool is_enough(Time now) const {
         return bytes_ >= kMost || (bytes_ >= kEnough && now - since_ >= kLongest);
     }
@@ -78,7 +87,7 @@ class PacketPace {
     Way way_ = Way::packets;
     Time since_ = kNever;      // the first was acknowledged, or a sample taken
     std::uint64_t bytes_ = 0;  // since then
-    Time begun_ = kNever;      // the first of those that are out left
+    Time newest_ = kNever;     // something of it left when nothing was out, or was acknowledged
     Time ended_ = kNever;      // nothing is out any more
 };
 

@@ -97,6 +97,19 @@ TEST_F(PacketPaceTest, OneRightBehindTheOtherIsMeasured) {
     EXPECT_EQ(sample->took, 2 * (kEach + kEach / 4));
 }
 
+// However long what came before the pause took.
+TEST_F(PacketPaceTest, APauseIsNoPartOfAStream) {
+    pace_.begins(kLength, PacketPace::Way::copied, now_);
+    pass(1000, true);
+    pass(1);
+    now_ += kEach;
+    pace_.begins(kLength, PacketPace::Way::copied, now_);
+    const auto sample = pass(4);
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->bytes, 3 * kLength);
+    EXPECT_EQ(sample->took, 3 * kEach);
+}
+
 TEST_F(PacketPaceTest, WhatComesLaterIsNot) {
     for (unsigned n = 0; n < 10; n++) {
         now_ += kEach / 2;

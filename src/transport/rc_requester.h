@@ -22,11 +22,11 @@
 // On a link that can (PacketSink::largest_payload), RC's packets are larger than the path MTU. They keep the
 // PSNs that they would have had as packets of the wire, so that what is sent again may leave otherwise.
 //
-// UC (IBA 9.8.2). What transmit() has sent counts as acknowledged a little later, when the sink has been
-// flushed, so that the memory may change: with the next packet that comes, or transmit(), or after some
-// microseconds. Not at once, since a program that waits for the completion moves packets meanwhile, and what
-// it does next may be to look for the answer in memory, which moves none. As nothing comes back, packets
-// leave in short bursts with pauses, in which a receiver empties its socket.
+// UC (IBA 9.8.2). What transmit() has sent counts as acknowledged a little later: with the next packet that
+// comes, or transmit(), or after some microseconds. Not at once, since a program that waits for the
+// completion moves packets meanwhile, and what it does next may be to look for the answer in memory, which
+// moves none. As nothing comes back, packets leave in short bursts with pauses, in which a receiver empties
+// its socket.
 //
 // Thread safety: the queue pair's lock.
 #pragma once

@@ -133,7 +133,6 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
         pacer_.sent(entry.length + Flow::kPacketOverhead, now);
         if (!pacer_.allows(now)) rate_allows_at_ = pacer_.next();
     }
-    if (sent > 0) sink.flush();  // a completed request's memory is the program's again
     counters_.messages_sent += sent;
     for (; sent > 0; sent--) complete_oldest(Status::success, VendorError::none, now);
     if (failed) {

@@ -223,7 +223,11 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
         [&](std::span<const transport::SendRequest> batch, std::size_t& done) {
             return process->adapter().post_send(*qp->qp, batch, done, adapter::now(), false);
         });
-    if (process->usable()) process->engine().posted(begin);
+    if (!process->usable()) return error;
+    if (error)
+        process->engine().posted();
+    else
+        process->engine().posted(begin);
     return error;
 }
 

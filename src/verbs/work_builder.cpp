@@ -203,7 +203,11 @@ int WorkBuilder::complete() {
     }
     const Time begin = adapter::now();
     const int error = process->adapter().post_send_together(*qp_.qp, requests_, begin);
-    process->engine().posted(begin);
+    lock.unlock();
+    if (error)
+        process->engine().posted();
+    else
+        process->engine().posted(begin);
     return error;
 }
 

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kCrc32Polynomial = 0xedb88320;  // reflected: bit
 
 std::uint32_t crc32_update(std::uint32_t state, const void* data, std::size_t size);
 
-// The same over twelve bytes and then `data`: a packet is a header and a payload that lies elsewhere.
+// The same over twelve bytes and then `data`: a packet's first ones do not count as they are.
 inline constexpr std::size_t kCrc32Head = 12;
 std::uint32_t crc32_update_headed(std::uint32_t state, const std::uint8_t* head, const void* data,
                                   std::size_t size);

@@ -2,11 +2,10 @@
 // headers and the BTH with the fields that change on the way set to ones, and everything behind them, pad
 // included.
 //
-// Sending, in pieces and without a copy:
+// Sending:
 //     auto state = icrc_begin(path, kUdpPort, udp_payload_length, 0, true);
-//     state = icrc_bth(state, headers, header_length);
-//     state = crc32_update(state, payload, n);  // and the pad bytes
-//     store_icrc(out, icrc_end(state));
+//     state = icrc_bth(state, packet, length);  // from the BTH to the pad bytes
+//     store_icrc(packet + length, icrc_end(state));
 //
 // Receiving: the ICRC covers the IPv4 identification, which a UDP socket does not show. The CRC is linear, so
 // the difference between the ICRC received and the one computed for identification 0 (DF set) depends only on

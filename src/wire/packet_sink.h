@@ -1,4 +1,4 @@
-// How a packet leaves the protocol code: headers built, payload gathered from where it lies. The link adds
+// How a packet leaves the protocol code: headers built, and where the payload lies. The link copies it, adds
 // padding and ICRC, groups packets into segmentation bursts and sends them.
 #pragma once
 

@@ -24,8 +24,9 @@ inline int out_of_the_way(int low) {
 
 // Makes the process's table of descriptors as long as those numbers need. Early, while the process has one
 // thread: threads share it, and the kernel lets whoever makes it longer stand still for 5 to 40 ms then.
+// (Thread sanitizers shall see it opened no more than closed.)
 inline void make_room_out_of_the_way() {
-    const int low = eventfd(0, EFD_CLOEXEC);
+    const auto low = static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC));
     if (low >= 0) syscall(SYS_close, out_of_the_way(low));
 }
 

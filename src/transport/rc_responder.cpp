@@ -160,21 +160,27 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     return VendorError::none;
 }
 
-VendorError RcResponder::check_atomic(const wire::AtomicEth& eth, std::uint8_t*& target) {
-    if (!(shared_.attributes.access & memory::kRemoteAtomic)) return VendorError::qp_no_remote_atomic;
+std::uint8_t* RcResponder::atomic_target(const wire::AtomicEth& eth, VendorError& error) {
+    error = VendorError::qp_no_remote_atomic;
+    if (!(shared_.attributes.access & memory::kRemoteAtomic)) return nullptr;
     const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
-    if (!found) return refused(found.error, {eth.virtual_address, eth.rkey, 8});
+    if (!found) {
+        error = refused(found.error, {eth.virtual_address, eth.rkey, 8});
+        return nullptr;
+    }
     // IBA 9.4.5: naturally aligned; with an iova of its own the region may lie otherwise.
+    error = VendorError::atomic_unaligned;
     if (eth.virtual_address % 8 != 0 || reinterpret_cast<std::uintptr_t>(found.address) % 8 != 0)
-        return VendorError::atomic_unaligned;
-    target = found.address;
-    return VendorError::none;
+        return nullptr;
+    error = VendorError::none;
+    return found.address;
 }
 
 VendorError RcResponder::atomic(const wire::Packet& packet, const wire::OpcodeInfo& info) {
     const wire::AtomicEth& eth = packet.headers.atomic_eth;
-    std::uint8_t* target = nullptr;
-    if (auto error = check_atomic(eth, target); error != VendorError::none) return error;
+    VendorError error;
+    std::uint8_t* const target = atomic_target(eth, error);
+    if (target == nullptr) return error;
     Resource* resource =
         take_atomic(packet.headers.bth.psn, info.operation == wire::Operation::fetch_add, eth, target);
     if (resource == nullptr) return VendorError::too_many_reads;

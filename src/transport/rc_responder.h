@@ -143,7 +143,7 @@ class RcResponder : private MessageReceiver {
     void write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     VendorError read(const wire::Packet& packet);
     VendorError atomic(const wire::Packet& packet, const wire::OpcodeInfo& info);
-    VendorError check_atomic(const wire::AtomicEth& eth, std::uint8_t*& target);
+    std::uint8_t* atomic_target(const wire::AtomicEth& eth, VendorError& error);
     VendorError atomic_write(const wire::Packet& packet);
     VendorError flush(const wire::Packet& packet);
     VendorError answer_empty(const wire::Bth& bth);

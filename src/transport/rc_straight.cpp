@@ -407,9 +407,11 @@ bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
 }
 
 bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier) {
-    std::uint8_t* target = nullptr;
-    if (request.psn() != expected_psn_ || check_atomic(request.eth(), target) != VendorError::none)
-        [[unlikely]]
+    if (request.psn() != expected_psn_) [[unlikely]]
+        return false;
+    VendorError error;
+    std::uint8_t* const target = atomic_target(request.eth(), error);
+    if (target == nullptr) [[unlikely]]
         return false;
     Resource* const resource =
         take_atomic(request.psn(), request.opcode() == wire::Opcode::rc_fetch_add, request.eth(), target);

@@ -34,7 +34,7 @@ class Pace {
     static constexpr Duration kShortestTrial = 6 * kMillisecond, kLongestTrial = 100 * kMillisecond;
     // Measurements in a trial, if each is of much; or of a single call, as those of what we execute are. The
     // first does not count: caches are cold.
-    static constexpr std::uint32_t kInTrial = 2, kSingleInTrial = 5;
+    static constexpr std::uint32_t kInTrial = 3, kSingleInTrial = 5;
     static constexpr std::uint32_t kUntilKnown =
         3;  // measurements, until they count; the first has page faults
 
@@ -117,11 +117,10 @@ class Pace {
         const bool single = faster && costs_ == Costs::more_together;
         const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
-            if (count - way.before.load(std::memory_order_relaxed) < enough &&
-                now < way.next.load(std::memory_order_relaxed))
-                return true;
-            way.wait.store(std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest),
-                           std::memory_order_relaxed);
+            const bool measured = count - way.before.load(std::memory_order_relaxed) >= enough;
+            if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
+            const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);
+            way.wait.store(measured ? std::max(wait, kShortest) : wait, std::memory_order_relaxed);
             return rests(way, now);
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;

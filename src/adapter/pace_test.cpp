@@ -78,11 +78,11 @@ TEST_F(PaceTest, EachLengthIsMeasuredByItself) {
 TEST_F(PaceTest, TheSlowerOneIsTriedEverLessOften) {
     go_on(10 * kMillisecond, 50 * kUs, 70 * kUs);
     const unsigned first = go_on(500 * kMillisecond, 50 * kUs, 70 * kUs);
-    EXPECT_GE(first, 2u);
-    EXPECT_LE(first, 6u);
+    EXPECT_GE(first, 1 * Pace::kInTrial);
+    EXPECT_LE(first, 3 * Pace::kInTrial);
     const unsigned later = go_on(10 * kSecond, 50 * kUs, 70 * kUs);
-    EXPECT_GE(later, 5u);
-    EXPECT_LE(later, 2u * 8);  // two measurements each
+    EXPECT_GE(later, 3 * Pace::kInTrial);
+    EXPECT_LE(later, 8 * Pace::kInTrial);
 }
 
 TEST_F(PaceTest, WhatHasBecomeFasterIsFound) {

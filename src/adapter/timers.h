@@ -29,9 +29,10 @@ struct TimerNode {
 class Timers {
    public:
     void set(TimerNode& node, Time deadline) {
-        // Later than before, and the queue will look: whoever still reads the earlier one looks in vain once.
-        if (deadline >= node.deadline.load(std::memory_order_relaxed) &&
-            node.scheduled.load(std::memory_order_relaxed) != kNever)
+        // Later than before, and the queue will look, if it has to: whoever still reads the earlier one looks
+        // in vain once.
+        if (deadline == kNever || (deadline >= node.deadline.load(std::memory_order_relaxed) &&
+                                   node.scheduled.load(std::memory_order_relaxed) != kNever))
             return node.deadline.store(deadline, std::memory_order_relaxed);
         std::lock_guard guard(lock_);
         node.deadline.store(deadline, std::memory_order_relaxed);

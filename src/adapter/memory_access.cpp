@@ -327,7 +327,7 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     if (!peer || !peer->memory || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
     if (length < kTimedFrom) return memory.serves(now);
-    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, peer->copying_pays, now) &&
+    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, peers_.copying_pays(), now) &&
            memory.serves(now);
 }
 
@@ -339,7 +339,8 @@ bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t dest
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !peer->out->fetches()) return false;
-    return !features().copy || !memory_of(*peer).sends().together_is_faster(length, peer->copying_pays, now);
+    return !features().copy ||
+           !memory_of(*peer).sends().together_is_faster(length, peers_.copying_pays(), now);
 }
 
 void MemoryAccess::measured(const wire::Path& path, std::uint32_t destination,

@@ -225,20 +225,20 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
 // meanwhile, as it takes less than meeting does.
 void LocalPeers::choose_copying(LocalPeer& peer) {
     bool fetches = peer.memory && features().fetch;
-    if (fetches && features().copy && !fetching_pays_) {
+    if (fetches && features().copy && !measured_) {
         if (const auto times = measure_transfers(*peer.memory)) {
-            fetching_pays_ = times->fetching_pays();
+            measured_ = true;
+            copying_pays_.store(!times->fetching_pays(), std::memory_order_relaxed);
             log(LogLevel::debug,
                 "64 KiB take %lld us to fetch from a peer and %lld us to copy: large payloads are %s at "
                 "first",
                 static_cast<long long>(times->fetch / kMicrosecond),
-                static_cast<long long>(times->copy / kMicrosecond), *fetching_pays_ ? "fetched" : "copied");
+                static_cast<long long>(times->copy / kMicrosecond), copying_pays() ? "copied" : "fetched");
         } else {
             fetches = false;
         }
     }
     peer.in->fetch(fetches);
-    peer.copying_pays = fetching_pays_ && !*fetching_pays_;
 }
 
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {

@@ -28,7 +28,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -68,7 +67,6 @@ struct LocalPeer {
     std::atomic<bool> spilled{false};    // something does
     std::unique_ptr<LocalRing> in;       // ours to read; there unless unused
     std::unique_ptr<PeerMemory> memory;  // nullptr: it does not let us
-    bool copying_pays = false;           // through the rings, rather than from its memory, as was measured
     std::atomic<std::uint32_t> visitors{0};
 
     pid_t pid = 0;
@@ -119,6 +117,9 @@ class LocalPeers final : public memory::Outsiders {
     void look_around();  // greetings, deaths
     // A dead peer's place is not free yet: somebody was inside it. No descriptor tells of that.
     bool has_dead();
+
+    // Whether much passes faster through rings than out of peers' memory, as far as meeting them told.
+    bool copying_pays() const { return copying_pays_.load(std::memory_order_relaxed); }
 
     // The peer is there and has not yet looked at something that we sent it.
     bool stands_still(const Gid& destination, std::uint32_t qp_number);
@@ -223,7 +224,8 @@ class LocalPeers final : public memory::Outsiders {
     std::array<Inbox, kMaxInboxes> inboxes_{};
     std::atomic<unsigned> inbox_count_{0};
     std::uint64_t next_cookie_ = 1;
-    std::optional<bool> fetching_pays_;  // measured with the first peer that lets us
+    bool measured_ = false;  // with the first peer that lets us
+    std::atomic<bool> copying_pays_{false};
     unsigned sleepers_ = 0;
 
     alignas(64) std::atomic<bool> unsure_{false};  // of some peer: written with each packet

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/thread_order.h"
 
 namespace verbena::link {
 namespace {
@@ -20,12 +21,6 @@ constexpr std::size_t kSlotBytes = LocalRing::kSlots * 64;
 constexpr std::size_t kFile = kPage + kSlotBytes + LocalRing::kCapacity;
 constexpr std::size_t kMapping = kFile + LocalRing::kCapacity;  // packets begin in the first half of the data
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-unsigned mark_of_this_thread() {
-    static std::atomic<unsigned> next{0};
-    thread_local const unsigned mark = next.fetch_add(1, std::memory_order_relaxed) % LocalRing::kMarks;
-    return mark;
-}
 
 }  // namespace
 
@@ -182,7 +177,7 @@ bool LocalRing::sleeps() const {
 
 void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
 
-LocalMark::LocalMark(LocalRing& ring) : inside_(ring.control_.marks[mark_of_this_thread()].inside) {
+LocalMark::LocalMark(LocalRing& ring) : inside_(ring.control_.marks[thread_order() % LocalRing::kMarks].inside) {
     inside_.fetch_add(1, std::memory_order_seq_cst);
 }
 

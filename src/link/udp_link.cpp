@@ -13,6 +13,7 @@
 
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "base/thread_order.h"
 #include "link/socket_options.h"
 #include "link/steering.h"
 
@@ -25,13 +26,6 @@ bool probe_segmentation() {
     const bool known = kernel_has_segmentation(fd);
     close(fd);
     return known;
-}
-
-// Threads start at different sinks, and each finds the one again that its cache holds.
-unsigned first_sink_of_this_thread() {
-    static std::atomic<unsigned> next{0};
-    thread_local const unsigned first = next.fetch_add(1, std::memory_order_relaxed);
-    return first;
 }
 
 }  // namespace
@@ -125,7 +119,7 @@ void UdpLink::flush() {
 }
 
 wire::PacketSink& UdpLink::borrow_sink() {
-    for (unsigned i = first_sink_of_this_thread();; i++) {
+    for (unsigned i = thread_order();; i++) {
         Sink& sink = sinks_[i % kSinks];
         if (!sink.busy.load(std::memory_order_relaxed) &&
             !sink.busy.exchange(true, std::memory_order_acquire)) {

@@ -177,7 +177,8 @@ bool LocalRing::sleeps() const {
 
 void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
 
-LocalMark::LocalMark(LocalRing& ring) : inside_(ring.control_.marks[thread_order() % LocalRing::kMarks].inside) {
+LocalMark::LocalMark(LocalRing& ring)
+    : inside_(ring.control_.marks[thread_order() % LocalRing::kMarks].inside) {
     inside_.fetch_add(1, std::memory_order_seq_cst);
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -74,6 +75,8 @@ class Memory {
     bool holds(std::uint8_t seed, std::size_t length, std::size_t offset = 0);
     void set_all(std::uint8_t byte);
     std::uint64_t word(std::size_t index) const { return words_[index]; }
+    // While somebody may write it.
+    std::uint64_t load_word(std::size_t index) { return std::atomic_ref(words_[index]).load(); }
     void set_word(std::size_t index, std::uint64_t value) { words_[index] = value; }
 
     const std::size_t size;

@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <string_view>
 #include <thread>
@@ -130,13 +129,9 @@ class Neighbor {
     pid_t pid, in, out;
 };
 
-std::uint64_t load(Memory& memory, std::size_t offset) {
-    return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data() + offset)).load();
-}
-
 // The first word: a command to the child. It does not call verbs meanwhile.
 void wait_for_word(Memory& memory, std::uint64_t word) {
-    EXPECT_TRUE(wait_until([&] { return load(memory, 0) == word; }));
+    EXPECT_TRUE(wait_until([&] { return memory.load_word(0) == word; }));
 }
 
 TEST(Neighbor, EveryOperationArrives) {
@@ -196,7 +191,7 @@ TEST(Neighbor, AWriteDoesNotOvertakeASend) {
         EXPECT_EQ(there.memory.word(64), 0u);
         EXPECT_EQ(there.side.post_receive(9, there.memory.sge(8, 8)), 0);
         success(there.side.receive_cq);
-        EXPECT_TRUE(wait_until([&] { return load(there.memory, 512) == 5; }));
+        EXPECT_TRUE(wait_until([&] { return there.memory.load_word(512 / 8) == 5; }));
         there.meet();
     });
     Here here(neighbor.in, neighbor.out);
@@ -220,11 +215,11 @@ TEST(Neighbor, TheLastWordComesLastAndWhole) {
         there.meet();
         unsigned torn = 0, stale = 0;
         for (std::uint64_t last = 0; last != (kRounds << 32 | kRounds);) {
-            const std::uint64_t seen = load(there.memory, (kWords - 1) * 8);
+            const std::uint64_t seen = there.memory.load_word(kWords - 1);
             if (seen == last) continue;
             if ((seen & 0xffffffff) != seen >> 32) torn++;
             // What is read after it is of this round or a later one.
-            if (load(there.memory, 0) < seen) stale++;
+            if (there.memory.load_word(0) < seen) stale++;
             last = seen;
         }
         EXPECT_EQ(torn, 0u);
@@ -251,7 +246,7 @@ TEST(Neighbor, LargeWritesAreSeenInTheirOrder) {
         unsigned torn = 0, stale = 0, late = 0;
         const auto until = Clock::now() + std::chrono::seconds(60);
         for (std::uint64_t last = 0; last >> 32 != kWrites;) {
-            const std::uint64_t seen = load(there.memory, kLength - 8);
+            const std::uint64_t seen = there.memory.load_word(kLength / 8 - 1);
             if (seen == last) {
                 ASSERT_TRUE(empty(there.side.send_cq));  // so that packets are taken in
                 ASSERT_LT(Clock::now(), until);
@@ -259,7 +254,7 @@ TEST(Neighbor, LargeWritesAreSeenInTheirOrder) {
             }
             if ((seen & 0xffffffff) != seen >> 32) torn++;
             if (seen < last) late++;
-            if (load(there.memory, 0) < seen) stale++;
+            if (there.memory.load_word(0) < seen) stale++;
             last = seen;
         }
         EXPECT_EQ(torn, 0u);
@@ -295,7 +290,7 @@ TEST(Neighbor, NothingIsWrittenAfterDeregistration) {
         EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR) << ibv_wc_status_str(wc.status);
     });
     Here here(neighbor.in, neighbor.out);
-    EXPECT_TRUE(wait_until([&] { return load(here.memory, kSize - 8) > 20; }));
+    EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 20; }));
     EXPECT_EQ(ibv_dereg_mr(here.memory.mr), 0);
     here.memory.mr = nullptr;
     here.memory.set_all(0xaa);
@@ -314,7 +309,7 @@ TEST(Neighbor, NothingIsWrittenAfterItsQueuePairIsDestroyed) {
         EXPECT_EQ(wc.status, IBV_WC_RETRY_EXC_ERR) << ibv_wc_status_str(wc.status);
     });
     Here here(neighbor.in, neighbor.out);
-    EXPECT_TRUE(wait_until([&] { return load(here.memory, kSize - 8) > 20; }));
+    EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 20; }));
     EXPECT_EQ(ibv_destroy_qp(here.side.qp), 0);
     here.side.qp = nullptr;
     here.memory.set_all(0xaa);
@@ -333,7 +328,7 @@ TEST(Neighbor, AnInitiatorIsKilled) {
             }
         });
         Here here(neighbor.in, neighbor.out);
-        EXPECT_TRUE(wait_until([&] { return load(here.memory, kSize - 8) > 5; }));
+        EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 5; }));
         neighbor.kill_it();
         EXPECT_EQ(ibv_dereg_mr(here.memory.mr), 0);
         here.memory.mr = nullptr;

@@ -184,8 +184,7 @@ TEST(ForgedPacket, IsExecutedIfNothingIsWrong) {
     socket.send(forge({"", Opcode::rc_write_only, 64, 0, false}, pair.a, pair.b, remote, socket.port()));
     socket.send(forge({"", Opcode::rc_fetch_add, 0, 128, false, 0, kFirstPsn + 1}, pair.a, pair.b, remote,
                       socket.port()));
-    const auto* words = static_cast<const volatile std::uint64_t*>(static_cast<void*>(remote.data()));
-    EXPECT_TRUE(wait_until([&] { return words[16] == 1; }));
+    EXPECT_TRUE(wait_until([&] { return remote.load_word(16) == 1; }));
     EXPECT_EQ(remote.word(0), 0x5555555555555555u);
 }
 

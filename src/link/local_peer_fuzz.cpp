@@ -67,7 +67,15 @@ void read_ring(Bytes input) {
     munmap(file, kFile);
 }
 
+int next_descriptor() {
+    const int next = dup(STDERR_FILENO);
+    require(next >= 0);
+    close(next);
+    return next;
+}
+
 void read_greeting(unsigned descriptors, Bytes text) {
+    const int next = next_descriptor();  // the fuzzer itself opens some as it goes
     std::array<int, 2> ends;
     require(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
     const int on = 1;
@@ -102,11 +110,7 @@ void read_greeting(unsigned descriptors, Bytes text) {
     }
     close(ends[0]);
     close(ends[1]);
-    // No descriptor is left open, whatever came.
-    const int next = dup(STDERR_FILENO);
-    static const int kNext = next;
-    require(next == kNext);
-    close(next);
+    require(next_descriptor() == next);  // none is left open, whatever came
 }
 
 }  // namespace

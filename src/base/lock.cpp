@@ -23,8 +23,6 @@ void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value)
 
 }  // namespace
 
-VERBENA_QUICK_THREAD_LOCAL constinit std::uint32_t thread_number_for_locks = kNoThreadNumber;
-
 void Lock::wait() {
     const int before = errno;
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
@@ -56,9 +54,7 @@ bool Lock::end_bias() {
 }
 
 void Lock::is_another() {
-    static std::atomic<std::uint32_t> numbers{kNoThreadNumber};
-    std::uint32_t& me = thread_number_for_locks;
-    if (me == kNoThreadNumber) me = numbers.fetch_add(1, std::memory_order_relaxed) + 1;
+    const std::uint32_t me = number_of_this_thread();
     if (former_ == me) former_ = kNobody;
     last_ = me;
     until_bias_ = std::uint32_t{1} << times_;

@@ -24,13 +24,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/quick_thread_local.h"
+#include "base/thread_number.h"
 
 namespace verbena {
-
-// The calling thread's, never another's; kNoThreadNumber: it has none yet.
-inline constexpr std::uint32_t kNoThreadNumber = 0;
-extern VERBENA_QUICK_THREAD_LOCAL constinit std::uint32_t thread_number_for_locks;
 
 class Lock {
    public:
@@ -59,7 +55,7 @@ class Lock {
 
     // By the owner. A second time it finds the lock taken, as anybody would.
     bool enter_own() {
-        const std::uint32_t me = thread_number_for_locks;
+        const std::uint32_t me = thread_number;
         if (owner_.load(std::memory_order_relaxed) != me || inside_.load(std::memory_order_relaxed) != kFree)
             return false;
         inside_.store(kTaken, std::memory_order_relaxed);
@@ -76,7 +72,7 @@ class Lock {
             return false;
         if (owned_.load(std::memory_order_relaxed) && !end_bias()) [[unlikely]]
             return false;
-        if (last_ != thread_number_for_locks)
+        if (last_ != thread_number)
             is_another();
         else if (--until_bias_ == 0) [[unlikely]]
             begin_bias();

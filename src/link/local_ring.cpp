@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/reason.h"
-#include "base/thread_order.h"
+#include "base/thread_number.h"
 
 namespace verbena::link {
 namespace {
@@ -178,7 +178,7 @@ bool LocalRing::sleeps() const {
 void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
 
 LocalMark::LocalMark(LocalRing& ring)
-    : inside_(ring.control_.marks[thread_order() % LocalRing::kMarks].inside) {
+    : inside_(ring.control_.marks[number_of_this_thread() % LocalRing::kMarks].inside) {
     inside_.fetch_add(1, std::memory_order_seq_cst);
 }
 

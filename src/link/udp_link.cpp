@@ -13,7 +13,7 @@
 
 #include "base/own_socket.h"
 #include "base/reason.h"
-#include "base/thread_order.h"
+#include "base/thread_number.h"
 #include "link/socket_options.h"
 #include "link/steering.h"
 
@@ -119,7 +119,7 @@ void UdpLink::flush() {
 }
 
 wire::PacketSink& UdpLink::borrow_sink() {
-    for (unsigned i = thread_order();; i++) {
+    for (unsigned i = number_of_this_thread();; i++) {
         Sink& sink = sinks_[i % kSinks];
         if (!sink.busy.load(std::memory_order_relaxed) &&
             !sink.busy.exchange(true, std::memory_order_acquire)) {

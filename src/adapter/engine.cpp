@@ -15,7 +15,6 @@
 
 #include "adapter/capture.h"
 #include "adapter/clock.h"
-#include "adapter/precedence.h"
 #include "adapter/waiting.h"
 #include "base/features.h"
 #include "base/own_file.h"
@@ -26,25 +25,13 @@
 namespace verbena::adapter {
 namespace {
 
-constexpr Duration kTick = kMillisecond;
-constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
-constexpr Duration kHesitation = 5 * kMicrosecond;  // the same while others want the processor
-// ... and packets often come that soon: to fall asleep and be woken takes no less of it.
-constexpr Duration kLongHesitation = 40 * kMicrosecond;
-constexpr unsigned kLookAside = 8;     // polls of the link to one of the descriptors and of others' needs
-constexpr unsigned kGlances = 7;       // between two polls, or looks of the helper's, that find nothing
-constexpr unsigned kLooksAYield = 16;  // at most, while nobody else wants the processor
+constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
 constexpr Duration kNap = 100 * kMicrosecond;
 constexpr std::size_t kHelperStack = 256 << 10;
 
 bool bound_to_one_processor() {
     cpu_set_t processors;
     return sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
-}
-
-void drain_counter(int fd) {
-    std::uint64_t count;
-    [[maybe_unused]] auto size = read(fd, &count, sizeof count);
 }
 
 }  // namespace
@@ -98,14 +85,6 @@ int Engine::start() {
 }
 
 void Engine::kick() { signal_event(kick_fd_); }
-
-// The helper has been woken up.
-void Engine::kicked() {
-    drain_counter(kick_fd_);
-    if (farewell_.load() != Farewell::wanted) return;
-    adapter_.push_all_acknowledgements(now());
-    farewell_.store(Farewell::said);
-}
 
 void Engine::farewell() {
     constexpr Duration kPatience = 10 * kMillisecond;
@@ -221,17 +200,6 @@ unsigned Engine::progress(Time now) {
     return done;
 }
 
-// The helper's. False: a glance has told that nothing is there, or that somebody else is at it.
-bool Engine::look_in_turn(bool glance, unsigned& done) {
-    if (!glance)
-        done = adapter_.progress_in_turn(now);
-    else if (!adapter_.glance(now, done, true))
-        return false;
-    helper_turns_.fetch_add(1, std::memory_order_relaxed);
-    posted();
-    return true;
-}
-
 // Sleeping. enter_sleep() publishes until when, and then looks at the deadlines again; posted() changes a
 // deadline, and then looks whether somebody sleeps too long. All sequentially consistent, so that one of them
 // sees the other.
@@ -271,145 +239,6 @@ void Engine::timer_fired() {
     if (read(timer_fd_, &count, sizeof count) != sizeof count) return;  // another sleeper was faster
     timer_set_ = kNever;
     if (sleepers_ > 0) sleeping_until_.store(kNever);
-}
-
-// The helper.
-
-std::atomic<unsigned> Engine::helpers_{0};
-
-void* Engine::run(void* engine) {
-    helpers_++;
-    static_cast<Engine*>(engine)->helper();
-    helpers_--;
-    return nullptr;
-}
-
-void Engine::helper() {
-    take_precedence();
-    look_at_share(now());
-    while (!stop_.load()) {
-        const Mode mode = mode_.load();
-        // Somebody polls, and as soon as nobody does any more a tick of ours notices.
-        link_.set_polled(mode == Mode::ticking);
-        if (mode != Mode::armed) adapter_.set_crowded(false);
-        switch (mode) {
-            case Mode::ticking:
-                tick();
-                break;
-            case Mode::armed:
-                stand_in();
-                break;
-            case Mode::resting:
-                take_orders(kNever);
-                break;
-        }
-    }
-    link_.set_polled(false);
-}
-
-void Engine::look_at_share(Time now) {
-    if (const std::optional<bool> small = share_.is_small(now)) adapter_.set_crowded(*small);
-}
-
-// Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well.
-bool Engine::take_orders(Time until) {
-    pollfd fds[2] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}};
-    const int ready = poll_until(fds, 2, until);
-    helper_turns_.fetch_add(1, std::memory_order_relaxed);
-    if (ready <= 0) return false;
-    if (fds[1].revents) look_at_watched();
-    if (!fds[0].revents) return false;
-    kicked();
-    return true;
-}
-
-void Engine::look_at_watched() {
-    if (!ready_ || !ready_()) watched_fd_ = -1;
-}
-
-void Engine::tick() {
-    const std::uint64_t before = activity_.load();
-    streak_.goes_on();
-    if (take_orders(now() + kTick) || activity_.load() != before) return;
-    const bool rest = lending_.load();
-    Mode expected = Mode::ticking;
-    if (!mode_.compare_exchange_strong(expected, rest ? Mode::resting : Mode::armed)) return;
-    if (rest) {
-        // The lender may have left between the look and the change; then it saw no need to wake us.
-        expected = Mode::resting;
-        if (!lending_.load()) mode_.compare_exchange_strong(expected, Mode::ticking);
-    } else {
-        lends_.store(false, std::memory_order_relaxed);
-        left_alone_ = true;
-    }
-}
-
-// Nobody polls: do it for them, sleeping in between.
-void Engine::stand_in() {
-    while (mode_.load() == Mode::armed && !stop_.load()) {
-        const bool served = serve();
-        if (std::exchange(left_alone_, false)) streak_.is_over(served);
-        enter_sleep();
-        pollfd fds[4] = {{kick_fd_, POLLIN, 0},
-                         {watched_fd_, POLLIN, 0},
-                         {link_.wait_fd(), POLLIN, 0},
-                         {timer_fd_, POLLIN, 0}};
-        const int ready = poll_until(fds, 4, kNever);
-        leave_sleep();
-        if (ready <= 0) continue;
-        if (fds[0].revents) kicked();
-        if (fds[1].revents) look_at_watched();
-        if (fds[3].revents) timer_fired();
-    }
-    posted();  // the timer that has just been taken is for whoever sleeps now
-}
-
-// Handles what there is, and goes on for a moment after the last packet. True if there was anything.
-bool Engine::serve() {
-    bool any = false, asked = false, lingers = false;
-    bool hesitates = false, outlasted = false, paid = false;  // outlasted: a moment, since the last packet
-    unsigned glances = 0;                                     // until the next full look
-    unsigned looks = 0, looks_a_yield = 1;                    // full ones, since the last yield
-    for (Time last = now();;) {
-        unsigned done = 0;
-        if (!look_in_turn(glances > 0, done)) {
-            glances--;
-            continue;
-        }
-        glances = kGlances;
-        if (done > 0) {
-            if (!any) {
-                lingers = lingering_.pays();
-                hesitates = !lingers && hesitating_.pays();
-            }
-            any = true;
-            paid |= hesitates && std::exchange(outlasted, false);
-            last = now();
-            if (share_.is_due(last)) look_at_share(last);
-            continue;
-        }
-        if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;
-        const Duration waited = now() - last;
-        if (waited > (lingers ? kLinger : hesitates ? kLongHesitation : kHesitation)) {
-            if (asked) lingering_.paid();
-            // Who was away for longer has not looked whether something came.
-            if (paid)
-                hesitating_.paid();
-            else if (hesitates && waited < 2 * kLongHesitation)
-                hesitating_.in_vain();
-            return any;
-        }
-        outlasted = waited > kHesitation;
-        if (!lingers || ++looks < looks_a_yield) continue;
-        const Duration away = yield_to_others();
-        if (away > kLongYield) {
-            lingering_.in_vain();
-            return any;
-        }
-        asked = true;
-        looks = 0;
-        looks_a_yield = away > kSwitch ? 1 : std::min(2 * looks_a_yield, kLooksAYield);
-    }
 }
 
 bool Engine::ask_whether_blocks(Awaited& awaited) {

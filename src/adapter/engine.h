@@ -99,6 +99,10 @@ class Engine {
     enum class Mode : std::uint8_t { ticking, armed, resting };
     class Lending;
 
+    static constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
+    static constexpr Duration kHesitation = 5 * kMicrosecond;  // ... while others want the processor
+    static constexpr unsigned kGlances = 7;  // between two polls, or looks of the helper's, in vain
+
     struct Yield {
         Duration away;
         bool helped;  // the helper ran meanwhile
@@ -108,7 +112,7 @@ class Engine {
     Yield yield() const;
     void pause(Patience& patience);
 
-    // The helper's.
+    // helper.cpp
     static void* run(void* engine);
     static std::atomic<unsigned> helpers_;
     void helper();
@@ -119,13 +123,13 @@ class Engine {
     void look_at_share(Time now);
     bool take_orders(Time until);
     void look_at_watched();
+    void kicked();
 
     static bool ask_whether_blocks(Awaited& awaited);
 
     // Changes the mode if it is `from`, and wakes the helper so that it notices.
     void change(Mode from, Mode to);
     void kick();
-    void kicked();
 
     // Sleepers: the helper while armed, a thread in wait_readable().
     void enter_sleep();

@@ -78,7 +78,7 @@ TEST_F(PaceTest, EachLengthIsMeasuredByItself) {
 TEST_F(PaceTest, TheSlowerOneIsTriedEverLessOften) {
     go_on(10 * kMillisecond, 50 * kUs, 70 * kUs);
     const unsigned first = go_on(500 * kMillisecond, 50 * kUs, 70 * kUs);
-    EXPECT_GE(first, 1 * Pace::kInTrial);
+    EXPECT_GE(first, Pace::kInTrial);
     EXPECT_LE(first, 3 * Pace::kInTrial);
     const unsigned later = go_on(10 * kSecond, 50 * kUs, 70 * kUs);
     EXPECT_GE(later, 3 * Pace::kInTrial);
@@ -104,6 +104,25 @@ TEST_F(PaceTest, TheFirstTrialComesSoon) {
     EXPECT_TRUE(faster()) << "packets have not been measured";
     learn_packets(30 * kUs);
     EXPECT_FALSE(faster());
+}
+
+TEST_F(PaceTest, ATrialThatHasMeasuredIsNotRepeatedSoon) {
+    for (const bool measures : {true, false}) {
+        Pace pace(Pace::Costs::more_together);
+        const auto faster = [&] { return pace.together_is_faster(kMiB, true, now_); };
+        pace.alone(kMiB, kMiB, 60 * kUs);
+        for (unsigned n = 0; n < Pace::kUntilKnown; n++) pace.together(kMiB, kMiB, 30 * kUs);
+        ASSERT_TRUE(faster());
+        now_ += Pace::kSoon;
+        ASSERT_FALSE(faster());
+        for (unsigned n = 0; measures && n < Pace::kSingleInTrial; n++) pace.alone(kMiB, kMiB, 60 * kUs);
+        if (!measures) now_ += Pace::kShortestTrial;
+        ASSERT_TRUE(faster());
+        now_ += Pace::kShortest - 1;
+        EXPECT_EQ(faster(), measures);
+        now_ += 1;
+        EXPECT_FALSE(faster());
+    }
 }
 
 TEST_F(PaceTest, TheFirstMeasurementOfATrialSaysNothing) {

@@ -26,6 +26,8 @@ class Pace {
 
     static constexpr Duration kShortest = 50 * kMillisecond,
                               kLongest = 1600 * kMillisecond;  // between trials
+    // ... to those that follow one by which the other way was slower by half,
+    static constexpr Duration kClear = 4 * kShortest;
     // ... but to the first, where it costs nobody anything but what it takes.
     static constexpr Duration kSoon = kMillisecond;
     // A trial lasts at most, if it measures nothing, as long as so much takes by the way in use, since what
@@ -73,6 +75,10 @@ class Pace {
             return chose_together.load(std::memory_order_relaxed) ? together : alone;
         }
         const Measured& not_chosen() const { return &chosen() == &together ? alone : together; }
+        bool is_clear() const {
+            return 2 * std::uint64_t{not_chosen().taken.load(std::memory_order_relaxed)} >
+                   3 * std::uint64_t{chosen().taken.load(std::memory_order_relaxed)};
+        }
 
         Measured alone, together;
         std::atomic<bool> chose_together{false};
@@ -120,7 +126,8 @@ class Pace {
             const bool measured = count - way.before.load(std::memory_order_relaxed) >= enough;
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);
-            way.wait.store(measured ? std::max(wait, kShortest) : wait, std::memory_order_relaxed);
+            const Duration least = way.is_clear() ? kClear : kShortest;
+            way.wait.store(measured ? std::max(wait, least) : wait, std::memory_order_relaxed);
             return rests(way, now);
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;

@@ -55,6 +55,7 @@ QpRecord* Adapter::State::take_record(std::uint32_t number) {
 void Adapter::State::give_back_record(QpRecord& record) {
     record.number.store(0, std::memory_order_seq_cst);
     record.state.store(0, std::memory_order_seq_cst);
+    record.shown.withdraw();
     free_records_.push_back(static_cast<std::uint32_t>(&record - segment.queue_pairs().data()));
 }
 
@@ -85,6 +86,7 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
                          segment.queue_pairs().size());
     }
     setup.counters = &record->counters;
+    setup.shown = &record->shown;
     std::unique_ptr<transport::QueuePair> qp = transport::QueuePair::create(setup);
     if (!qp) {
         give_back_record(*record);

@@ -162,39 +162,43 @@ const QpRecord* ForeignMemory::find(std::uint32_t number) const {
     return nullptr;
 }
 
+bool ForeignMemory::is_of(const QpRecord& qp, const wire::Path& path, std::uint32_t qp_number) const {
+    const auto state = static_cast<transport::QpState>(qp.state.load(std::memory_order_seq_cst));
+    return (state == transport::QpState::rts || state == transport::QpState::rtr) &&
+           qp.service == static_cast<std::uint32_t>(transport::Service::rc) && qp.peer_qp == qp_number &&
+           qp.peer == path.source && qp.local == path.destination;
+}
+
 // The responder's checks (IBA 9.7.4.1), on copies of the fields.
 Direct ForeignMemory::accepts(const QpRecord& qp, const transport::DirectTarget& target, bool write) const {
     const memory::Access need = write ? memory::kRemoteWrite : memory::kRemoteRead;
-    const auto state = static_cast<transport::QpState>(qp.state.load(std::memory_order_seq_cst));
-    if ((state != transport::QpState::rts && state != transport::QpState::rtr) ||
-        qp.service != static_cast<std::uint32_t>(transport::Service::rc) || qp.peer_qp != target.qp_number ||
-        qp.peer != target.path.source || qp.local != target.path.destination || (qp.access & need) != need ||
+    if (!is_of(qp, target.path, target.qp_number) || (qp.access & need) != need ||
         (!write && qp.max_destination_rd_atomic < target.reads_at_once))
         return Direct::declined;
+    const auto state = static_cast<transport::QpState>(qp.state.load(std::memory_order_relaxed));
     const bool waits = state == transport::QpState::rtr && qp.counters.packets_received == 0;
     return waits ? Direct::not_yet : Direct::done;
 }
 
-std::uint64_t ForeignMemory::permit(const QpRecord& qp, const transport::DirectTarget& target,
-                                    bool write) const {
-    const memory::Access need = write ? memory::kRemoteWrite : memory::kRemoteRead;
-    const std::uint32_t index = target.rkey >> 8;
-    if (index == 0 || index >= region_count_ || !(target.rkey & 1)) return 0;
+std::uint64_t ForeignMemory::permit(const QpRecord& qp, std::uint32_t number, const Wanted& wanted) const {
+    const std::uint32_t index = memory::index_of(wanted.key);
+    if (index == 0 || index >= region_count_ || memory::looks_like_lkey(wanted.key) == wanted.remote)
+        return 0;
     const memory::RegionRecord& region = regions_[index];
-    const std::uint32_t tag = target.rkey & 0xfe;
+    const std::uint32_t tag = wanted.key & memory::kTagMask;
     if (tag == 0 || region.tag.load(std::memory_order_seq_cst) != tag ||
-        region.remote_invalid.load(std::memory_order_acquire) != 0)
+        (wanted.remote && region.remote_invalid.load(std::memory_order_acquire) != 0))
         return 0;
     const std::uint64_t iova = region.iova, length = region.length, address = region.address;
     const memory::Access access = region.access;
-    if (region.pd != qp.pd || (access & need) != need || (access & memory::kOnDemand) ||
-        target.address < iova)
+    if (region.pd != qp.pd || (access & wanted.access) != wanted.access || (access & memory::kOnDemand) ||
+        wanted.address < iova)
         return 0;
-    const std::uint64_t offset = target.address - iova;
-    if (offset >= length || target.length > length - offset) return 0;
+    const std::uint64_t offset = wanted.address - iova;
+    if (offset >= length || wanted.length > length - offset) return 0;
     // The record was whole while we copied it.
     if (region.tag.load(std::memory_order_seq_cst) != tag ||
-        qp.number.load(std::memory_order_acquire) != target.destination)
+        qp.number.load(std::memory_order_acquire) != number)
         return 0;
     return address + offset;
 }
@@ -205,7 +209,9 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
     const QpRecord* qp = find(target.destination);
     if (!qp) return Direct::declined;
     if (const Direct answer = accepts(*qp, target, write); answer != Direct::done) return answer;
-    const std::uint64_t begin = permit(*qp, target, write);
+    const Wanted wanted{target.rkey, true, target.address, target.length,
+                        write ? memory::kRemoteWrite : memory::kRemoteRead};
+    const std::uint64_t begin = permit(*qp, target.destination, wanted);
     if (begin == 0) return Direct::declined;
     const std::uint64_t at = begin + target.offset;
     const std::size_t length = length_of(local);
@@ -282,6 +288,25 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
            std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
 }
 
+std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {
+    const QpRecord* qp = find(qp_number);
+    return qp ? qp->shown.next() : std::nullopt;
+}
+
+Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<const iovec> from) const {
+    if (header_.generation.load(std::memory_order_acquire) != generation_) return Direct::declined;
+    const QpRecord* qp = find(target.destination);
+    if (!qp || !is_of(*qp, target.path, target.qp_number)) return Direct::declined;
+    const auto receive = qp->shown.find(target.receive);
+    if (!receive) return Direct::not_yet;
+    const std::size_t length = length_of(from);
+    if (length == 0 || target.offset > receive->length || length > receive->length - target.offset)
+        return Direct::declined;
+    const Wanted wanted{receive->lkey, false, receive->address, receive->length, memory::kLocalWrite};
+    const std::uint64_t begin = permit(*qp, target.destination, wanted);
+    return begin != 0 ? by_call(begin + target.offset, from, length, true) : Direct::declined;
+}
+
 bool ForeignMemory::serves(Time now) const {
     return confidence_.justified(header_.crowded.load(std::memory_order_relaxed) != 0, now);
 }
@@ -339,8 +364,38 @@ bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t dest
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !peer->out->fetches()) return false;
-    return !features().copy ||
-           !memory_of(*peer).sends().together_is_faster(length, peers_.copying_pays(), now);
+    // What was measured when we met does not hold for what no processor's cache has.
+    const bool copying = peers_.copying_pays() && length < transport::ShownReceives::kFrom;
+    return !features().copy || !memory_of(*peer).sends().together_is_faster(length, copying, now);
+}
+
+std::optional<transport::ShownReceives::Next> MemoryAccess::shown(const wire::Path& path,
+                                                                  std::uint32_t destination) {
+    if (!features().place) return std::nullopt;
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    const link::LocalPeer* peer = visit.peer();
+    return peer && peer->memory ? memory_of(*peer).shown(destination) : std::nullopt;
+}
+
+Direct MemoryAccess::place(const transport::PlaceTarget& target, std::span<const iovec> from) {
+    const link::LocalPeers::Visit visit(peers_, target.path.destination, target.destination);
+    const link::LocalPeer* peer = visit.peer();
+    if (!peer || !peer->memory || !takes_turn(*peer, target.now)) return Direct::declined;
+    const ForeignMemory& memory = memory_of(*peer);
+    if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
+    const link::LocalMark mark(*peer->out);
+    return memory.place(target, from);
+}
+
+// Who sends much to several processes leaves it to them to fetch, which they do at the same time: we write to
+// one of them.
+bool MemoryAccess::takes_turn(const link::LocalPeer& peer, Time now) {
+    constexpr Duration kKept = kMillisecond;
+    const link::LocalPeer* const before = written_to_.load(std::memory_order_relaxed);
+    if (before != &peer && now - written_at_.load(std::memory_order_relaxed) < kKept) return false;
+    written_to_.store(&peer, std::memory_order_relaxed);
+    written_at_.store(now, std::memory_order_relaxed);
+    return true;
 }
 
 void MemoryAccess::measured(const wire::Path& path, std::uint32_t destination,

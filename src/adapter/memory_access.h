@@ -27,6 +27,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "adapter/confidence.h"
 #include "adapter/memory_file.h"
@@ -49,6 +50,9 @@ class ForeignMemory final : public link::PeerMemory {
 
     transport::Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                                bool write) const;
+    // What a queue pair shows of its receives; and a part of a SEND's payload, into one of those.
+    std::optional<transport::ShownReceives::Next> shown(std::uint32_t qp_number) const;
+    transport::Direct place(const transport::PlaceTarget& target, std::span<const iovec> from) const;
     // Whether the tables still are that process's. `pidfd` may be -1.
     bool verify(int pidfd, Time now) const;
 
@@ -70,10 +74,19 @@ class ForeignMemory final : public link::PeerMemory {
     ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);
     bool reads_nonce() const;
     const QpRecord* find(std::uint32_t number) const;
-    // Whether the target's queue pair takes requests of ours, and where the operation's bytes lie in the
-    // target (0: it may not be done this way).
+    // Whether it is connected with that one of ours.
+    bool is_of(const QpRecord& qp, const wire::Path& path, std::uint32_t qp_number) const;
+    // Whether the target's queue pair takes that request of ours.
     transport::Direct accepts(const QpRecord& qp, const transport::DirectTarget& target, bool write) const;
-    std::uint64_t permit(const QpRecord& qp, const transport::DirectTarget& target, bool write) const;
+    // What somebody wants of the target's memory, and by which key.
+    struct Wanted {
+        std::uint32_t key;
+        bool remote;  // an rkey
+        std::uint64_t address, length;
+        memory::Access access;
+    };
+    // Where it lies in the target; 0: it may not be done this way. `number`: the queue pair's.
+    std::uint64_t permit(const QpRecord& qp, std::uint32_t number, const Wanted& wanted) const;
 
     // What was permitted, `length` bytes of `local` from or to there, by process_vm_*.
     transport::Direct by_call(std::uint64_t there, std::span<const iovec> local, std::size_t length,
@@ -106,6 +119,9 @@ class MemoryAccess final : public transport::DirectAccess {
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             Time now) override;
+    std::optional<transport::ShownReceives::Next> shown(const wire::Path& path,
+                                                        std::uint32_t destination) override;
+    transport::Direct place(const transport::PlaceTarget& target, std::span<const iovec> from) override;
     void measured(const wire::Path& path, std::uint32_t destination,
                   const transport::PacketPace::Sample& sample) override;
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
@@ -117,7 +133,12 @@ class MemoryAccess final : public transport::DirectAccess {
     transport::Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                                bool write);
 
+    bool takes_turn(const link::LocalPeer& peer, Time now);
+
     link::LocalPeers& peers_;
+    // By place(): only compared, and when.
+    std::atomic<const link::LocalPeer*> written_to_{nullptr};
+    std::atomic<Time> written_at_{INT64_MIN / 2};
     std::atomic<std::uint64_t> executed_{0};
 };
 

@@ -199,6 +199,55 @@ TEST_F(ForeignMemoryTest, APartIsWrittenWhereItBelongs) {
 }
 
 // exec() keeps the pid and the pidfd, but not what lies in the memory.
+// A SEND's payload into the receive that the target shows, which only its lkey opens.
+TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
+    using transport::Direct;
+    transport::ReceiveQueue queue(8, 2);
+    const auto post = [&](const transport::Sge& sge) { ASSERT_EQ(queue.post({1, {&sge, 1}}), 0); };
+    post({kIova + 16, 100, keys_.lkey});
+    post({kIova + 200, 57, keys_.lkey});
+    post({kIova, 100, keys_.rkey});
+    const auto place = [&](std::uint32_t receive, std::uint32_t offset, std::size_t length) {
+        const iovec piece{local_.data(), length};
+        return memory_->place({path_, kOurs, kTheirs, receive, offset, 1}, {&piece, 1});
+    };
+    EXPECT_FALSE(memory_->shown(kTheirs));
+    EXPECT_EQ(place(0, 0, 100), Direct::not_yet);
+    record().shown.show(queue, 77);
+    ASSERT_TRUE(memory_->shown(kTheirs));
+    EXPECT_EQ(memory_->shown(kTheirs)->psn, 77u);
+    EXPECT_FALSE(memory_->shown(kTheirs + 1));
+
+    ASSERT_EQ(place(0, 10, 90), Direct::done);
+    EXPECT_EQ(target_[25], 0xee);
+    EXPECT_EQ(target_[26], 0x11);
+    EXPECT_EQ(target_[115], 0x11);
+    EXPECT_EQ(target_[116], 0xee);
+    EXPECT_EQ(place(0, 10, 91), Direct::declined) << "longer than the receive";
+    EXPECT_EQ(place(0, 101, 1), Direct::declined);
+    EXPECT_EQ(place(0, 0, 0), Direct::declined);
+    EXPECT_EQ(place(1, 0, 8), Direct::declined) << "the receive leaves its region";
+    EXPECT_EQ(place(2, 0, 8), Direct::declined) << "an rkey";
+    EXPECT_EQ(place(3, 0, 8), Direct::not_yet);
+
+    const auto declined = [&](auto change, auto restore) {
+        change(record());
+        EXPECT_EQ(place(0, 0, 8), Direct::declined);
+        restore(record());
+        EXPECT_EQ(place(0, 0, 8), Direct::done);
+    };
+    declined([](QpRecord& r) { r.peer_qp = 1; }, [](QpRecord& r) { r.peer_qp = kOurs; });
+    declined([](QpRecord& r) { r.pd = kPd + 1; }, [](QpRecord& r) { r.pd = kPd; });
+    declined([](QpRecord& r) { r.peer.bytes[15] = 9; }, [](QpRecord& r) { r.peer.bytes[15] = 1; });
+    declined([](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::error); },
+             [](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::rts); });
+    record().shown.withdraw();
+    EXPECT_EQ(place(0, 0, 8), Direct::not_yet);
+    record().shown.show(queue, 78);
+    ASSERT_EQ(regions_->remove(keys_.lkey), 0);
+    EXPECT_EQ(place(0, 0, 8), Direct::declined);
+}
+
 TEST_F(ForeignMemoryTest, AnotherProgramInTheSameProcessIsNoticed) {
     EXPECT_TRUE(memory_->verify(-1, 1));
     const std::uint64_t nonce = segment_->header().nonce[0];

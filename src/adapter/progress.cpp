@@ -291,6 +291,7 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
         for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
             all = qp.transmit(way, now, kTransmitBudget, push_acknowledgements);
             way.flush();
+            if (qp.took_long()) break;
         }
         planned.reset();
         link.return_sink(sink);

@@ -19,12 +19,13 @@
 #include "memory/regions.h"
 #include "memory/sections.h"
 #include "transport/queue_pair.h"
+#include "transport/shown_receives.h"
 
 namespace verbena::adapter {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
 inline constexpr std::uint32_t kSegmentVersion =
-    6;  // changes whenever a structure here, or RegionRecord, does
+    7;  // changes whenever a structure here, or RegionRecord, does
 
 // What the adapter does with packets before a queue pair sees them.
 struct AdapterCounters {
@@ -58,6 +59,7 @@ struct alignas(64) QpRecord {
     std::uint32_t send_cq, receive_cq;
     // On lines of their own: the queue pair writes here all the time, peers read the above.
     alignas(64) transport::QpCounters counters;
+    alignas(64) transport::ShownReceives shown;
 };
 
 // What only tools want to know of. Taken in order and reused, as queue pairs are; `kind` never_used ends the

@@ -138,9 +138,16 @@ void Adapter::State::finish(Slot& slot) {
     go_on(slot, follows);
 }
 
+// With the timers, once in each run().
+void Adapter::State::come_again(Slot& slot) {
+    slot.again = true;
+    timers.set(slot, now_);
+}
+
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::go_on(Slot& slot, Straight follows) {
     if (follows & QueuePair::kGoesOn) [[unlikely]] {
+        if (slot.qp->took_long()) return come_again(slot);
         remember(transmit(slot, now_, false));
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
         return;

@@ -21,6 +21,7 @@ constexpr Name kNames[] = {
     {"inline", &Features::inline_progress},
     {"fetch", &Features::fetch},
     {"copy", &Features::copy},
+    {"place", &Features::place},
     {"procmem", &Features::procmem},
     {"membarrier", &Features::membarrier},
     {"precedence", &Features::precedence},

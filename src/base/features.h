@@ -19,9 +19,10 @@ struct Features {
     bool inline_progress = true;  // packets are handled in the caller's thread; off: by the helper only
     // Large payloads of SENDs between processes of one host are fetched from the sender's memory or copied
     // through the ring, whichever is faster. Without `copy` they are fetched if they can be; without `fetch`
-    // never.
+    // never. The largest are not fetched but written by the sender, with `place`.
     bool fetch = true;
     bool copy = true;
+    bool place = true;
     bool procmem = true;     // a few bytes of a peer's memory by its file in /proc; off: by process_vm_* only
     bool membarrier = true;  // locks come to be owned by a thread, rings are published lightly
     bool precedence = true;  // the helper's share of a processor is larger than the program's, if it may be

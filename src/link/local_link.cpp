@@ -172,7 +172,9 @@ class LocalLink::Sink final : public wire::PacketSink {
             for (unsigned i = 0; i < packet.payload.size(); i++)
                 references_[i] = {reinterpret_cast<std::uintptr_t>(packet.payload[i].iov_base),
                                   packet.payload[i].iov_len};
-            pieces[1] = {references_.data(), packet.payload.size() * sizeof(LocalReference)};
+            std::size_t references = packet.payload.size();
+            if (packet.aside.placed != 0) references_[references++] = {packet.aside.placed, 0};
+            pieces[1] = {references_.data(), references * sizeof(LocalReference)};
             count = 2;
             length = packet.header_length + pieces[1].iov_len;
         }
@@ -199,7 +201,7 @@ class LocalLink::Sink final : public wire::PacketSink {
     std::uint32_t block_ = 0;
     Gid destination_;
     std::size_t unpublished_ = 0;
-    std::array<LocalReference, kMaxReferences> references_;
+    std::array<LocalReference, kMaxReferences + 1> references_;
     wire::PacketSink* wire_ = nullptr;
 };
 

@@ -27,12 +27,17 @@ std::optional<TransferTimes> measure_transfers(const PeerMemory& memory) {
 bool ReferredPayload::read(std::span<const std::uint8_t> references) {
     count_ = 0;
     length_ = 0;
-    if (references.size() > kMaxReferences * sizeof(LocalReference)) return false;
+    placed_ = 0;
+    if (references.size() > (kMaxReferences + 1) * sizeof(LocalReference)) return false;
     for (; references.size() >= sizeof(LocalReference);
          references = references.subspan(sizeof(LocalReference))) {
         LocalReference each;
         std::memcpy(&each, references.data(), sizeof each);
-        if (each.length > kLargestFetched - length_) return false;
+        if (each.length == 0) {
+            placed_ = static_cast<std::uint32_t>(each.address);
+            continue;
+        }
+        if (count_ == kMaxReferences || each.length > kLargestFetched - length_) return false;
         length_ += each.length;
         pieces_[count_++] = {reinterpret_cast<void*>(static_cast<std::uintptr_t>(each.address)), each.length};
     }

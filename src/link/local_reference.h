@@ -29,7 +29,7 @@ namespace verbena::link {
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
 inline constexpr std::size_t kLargestCopied = 16 << 10;  // and of WRITEs and READ responses in any case
-inline constexpr unsigned kMaxReferences = 64;
+inline constexpr unsigned kMaxReferences = 64;           // and one that tells where it is already
 
 // What so many bytes take: the fastest of some, which nobody interrupted.
 struct TransferTimes {
@@ -42,7 +42,8 @@ struct TransferTimes {
 std::optional<TransferTimes> measure_transfers(const PeerMemory& memory);
 
 struct LocalReference {
-    std::uint64_t address, length;  // in the producer
+    std::uint64_t address,
+        length;  // in the producer; without length, the receive that it has been written to
 };
 
 class ReferredPayload final : public wire::Elsewhere {
@@ -53,6 +54,7 @@ class ReferredPayload final : public wire::Elsewhere {
     bool read(std::span<const std::uint8_t> references);
 
     std::size_t length() const override { return length_; }
+    std::uint32_t placed() const override { return placed_; }
     bool fetch(std::uint32_t sender, std::span<const iovec> into) override;
     void decline() override { peer_.in->fetch(false); }
 
@@ -61,6 +63,7 @@ class ReferredPayload final : public wire::Elsewhere {
     std::array<iovec, kMaxReferences> pieces_;
     unsigned count_ = 0;
     std::size_t length_ = 0;  // bytes
+    std::uint32_t placed_ = 0;
 };
 
 }  // namespace verbena::link

@@ -8,8 +8,8 @@ namespace verbena::memory {
 class Outsiders {
    public:
     virtual ~Outsiders() = default;
-    // Returns when none of them works any more on what it may have found before the call. Any thread, no
-    // Section held.
+    // Returns when none of them works any more on what it may have found before the call. Any thread, with
+    // any lock held but the peers': who is at work waits for nobody.
     virtual void wait_for_them() = 0;
 };
 

@@ -69,7 +69,7 @@ RegionTable::RegionTable(std::span<RegionRecord> records, Sections& sections)
 
 void RegionTable::wait_for_users() const {
     sections_.wait_for_grace();
-    if (outsiders_) outsiders_->wait_for_them();
+    wait_for_outsiders();
 }
 
 int RegionTable::take_index(std::uint32_t& index) {

@@ -181,6 +181,9 @@ class RegionTable {
 
     // Who is waited for like our own threads when a key dies; before the first region. May be null.
     void set_outsiders(Outsiders* outsiders) { outsiders_ = outsiders; }
+    void wait_for_outsiders() const {
+        if (outsiders_) outsiders_->wait_for_them();
+    }
 
    private:
     static constexpr Access kNull = 1u << 31;  // in a record's access only: a region without memory

@@ -12,10 +12,12 @@
 #include <sys/uio.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/time.h"
 #include "transport/packet_pace.h"
+#include "transport/shown_receives.h"
 #include "wire/path.h"
 
 namespace verbena::transport {
@@ -29,6 +31,15 @@ struct DirectTarget {
     std::uint32_t length;         // of the whole operation, not 0
     std::uint32_t offset;         // where this part of it begins
     std::uint32_t reads_at_once;  // that might be outstanding now if they left as packets
+    Time now;
+};
+
+// A part of a SEND's payload that is to be written into a receive of the peer's.
+struct PlaceTarget {
+    const wire::Path& path;  // as above
+    std::uint32_t qp_number, destination;
+    std::uint32_t receive;  // ShownReceives
+    std::uint32_t offset;   // where the part begins in the message
     Time now;
 };
 
@@ -59,6 +70,14 @@ class DirectAccess {
                                     std::uint32_t /*length*/, Time /*now*/) {
         return false;
     }
+    // Where the numbering of the receives stands that the peer shows. Nothing: it shows none.
+    virtual std::optional<ShownReceives::Next> shown(const wire::Path&, std::uint32_t /*destination*/) {
+        return std::nullopt;
+    }
+    // Before it leaves for the first time. Declined: it has to be fetched. Not yet: that receive is not
+    // shown.
+    virtual Direct place(const PlaceTarget&, std::span<const iovec> /*from*/) { return Direct::declined; }
+
     // How fast what went one of these ways passed, the acknowledgement of the last ones and all waiting
     // included.
     virtual void measured(const wire::Path&, std::uint32_t /*destination*/, const PacketPace::Sample&) {}

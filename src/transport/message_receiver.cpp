@@ -6,6 +6,7 @@
 #include "transport/copy.h"
 #include "transport/mutation.h"
 #include "transport/particulars.h"
+#include "transport/shown_receives.h"
 
 namespace verbena::transport {
 
@@ -84,7 +85,7 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
             packet.elsewhere->decline();  // a null region has less room; if it is not that, we see it again
             return std::nullopt;
         }
-        if (error == memory::LookupError::none &&
+        if (error == memory::LookupError::none && !is_placed(*packet.elsewhere) &&
             !packet.elsewhere->fetch(shared_.attributes.destination_qp, {places_.data(), count}))
             return std::nullopt;
     } else {
@@ -93,6 +94,18 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
     if (error != memory::LookupError::none) return offset_by(VendorError::receive_lkey_unknown, error);
     message_offset_ += length;
     return VendorError::none;
+}
+
+// The receive in progress is the one that the sender has written into.
+bool MessageReceiver::is_placed(const wire::Elsewhere& payload) const {
+    return own_receives_ && shared_.setup.shown && shared_.setup.shown->is_shown() &&
+           payload.placed() == ShownReceives::name_of(own_receives_->taken() - 1) && payload.placed() != 0;
+}
+
+// A large message has come, and others may follow it; expected_psn: of the next one.
+void MessageReceiver::show_receives(std::uint32_t expected_psn) {
+    if (own_receives_ && shared_.setup.shown && message_offset_ >= ShownReceives::kFrom)
+        shared_.setup.shown->show(*own_receives_, expected_psn);
 }
 
 memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,

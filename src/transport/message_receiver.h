@@ -83,6 +83,8 @@ class MessageReceiver {
     void begin_send();
     // Nothing: the payload lies elsewhere and is not to be had.
     std::optional<VendorError> place_send(const wire::Packet& packet);
+    bool is_placed(const wire::Elsewhere& payload) const;
+    void show_receives(std::uint32_t expected_psn);
     VendorError begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info);
     VendorError place_write(const wire::Packet& packet);
     bool place_run(const wire::ReceivedRun& run);  // rc_runs.cpp

@@ -30,6 +30,7 @@
 namespace verbena::transport {
 
 class QueuePair;
+class ShownReceives;
 
 // enum ibv_event_type, as far as queue pairs raise them.
 enum class QpEvent : std::uint8_t {
@@ -70,6 +71,7 @@ struct QpSetup {
     QpListener* listener = nullptr;
     std::shared_ptr<ReceiveQueue> receive_queue;  // its own or a shared one
     DirectAccess* direct = nullptr;               // nullptr: everything leaves as packets
+    ShownReceives* shown = nullptr;               // to a peer that has direct access; nullptr: none are
     FlowTable* flows = nullptr;                   // of the process; nullptr: a window of the queue pair's own
     QpCounters* counters = nullptr;   // where to count, all zero; nullptr: in the queue pair itself
     XrcQueues* xrc_queues = nullptr;  // XRC targets
@@ -163,6 +165,8 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
+    // The last transmit() has copied so much that others shall have a turn before the next.
+    virtual bool took_long() const { return false; }
     // What has to be asked after a burst, in one question: as what came straight does.
     virtual Straight what_follows(Time) { return kDone | kGoesOn; }
     // Sends what may be sent now: responses first, then requests as far as windows allow. Acknowledgements

@@ -74,6 +74,51 @@ void RcRequester::choose_fetching(SendEntry& entry, Time now) {
                     shared_.setup.direct->fetching_is_faster(a.path, a.destination_qp, entry.length, now);
 }
 
+// Which receive the SEND at the cursor will take, and whether it may be written there: not while the peer is
+// still to fetch or copy what comes before it, so that of receives that overlap the later one lies on top.
+// That is waited for if it is of the same kind: those behind go this way, too.
+RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
+    const Attributes& a = shared_.attributes;
+    const auto next = shared_.setup.direct->shown(a.path, a.destination_qp);
+    if (!next) return {Direct::declined, 0};
+    std::uint32_t receive = next->receive;
+    std::uint32_t psn = entry.first_psn;
+    for (std::uint32_t index = current_; psn != next->psn;) {
+        if (index-- == 0) return {Direct::declined, 0};
+        const SendEntry& before = queue_.at(index);
+        if (before.is_local()) continue;
+        const bool alike = before.fetched && before.length >= ShownReceives::kFrom;
+        if (!alike) return {Direct::declined, 0};
+        if (!before.placed) return {Direct::not_yet, 0};
+        receive++;
+        psn = before.first_psn;
+    }
+    return {Direct::done, receive};
+}
+
+// A large SEND that the peer would fetch, or the next part of it: written into its receive by us, if that is
+// shown (shown_receives.h), and named by what rides along. No lock of the link's is held meanwhile, and what
+// others wait for has left.
+Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now,
+                                wire::Aside& riding) {
+    if (next_psn_ != max_psn_ || (current_packet_ > 0 && !entry.placed)) return Direct::declined;
+    const auto [when, receive] = place_of(entry);
+    if (when != Direct::done) return when;
+    const std::uint32_t offset = current_packet_ * shared_.mtu();
+    const std::uint32_t length = std::min(kWrittenAhead, entry.length - offset);
+    unsigned pieces = 0;
+    if (gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length, iovecs_.data(),
+               pieces) != memory::LookupError::none)
+        return Direct::declined;
+    sink.flush();
+    const Attributes& a = shared_.attributes;
+    const PlaceTarget target{a.path, shared_.setup.number, a.destination_qp, receive, offset, now};
+    const Direct placed = shared_.setup.direct->place(target, {iovecs_.data(), pieces});
+    if (placed == Direct::done) riding.placed = ShownReceives::name_of(receive);
+    // A receive that is missing is for the peer to say.
+    return placed == Direct::not_yet && !outstanding() ? Direct::declined : placed;
+}
+
 // A packet has left of what was not being measured. Large ones go to processes of this host only.
 void RcRequester::measure_anew(const SendEntry& entry, bool large, Time now) {
     if (entry.is_send() && large)

@@ -87,8 +87,9 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     headers.reth = {entry.remote_address, entry.rkey, entry.length};
     headers.immediate = entry.immediate_or_key;
     headers.invalidate_rkey = entry.immediate_or_key;
-    const wire::Aside aside{count, riding.acknowledges, riding.acknowledged, entry.fetched};
+    const wire::Aside aside{count, riding.acknowledges, riding.acknowledged, entry.fetched, riding.placed};
     riding.acknowledges = false;
+    riding.placed = 0;
     send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_),
                 aside);
     return true;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/queue_pair.h"
+#include "transport/shown_receives.h"
 #include "transport/vendor_error.h"
 #include "wire/packet.h"
 #include "wire/plain_ack.h"
@@ -61,6 +62,7 @@ class Harness : private QpListener {
         } cq_events;  // of the receive queue's
         completion::CompletionQueue send_cq{1024, nullptr}, receive_cq{1024, &cq_events};
         std::shared_ptr<ReceiveQueue> receives;
+        ShownReceives shown{};
         std::unique_ptr<QueuePair> qp;
         std::vector<std::uint8_t> memory;
         memory::Keys keys{};
@@ -127,6 +129,8 @@ class Harness : private QpListener {
     unsigned went_straight = 0;  // calls: requests, and SENDs that arrived
     unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
     unsigned settled_straight = 0;
+    bool fetches = false;  // payloads that stay where they are are fetched from there
+    unsigned times_fetched = 0;
     bool runs = false;          // packets that come together are given to the queue pair as runs
     unsigned came_in_runs = 0;  // packets
     bool polls = true;          // both sides poll: held acknowledgements leave after each step
@@ -183,6 +187,7 @@ class Harness : private QpListener {
         }
         setup.shared_receive_queue = shared_receive_queue;
         setup.regions = &s.regions;
+        setup.shown = &s.shown;
         if (i == 0) setup.flows = flows;
         if (i == 0) setup.direct = direct;
         setup.listener = this;
@@ -315,6 +320,27 @@ class Harness : private QpListener {
         wire::Aside aside;
     };
 
+    struct Fetched final : wire::Elsewhere {
+        Fetched(std::span<const std::uint8_t> lies, std::uint32_t in, unsigned& counted)
+            : bytes(lies), receive(in), count(counted) {}
+        std::size_t length() const override { return bytes.size(); }
+        std::uint32_t placed() const override { return receive; }
+        bool fetch(std::uint32_t, std::span<const iovec> into) override {
+            count++;
+            std::size_t at = 0;
+            for (const iovec& piece : into) {
+                std::memcpy(piece.iov_base, bytes.data() + at, piece.iov_len);
+                at += piece.iov_len;
+            }
+            return true;
+        }
+        void decline() override {}
+
+        std::span<const std::uint8_t> bytes;
+        std::uint32_t receive;
+        unsigned& count;
+    };
+
     void must(int i, const Attributes& a, std::uint32_t mask) {
         if (side[i].qp->modify(a, mask, now)) std::abort();
     }
@@ -402,6 +428,11 @@ class Harness : private QpListener {
             wire::Packet packet;
             if (wire::parse(flying.bytes, packet) != wire::ParseError::none) std::abort();
             packet.aside = flying.aside;
+            Fetched payload{packet.payload, flying.aside.placed, times_fetched};
+            if (fetches && flying.aside.stays) {
+                packet.payload = {};
+                packet.elsewhere = &payload;
+            }
             s.qp->receive(packet, side[1 - flying.to].path, now);
         }
     }

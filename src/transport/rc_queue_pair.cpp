@@ -9,6 +9,7 @@
 #include "transport/mutation.h"
 #include "transport/post_checks.h"
 #include "transport/qp_state_table.h"
+#include "transport/shown_receives.h"
 
 namespace verbena::transport {
 
@@ -59,6 +60,7 @@ void RcQueuePair::reset() {
     const Capabilities capabilities = attributes_.capabilities;
     attributes_ = Attributes{};
     attributes_.capabilities = capabilities;
+    withdraw_receives();
     requester_.emplace(shared(), capabilities);
     responder_.emplace(shared());
     company_ = {};
@@ -69,12 +71,20 @@ void RcQueuePair::reset() {
 // IBA 10.3.1.7: all requests of both queues complete, in order, as flushed.
 void RcQueuePair::enter_error(bool keep_answers, Time now) {
     state_ = QpState::error;
+    withdraw_receives();
     responder_->close(keep_answers, now);
     requester_->flush(now);
     flush_receives(setup_, now);
     // IBA 10.2.9.4: the QP takes no more from the shared queue.
     if (setup_.shared_receive_queue && setup_.listener && !mutated(Mutation::last_wqe_not_reported))
         setup_.listener->qp_event(*this, QpEvent::last_wqe_reached);
+}
+
+// Before they are the program's again.
+void RcQueuePair::withdraw_receives() {
+    if (!setup_.shown || !setup_.shown->is_shown()) return;
+    setup_.shown->withdraw();
+    setup_.regions->wait_for_outsiders();
 }
 
 void RcQueuePair::query(Attributes& attributes) const {

@@ -44,6 +44,7 @@ class RcQueuePair final : public QueuePair {
                              const wire::Path& sender_view, Time now) override;
     Straight conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
                                Time now) override;
+    bool took_long() const override { return requester_->took_long(); }
     bool quiet(Time now, bool push) const override {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
                !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
@@ -99,6 +100,7 @@ class RcQueuePair final : public QueuePair {
     }
     void enter(QpState to, Time now);
     void reset();
+    void withdraw_receives();
     void enter_error(bool keep_answers, Time now);
     void after(Time now);
 

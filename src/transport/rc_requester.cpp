@@ -77,6 +77,8 @@ bool RcRequester::wants_to_send() const {
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
     if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
+    if (entry.fetched && held_at_ == una_) [[unlikely]]
+        return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
     if (!entry.started && direct_hopeful_ && !by_packets_ &&
         (drain_first_ || entry.length >= kWorthWaiting) && outstanding() && may_go_directly(entry))
@@ -174,6 +176,7 @@ bool RcRequester::takes_along(wire::PacketSink& sink) const {
 
 unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding) {
     unsigned sent = 0;
+    took_long_ = false;
     if (!shared_.reliable()) {
         complete_sent(now);
         if (now >= pause_over_) next_burst(sink, now);
@@ -205,6 +208,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         const unsigned packets = send_next(sink, now, budget - sent, riding);
         if (packets == 0) break;
         sent += packets;
+        if ((took_long_ = entry.placed)) break;
     }
     if (sent == 0) return 0;
     if (shared_.reliable()) {
@@ -264,12 +268,18 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     return {std::clamp<std::uint32_t>(longest, 1, rest - 1), true};
 }
 
-// What comes next: a packet or a run. How many packets that were; 0 if the request fails.
+// What comes next: a packet or a run. How many packets that were; 0 if the request fails, or waits.
 unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding) {
     SendEntry& entry = queue_.at(current_);
     const std::uint32_t packet = current_packet_;
     if (packet == 0 && entry.packets > 1 && entry.is_send()) choose_fetching(entry, now);
+    const bool large = entry.fetched && entry.length >= ShownReceives::kFrom;
+    const Direct written = large ? write_ahead(sink, entry, now, riding) : Direct::declined;
+    held_at_ = written == Direct::not_yet ? una_ : kNotHeld;
+    if (written == Direct::not_yet) return 0;
+    entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
+    if (riding.placed != 0) count = std::min(count, kWrittenAhead / shared_.mtu());
     std::uint32_t packet_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, packet_cost);
     if (!emit(sink, entry, packet, count, ask, now, riding)) return 0;
@@ -335,6 +345,7 @@ void RcRequester::go_back() {
     flow_.withdraw();
     outstanding_reads_ = since_ack_request_ = 0;
     sampling_ = probe_due_ = false;
+    held_at_ = kNotHeld;
     probe_.forget();
     pace_.ends();
 }

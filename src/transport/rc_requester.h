@@ -100,6 +100,7 @@ class RcRequester {
     void your_turn() { flow_.turn(true); }
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
     bool is_crowded() const { return flow_.is_crowded(); }
+    bool took_long() const { return took_long_; }  // the last transmit(): it has written a large message
     bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
 
     Time next_deadline() const {
@@ -130,7 +131,8 @@ class RcRequester {
 
    private:
     // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
-    static constexpr std::uint32_t kBurst = 16;  // packets
+    static constexpr std::uint32_t kBurst = 16;     // packets
+    static constexpr std::uint32_t kNotHeld = ~0u;  // no PSN
     // Of messages that go one at a time, every so many is measured.
     static constexpr std::uint8_t kSampleEvery = 8;
 
@@ -194,6 +196,13 @@ class RcRequester {
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
     void choose_fetching(SendEntry& entry, Time now);
+    struct Place {
+        Direct when;            // done: now
+        std::uint32_t receive;  // ShownReceives
+    };
+    Place place_of(const SendEntry& entry) const;
+    static constexpr std::uint32_t kWrittenAhead = 1 << 20;  // bytes of a message at a time
+    Direct write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now, wire::Aside& riding);
     void measure_anew(const SendEntry& entry, bool large, Time now);
     void tell_pace(Time now, bool goes_on);
     static PacketPace::Way way_of(const SendEntry& entry) {
@@ -276,7 +285,8 @@ class RcRequester {
     bool went_back_ = false;   // for this una_ already, because of a NAK
     bool progressed_ = false;  // una_ moved since finish_progress()
     bool draining_ = false;
-    bool by_packets_ = false;   // WRITEs and READs that the link may execute leave as packets for now
+    bool by_packets_ = false;  // WRITEs and READs that the link may execute leave as packets for now
+    bool took_long_ = false;
     bool drain_first_ = false;  // ... not any more, and those under way are waited for
     bool sampling_ = false;
     std::uint8_t passed_over_ = 0;  // messages since the last one that was measured
@@ -300,6 +310,7 @@ class RcRequester {
     std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
     std::uint32_t streak_ = 0;             // WRITEs and READs that came at once behind each other
     Time chosen_at_ = kNever;              // the newest of them
+    std::uint32_t held_at_ = kNotHeld;     // una_ when a SEND began to wait for the peer (write_ahead())
 
     std::uint32_t burst_ = 0;    // UC: packets since the last pause
     Time complete_at_ = kNever;  // UC

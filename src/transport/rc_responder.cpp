@@ -122,6 +122,7 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
     accepted(packet, true, now);
     complete_receive(packet, info, completion::Opcode::receive, static_cast<std::uint32_t>(message_offset_),
                      now);
+    if (packet.elsewhere) show_receives(expected_psn_);
 }
 
 void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {

@@ -83,11 +83,17 @@ class alignas(64) ReceiveQueue {
     bool oldest(Oldest& request) {
         if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) [[unlikely]]
             return false;
-        Entry& entry = oldest_entry();
-        request = {entry.wr_id, {entry.sges(), entry.sge_count}};
+        request = at(taken());
         return true;
     }
     void drop_oldest() { pop(); }
+    // Requests have numbers, in the order in which they were posted; the oldest has this one.
+    std::uint32_t taken() const { return taken_.load(std::memory_order_relaxed); }
+    // One that waits, as oldest() gives the first.
+    Oldest at(std::uint32_t number) {
+        Entry& waits = entry(number);
+        return {waits.wr_id, {waits.sges(), waits.sge_count}};
+    }
 
     // The same without the SGEs, for flushing.
     bool take_id(std::uint64_t& wr_id);

@@ -40,6 +40,7 @@ struct alignas(64) SendEntry {
     bool started : 1;         // its first packet was sent, PSNs are assigned; or, if local, it was executed
     bool beside_window : 1;   // its packet is not counted in the window (rc_straight.cpp)
     bool fetched : 1;         // SEND: the peer is asked to fetch the payload (rc_direct.cpp)
+    bool placed : 1;          // ... and what has left of it lies in its receive (shown_receives.h)
     bool done : 1;            // local, and nobody uses what it changed any more
     VendorError local_error;  // found when it was about to be sent; reported when it is the oldest
 
@@ -111,7 +112,7 @@ class SendQueue {
         entry.sge_count = 0;
         entry.operation = request.operation;
         entry.signaled = signaled;
-        entry.started = entry.beside_window = entry.fetched = entry.done = false;
+        entry.started = entry.beside_window = entry.fetched = entry.placed = entry.done = false;
         entry.local_error = VendorError::none;
         if (!request.is_plain()) [[unlikely]] {
             entry.range_access = request.range_access;

@@ -100,6 +100,7 @@ struct Aside {
     bool acknowledges = false;       // as an ACK in front of it would (IBA 9.7.5.1.2), namely this PSN
     std::uint32_t acknowledged = 0;  // 24 bits
     bool stays = false;  // its payload stays as it is until acknowledged; it may be taken from where it lies
+    std::uint32_t placed = 0;  // ... and is in this receive already (transport/shown_receives.h); 0: in none
 };
 
 // A payload that still lies in the sender's memory.
@@ -107,6 +108,8 @@ class Elsewhere {
    public:
     virtual ~Elsewhere() = default;
     virtual std::size_t length() const = 0;
+    // The receive that the sender has written all of it into, by its name; 0: none.
+    virtual std::uint32_t placed() const { return 0; }
     // Copies all of it, once; `sender` is the queue pair that it comes from. False: it is not to be had.
     virtual bool fetch(std::uint32_t sender, std::span<const iovec> into) = 0;
     // It cannot be taken this way: the sender shall send payloads along from now on.

@@ -278,6 +278,79 @@ TEST(Neighbor, LargeWritesAreSeenInTheirOrder) {
 }
 
 // Once ibv_dereg_mr() has returned, nobody writes there.
+// Of lengths that the sender writes into receives by itself, and others in between.
+TEST(Neighbor, LargeSendsArriveWhole) {
+    constexpr std::size_t kSlots = 4, kSlot = std::size_t{3} << 20, kMessages = 120;
+    const auto length = [](std::size_t message) {
+        constexpr std::size_t kLengths[] = {512 << 10, 600008, 1 << 20, 1 << 20, 8, kSlot, 1 << 20, 100008};
+        return kLengths[message / 5 % std::size(kLengths)];
+    };
+    const auto word = [](std::size_t message, std::size_t at) { return message << 32 | at; };
+    Neighbor neighbor([&](Here& there) {
+        Memory into(there.side.pd, kSlots * kSlot);
+        const auto post = [&](std::size_t slot) {
+            EXPECT_EQ(there.side.post_receive(slot, into.sge(slot * kSlot, kSlot)), 0);
+        };
+        for (std::size_t slot = 0; slot < kSlots; slot++) post(slot);
+        there.meet();
+        for (std::size_t message = 0; message < kMessages; message++) {
+            const std::size_t slot = message % kSlots, first = slot * kSlot / 8;
+            const ibv_wc wc = success(there.side.receive_cq);
+            EXPECT_EQ(wc.wr_id, slot);
+            ASSERT_EQ(wc.byte_len, length(message));
+            for (std::size_t at = 0; at < wc.byte_len / 8; at++)
+                ASSERT_EQ(into.word(first + at), word(message, at)) << message << " at " << at;
+            post(slot);
+        }
+        there.meet();
+    });
+    Here here(neighbor.in, neighbor.out);
+    Memory from(here.side.pd, kSlots * kSlot);
+    here.meet();
+    for (std::size_t message = 0; message < kMessages; message++) {
+        const std::size_t slot = message % kSlots, first = slot * kSlot / 8;
+        if (message >= kSlots) success(here.side.send_cq);
+        for (std::size_t at = 0; at < length(message) / 8; at++) from.set_word(first + at, word(message, at));
+        ibv_sge sge = from.sge(slot * kSlot, length(message));
+        ASSERT_EQ(Request(message, IBV_WR_SEND, &sge, 1).post(here.side.qp), 0);
+    }
+    for (std::size_t slot = 0; slot < kSlots; slot++) success(here.side.send_cq);
+    here.meet();
+    neighbor.end(0);
+}
+
+TEST(Neighbor, NothingIsWrittenAfterReceivesWereFlushed) {
+    constexpr std::uint64_t kReceives = 40, kBefore = 20;
+    for (const bool destroyed : {false, true}) {
+        Neighbor neighbor([](Here& there) {
+            there.meet();
+            ibv_wc wc{};
+            for (unsigned out = 0; wc.status == IBV_WC_SUCCESS;) {
+                for (; out < 8; out++) EXPECT_EQ(there.post(IBV_WR_SEND, kSize), 0);
+                wc = completion(there.side.send_cq);
+                out--;
+            }
+        });
+        Here here(neighbor.in, neighbor.out);
+        for (std::uint64_t i = 0; i < kReceives; i++)
+            ASSERT_EQ(here.side.post_receive(i, here.memory.sge(0, kSize)), 0);
+        here.meet();
+        for (std::uint64_t i = 0; i < kBefore; i++) EXPECT_EQ(success(here.side.receive_cq).wr_id, i);
+        if (destroyed) {
+            EXPECT_EQ(ibv_destroy_qp(here.side.qp), 0);
+            here.side.qp = nullptr;
+        } else {
+            ibv_qp_attr error{};
+            error.qp_state = IBV_QPS_ERR;
+            EXPECT_EQ(ibv_modify_qp(here.side.qp, &error, IBV_QP_STATE), 0);
+            for (std::uint64_t i = kBefore; i < kReceives; i++) completion(here.side.receive_cq);
+        }
+        here.memory.set_all(0xaa);
+        neighbor.end(0);
+        for (std::size_t i = 0; i < kSize; i++) ASSERT_EQ(here.memory.data()[i], 0xaa) << i;
+    }
+}
+
 TEST(Neighbor, NothingIsWrittenAfterDeregistration) {
     Neighbor neighbor([](Here& there) {
         ibv_wc wc{};

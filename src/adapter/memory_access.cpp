@@ -187,6 +187,7 @@ std::uint64_t ForeignMemory::permit(const QpRecord& qp, std::uint32_t number, co
     const memory::RegionRecord& region = regions_[index];
     const std::uint32_t tag = wanted.key & memory::kTagMask;
     if (tag == 0 || region.tag.load(std::memory_order_seq_cst) != tag ||
+        region.kind.load(std::memory_order_acquire) != memory::RecordKind::region ||
         (wanted.remote && region.remote_invalid.load(std::memory_order_acquire) != 0))
         return 0;
     const std::uint64_t iova = region.iova, length = region.length, address = region.address;
@@ -290,7 +291,7 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
 
 std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {
     const QpRecord* qp = find(qp_number);
-    return qp ? qp->shown.next() : std::nullopt;
+    return qp ? qp->shown.next(qp->counters.messages_received) : std::nullopt;
 }
 
 Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<const iovec> from) const {

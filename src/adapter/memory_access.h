@@ -14,7 +14,9 @@
 // its tables said that the peer may; nothing else lies there then but by chance.
 //
 // Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
-// can send. A queue pair that fails by itself does not wait for who is fetching just then.
+// can send. A queue pair that fails by itself does not wait for who is fetching just then. Those that we
+// write into receives which a peer shows (transport/shown_receives.h) pass the same checks, by the receive's
+// lkey.
 //
 // What leaves as packets, besides: immediate data and atomics; requests behind one that is not yet
 // acknowledged; windows, on-demand and null regions; the first request while the target's queue pair is in

@@ -198,7 +198,6 @@ TEST_F(ForeignMemoryTest, APartIsWrittenWhereItBelongs) {
         transport::Direct::declined);
 }
 
-// exec() keeps the pid and the pidfd, but not what lies in the memory.
 // A SEND's payload into the receive that the target shows, which only its lkey opens.
 TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
     using transport::Direct;
@@ -207,13 +206,16 @@ TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
     post({kIova + 16, 100, keys_.lkey});
     post({kIova + 200, 57, keys_.lkey});
     post({kIova, 100, keys_.rkey});
+    memory::Keys null{};
+    ASSERT_EQ(regions_->add_null(kPd, null), 0);
+    post({reinterpret_cast<std::uintptr_t>(target_.data()), 100, null.lkey});
     const auto place = [&](std::uint32_t receive, std::uint32_t offset, std::size_t length) {
         const iovec piece{local_.data(), length};
         return memory_->place({path_, kOurs, kTheirs, receive, offset, 1}, {&piece, 1});
     };
     EXPECT_FALSE(memory_->shown(kTheirs));
     EXPECT_EQ(place(0, 0, 100), Direct::not_yet);
-    record().shown.show(queue, 77);
+    record().shown.show(queue, 77, 0);
     ASSERT_TRUE(memory_->shown(kTheirs));
     EXPECT_EQ(memory_->shown(kTheirs)->psn, 77u);
     EXPECT_FALSE(memory_->shown(kTheirs + 1));
@@ -228,7 +230,11 @@ TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
     EXPECT_EQ(place(0, 0, 0), Direct::declined);
     EXPECT_EQ(place(1, 0, 8), Direct::declined) << "the receive leaves its region";
     EXPECT_EQ(place(2, 0, 8), Direct::declined) << "an rkey";
-    EXPECT_EQ(place(3, 0, 8), Direct::not_yet);
+    EXPECT_EQ(place(3, 0, 8), Direct::declined) << "a null region";
+    EXPECT_EQ(place(4, 0, 8), Direct::not_yet);
+    // What has been received since has taken some.
+    record().counters.messages_received = 2;
+    EXPECT_FALSE(memory_->shown(kTheirs));
 
     const auto declined = [&](auto change, auto restore) {
         change(record());
@@ -243,11 +249,12 @@ TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
              [](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::rts); });
     record().shown.withdraw();
     EXPECT_EQ(place(0, 0, 8), Direct::not_yet);
-    record().shown.show(queue, 78);
+    record().shown.show(queue, 78, 1);
     ASSERT_EQ(regions_->remove(keys_.lkey), 0);
     EXPECT_EQ(place(0, 0, 8), Direct::declined);
 }
 
+// exec() keeps the pid and the pidfd, but not what lies in the memory.
 TEST_F(ForeignMemoryTest, AnotherProgramInTheSameProcessIsNoticed) {
     EXPECT_TRUE(memory_->verify(-1, 1));
     const std::uint64_t nonce = segment_->header().nonce[0];

@@ -62,7 +62,7 @@ class Adapter::State final : public link::Receiver {
     void describe(Slot& slot);  // state and peer, to the exported record
     // No peer of this host is at work any more on what it found in the record before. No lock held.
     void wait_for_outsiders() const {
-        if (outsiders_) outsiders_->wait_for_them();
+        if (outsiders_) outsiders_->wait_for_them(kNever);
     }
 
     // transmit() publishes the state and then flushes, under the lock of the receive queue in the end; so

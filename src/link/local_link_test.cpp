@@ -191,9 +191,9 @@ TEST(LocalLinkTest, WhoTakesMemoryAwayWaitsForThoseAtWork) {
         const LocalPeers::Visit visit(left.peers(), kLoopback, right.qp());
         ASSERT_NE(visit.peer(), nullptr);
         const LocalMark mark(*visit.peer()->out);
-        left.peers().wait_for_them();  // nobody works on ours
+        left.peers().wait_for_them(kNever);  // nobody works on ours
         waiter = std::jthread([&] {
-            right.peers().wait_for_them();
+            right.peers().wait_for_them(kNever);
             returned = true;
         });
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -225,7 +225,7 @@ TEST(LocalLinkTest, APeerThatIsKilled) {
         while (poll(&said, 1, 1) == 0) here.receive();
         kill(child, SIGKILL);
         waitpid(child, nullptr, 0);
-        here.peers().wait_for_them();
+        here.peers().wait_for_them(kNever);
         here.receive();
         EXPECT_EQ(here.kept.texts, std::vector<std::string>{"a last word"});
         here.kept.texts.clear();

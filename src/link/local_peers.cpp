@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "base/features.h"
 #include "base/reason.h"
@@ -428,7 +429,8 @@ void LocalPeers::wake_overlooked() {
     }
 }
 
-void LocalPeers::wait_for_them() {
+void LocalPeers::wait_for_them(Duration most) {
+    using Clock = std::chrono::steady_clock;
     constexpr unsigned kLookAtPid = 1024;  // rounds
     constexpr auto kTell = std::chrono::seconds(1);
     pid_t pid = 0;
@@ -438,15 +440,18 @@ void LocalPeers::wait_for_them() {
         pid = peer.pid;
         return peer.in && peer.in->marked(mark) && !(look && is_dead(peer));
     };
+    std::optional<Clock::time_point> began;
     for (unsigned i = 0; i < count(); i++)
         for (unsigned mark = 0; mark < LocalRing::kMarks; mark++) {
             if (!busy(i, mark, false)) continue;
-            const auto began = std::chrono::steady_clock::now();
+            if (!began) began = Clock::now();
             bool told = false;
             for (unsigned rounds = 1; busy(i, mark, rounds % kLookAtPid == 0); rounds++) {
                 sched_yield();
-                if (told || rounds % kLookAtPid != 0 || std::chrono::steady_clock::now() - began < kTell)
-                    continue;
+                if (rounds % kLookAtPid != 0) continue;
+                const auto waited = Clock::now() - *began;
+                if (waited >= std::chrono::nanoseconds(most)) return;
+                if (told || waited < kTell) continue;
                 told = true;
                 log(LogLevel::warn,
                     "process %d is in the middle of a transfer and stands still; it is waited for",

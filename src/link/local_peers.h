@@ -143,7 +143,7 @@ class LocalPeers final : public memory::Outsiders {
     }
 
     // Returns when no peer is at work any more on what it may have found before the call.
-    void wait_for_them() override;
+    void wait_for_them(Duration most) override;
 
     // In a child after fork(): the parent's names must not live on in it.
     void abandon();

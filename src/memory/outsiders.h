@@ -3,14 +3,17 @@
 // of our own threads that may have seen the time before are waited for (sections.h), and so are they.
 #pragma once
 
+#include "base/time.h"
+
 namespace verbena::memory {
 
 class Outsiders {
    public:
     virtual ~Outsiders() = default;
     // Returns when none of them works any more on what it may have found before the call. Any thread, with
-    // any lock held but the peers': who is at work waits for nobody.
-    virtual void wait_for_them() = 0;
+    // any lock held but the peers': who is at work waits for nobody. At most so long; kNever: also for one
+    // that was stopped.
+    virtual void wait_for_them(Duration most) = 0;
 };
 
 }  // namespace verbena::memory

@@ -69,7 +69,7 @@ RegionTable::RegionTable(std::span<RegionRecord> records, Sections& sections)
 
 void RegionTable::wait_for_users() const {
     sections_.wait_for_grace();
-    wait_for_outsiders();
+    wait_for_outsiders(kNever);
 }
 
 int RegionTable::take_index(std::uint32_t& index) {

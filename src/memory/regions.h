@@ -181,8 +181,8 @@ class RegionTable {
 
     // Who is waited for like our own threads when a key dies; before the first region. May be null.
     void set_outsiders(Outsiders* outsiders) { outsiders_ = outsiders; }
-    void wait_for_outsiders() const {
-        if (outsiders_) outsiders_->wait_for_them();
+    void wait_for_outsiders(Duration most) const {
+        if (outsiders_) outsiders_->wait_for_them(most);
     }
 
    private:

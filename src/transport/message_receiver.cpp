@@ -105,7 +105,7 @@ bool MessageReceiver::is_placed(const wire::Elsewhere& payload) const {
 // A large message has come, and others may follow it; expected_psn: of the next one.
 void MessageReceiver::show_receives(std::uint32_t expected_psn) {
     if (own_receives_ && shared_.setup.shown && message_offset_ >= ShownReceives::kFrom)
-        shared_.setup.shown->show(*own_receives_, expected_psn);
+        shared_.setup.shown->show(*own_receives_, expected_psn, shared_.counters.messages_received);
 }
 
 memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,

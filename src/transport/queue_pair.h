@@ -165,7 +165,7 @@ class QueuePair {
 
     // transmit() has nothing to do, so that it need not be called.
     virtual bool quiet(Time, bool /*push_acknowledgements*/) const { return false; }
-    // The last transmit() has copied so much that others shall have a turn before the next.
+    // The last transmit() has copied so much that others shall have a turn before it goes on.
     virtual bool took_long() const { return false; }
     // What has to be asked after a burst, in one question: as what came straight does.
     virtual Straight what_follows(Time) { return kDone | kGoesOn; }

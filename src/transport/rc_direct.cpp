@@ -76,7 +76,7 @@ void RcRequester::choose_fetching(SendEntry& entry, Time now) {
 
 // Which receive the SEND at the cursor will take, and whether it may be written there: not while the peer is
 // still to fetch or copy what comes before it, so that of receives that overlap the later one lies on top.
-// That is waited for if it is of the same kind: those behind go this way, too.
+// That is waited for if it is of the same kind: those behind go this way, too, unless the last one could not.
 RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
     const Attributes& a = shared_.attributes;
     const auto next = shared_.setup.direct->shown(a.path, a.destination_qp);
@@ -103,6 +103,7 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
                                 wire::Aside& riding) {
     if (next_psn_ != max_psn_ || (current_packet_ > 0 && !entry.placed)) return Direct::declined;
     const auto [when, receive] = place_of(entry);
+    if (when == Direct::not_yet && declined_) return Direct::declined;
     if (when != Direct::done) return when;
     const std::uint32_t offset = current_packet_ * shared_.mtu();
     const std::uint32_t length = std::min(kWrittenAhead, entry.length - offset);
@@ -114,6 +115,7 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     const Attributes& a = shared_.attributes;
     const PlaceTarget target{a.path, shared_.setup.number, a.destination_qp, receive, offset, now};
     const Direct placed = shared_.setup.direct->place(target, {iovecs_.data(), pieces});
+    declined_ = placed == Direct::declined;
     if (placed == Direct::done) riding.placed = ShownReceives::name_of(receive);
     // A receive that is missing is for the peer to say.
     return placed == Direct::not_yet && !outstanding() ? Direct::declined : placed;

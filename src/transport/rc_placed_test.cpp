@@ -24,11 +24,12 @@ class Placed : public ::testing::Test, protected Harness {
             return length > kSmall;
         }
         std::optional<ShownReceives::Next> shown(const wire::Path&, std::uint32_t) override {
-            return looks ? h.side[1].shown.next() : std::nullopt;
+            return looks ? h.side[1].shown.next(h.side[1].qp->counters().messages_received) : std::nullopt;
         }
         Direct place(const PlaceTarget& target, std::span<const iovec> from) override {
             const auto receive = h.side[1].shown.find(target.receive);
             if (!receive) return Direct::not_yet;
+            if (declines) return Direct::declined;
             auto* at = reinterpret_cast<std::uint8_t*>(receive->address) + target.offset;
             for (const iovec& piece : from) {
                 std::memcpy(at, piece.iov_base, piece.iov_len);
@@ -38,7 +39,7 @@ class Placed : public ::testing::Test, protected Harness {
             return Direct::done;
         }
         Harness& h;
-        bool looks = true;
+        bool looks = true, declines = false;
         unsigned written = 0;
     };
 
@@ -128,7 +129,7 @@ TEST_F(Placed, OthersHaveATurnAfterEachOne) {
         memory::Section section(side[0].sections);
         EXPECT_EQ(side[0].qp->transmit(side[0], now, 16, true), i == 3);
         EXPECT_EQ(link.written, i);
-        EXPECT_TRUE(side[0].qp->took_long());
+        EXPECT_EQ(side[0].qp->took_long(), i < 3);
     }
 }
 
@@ -187,6 +188,23 @@ TEST_F(Placed, IsNotWrittenBehindASmallOne) {
     expect_completed(2);
 }
 
+// A receive of several elements, or another process's turn: those behind it do not wait for each other.
+TEST_F(Placed, WhereItIsDeclinedNothingWaits) {
+    begin();
+    show(8);
+    link.declines = true;
+    for (unsigned i = 0; i < 4; i++) send();
+    EXPECT_EQ(packets(0).size(), 5u);
+    settle();
+    EXPECT_EQ(times_fetched, 5u);
+    expect_completed(4);
+    link.declines = false;
+    for (unsigned i = 0; i < 4; i++) send();
+    EXPECT_EQ(link.written, 4u);
+    settle();
+    expect_completed(4);
+}
+
 TEST_F(Placed, WithoutAReceiveItIsForThePeerToSay) {
     begin();
     show(1);
@@ -226,7 +244,7 @@ TEST_F(Placed, ASharedQueueShowsNothing) {
 
 TEST_F(Placed, FlushedReceivesAreWithdrawnAndWritersWaitedFor) {
     struct Others final : memory::Outsiders {
-        void wait_for_them() override { waited++; }
+        void wait_for_them(Duration most) override { waited += most == ShownReceives::kWritten; }
         unsigned waited = 0;
     } others;
     for (const QpState state : {QpState::error, QpState::reset}) {

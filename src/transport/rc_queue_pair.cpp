@@ -84,7 +84,7 @@ void RcQueuePair::enter_error(bool keep_answers, Time now) {
 void RcQueuePair::withdraw_receives() {
     if (!setup_.shown || !setup_.shown->is_shown()) return;
     setup_.shown->withdraw();
-    setup_.regions->wait_for_outsiders();
+    setup_.regions->wait_for_outsiders(ShownReceives::kWritten);
 }
 
 void RcQueuePair::query(Attributes& attributes) const {

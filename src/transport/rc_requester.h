@@ -100,7 +100,8 @@ class RcRequester {
     void your_turn() { flow_.turn(true); }
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
     bool is_crowded() const { return flow_.is_crowded(); }
-    bool took_long() const { return took_long_; }  // the last transmit(): it has written a large message
+    // The last transmit() has written a large message, and there is more.
+    bool took_long() const { return took_long_ && wants_to_send(); }
     bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
 
     Time next_deadline() const {
@@ -285,9 +286,10 @@ class RcRequester {
     bool went_back_ = false;   // for this una_ already, because of a NAK
     bool progressed_ = false;  // una_ moved since finish_progress()
     bool draining_ = false;
-    bool by_packets_ = false;  // WRITEs and READs that the link may execute leave as packets for now
-    bool took_long_ = false;
+    bool by_packets_ = false;   // WRITEs and READs that the link may execute leave as packets for now
     bool drain_first_ = false;  // ... not any more, and those under way are waited for
+    bool took_long_ = false;    // transmit()
+    bool declined_ = false;     // the last large SEND could not be written into its receive
     bool sampling_ = false;
     std::uint8_t passed_over_ = 0;  // messages since the last one that was measured
     std::uint32_t sample_psn_ = 0;

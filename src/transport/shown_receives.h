@@ -8,7 +8,8 @@
 // elements is shown as one of no length.
 //
 // A message is written before it leaves for the first time, so its receive cannot have been completed. Before
-// receives are flushed they are withdrawn, and peers that are writing are waited for (memory/outsiders.h).
+// receives are flushed they are withdrawn, and peers that are writing are waited for (memory/outsiders.h);
+// but not for ever, since a peer that was stopped has come to the end of what it was copying.
 //
 // Thread safety: show() and withdraw() under the queue pair's lock; next() and find() in any process. What
 // they return is to be checked like anything that comes from a peer.
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/time.h"
 #include "transport/receive_queue.h"
 #include "wire/psn.h"
 
@@ -31,6 +33,8 @@ class ShownReceives {
     static constexpr std::uint32_t kFrom = 512 << 10;
     static constexpr std::uint32_t kMost = 8;  // receives at a time: some 200 us of writing
 
+    static constexpr Duration kWritten = 20 * kMillisecond;
+
     struct Next {
         std::uint32_t psn, receive;
     };
@@ -42,11 +46,12 @@ class ShownReceives {
     // name, and its message is fetched.)
     static constexpr std::uint32_t name_of(std::uint32_t receive) { return receive + 1; }
 
-    // The message that begins with `psn` takes the oldest of the queue.
-    void show(ReceiveQueue& queue, std::uint32_t psn) {
+    // The message that begins with `psn` takes the oldest of the queue; so many were received before it.
+    void show(ReceiveQueue& queue, std::uint32_t psn, std::uint64_t received) {
         const std::uint32_t oldest = queue.taken(), waiting = std::min(queue.waiting(), kMost);
         if (!is_shown() || static_cast<std::int32_t>(end_ - oldest) < 0) end_ = oldest;
         for (; end_ != oldest + waiting; end_++) write(end_, queue.at(end_));
+        received_.store(received, std::memory_order_relaxed);
         next_.store(kShown | std::uint64_t{psn} << 32 | oldest, std::memory_order_release);
     }
     bool is_shown() const { return next_.load(std::memory_order_relaxed) != 0; }
@@ -56,9 +61,11 @@ class ShownReceives {
         for (Entry& entry : entries_) entry.name.store(0, std::memory_order_seq_cst);
     }
 
-    std::optional<Next> next() const {
+    // `received`: messages by now. Those that are not shown take receives and PSNs, too. One may have come;
+    // after more the same PSN may be another message's.
+    std::optional<Next> next(std::uint64_t received) const {
         const std::uint64_t next = next_.load(std::memory_order_acquire);
-        if (next == 0) return std::nullopt;
+        if (next == 0 || received - received_.load(std::memory_order_relaxed) > 1) return std::nullopt;
         return Next{static_cast<std::uint32_t>(next >> 32) & wire::kPsnMask,
                     static_cast<std::uint32_t>(next)};
     }
@@ -95,7 +102,8 @@ class ShownReceives {
     }
 
     std::atomic<std::uint64_t> next_;  // 0: nothing is shown
-    std::uint32_t end_;                // the first that is not; its owner's
+    std::atomic<std::uint64_t> received_;
+    std::uint32_t end_;  // the first that is not; its owner's
     Entry entries_[kMost];
 };
 

@@ -22,6 +22,7 @@ class Shown : public ::testing::Test {
                found->lkey == 0x700;
     }
 
+    static constexpr std::uint64_t kReceived = 1000;
     ReceiveQueue queue_{64, 4};
     ShownReceives shown_{};
     std::uint32_t posted_ = 0;
@@ -29,17 +30,19 @@ class Shown : public ::testing::Test {
 
 TEST_F(Shown, NothingAtFirst) {
     EXPECT_FALSE(shown_.is_shown());
-    EXPECT_FALSE(shown_.next());
+    EXPECT_FALSE(shown_.next(kReceived));
     for (std::uint32_t receive = 0; receive < 20; receive++) EXPECT_FALSE(shown_.find(receive));
 }
 
 TEST_F(Shown, TheNextMessageTakesTheOldest) {
     post(5);
     take(2);
-    shown_.show(queue_, 0xfffffe);
-    ASSERT_TRUE(shown_.next());
-    EXPECT_EQ(shown_.next()->psn, 0xfffffeu);
-    EXPECT_EQ(shown_.next()->receive, 2u);
+    shown_.show(queue_, 0xfffffe, kReceived);
+    ASSERT_TRUE(shown_.next(kReceived));
+    EXPECT_EQ(shown_.next(kReceived)->psn, 0xfffffeu);
+    EXPECT_EQ(shown_.next(kReceived)->receive, 2u);
+    EXPECT_TRUE(shown_.next(kReceived + 1));
+    EXPECT_FALSE(shown_.next(kReceived + 2));
     for (std::uint32_t receive = 0; receive < 8; receive++)
         EXPECT_EQ(shows(receive), receive >= 2 && receive < 5) << receive;
 }
@@ -47,8 +50,8 @@ TEST_F(Shown, TheNextMessageTakesTheOldest) {
 TEST_F(Shown, AreSoManyAtATime) {
     post(2 * ShownReceives::kMost);
     for (std::uint32_t taken = 0; taken < ShownReceives::kMost; taken++) {
-        shown_.show(queue_, taken);
-        EXPECT_EQ(shown_.next()->receive, taken);
+        shown_.show(queue_, taken, kReceived);
+        EXPECT_EQ(shown_.next(kReceived)->receive, taken);
         EXPECT_TRUE(shows(taken));
         EXPECT_TRUE(shows(taken + ShownReceives::kMost - 1));
         EXPECT_FALSE(shown_.find(taken + ShownReceives::kMost));
@@ -59,12 +62,12 @@ TEST_F(Shown, AreSoManyAtATime) {
 // Others took some in between, which was not shown.
 TEST_F(Shown, GoOnBehindAGap) {
     post(4);
-    shown_.show(queue_, 1);
+    shown_.show(queue_, 1, kReceived);
     take(4);
     post(20);
     take(9);
-    shown_.show(queue_, 2);
-    EXPECT_EQ(shown_.next()->receive, 13u);
+    shown_.show(queue_, 2, kReceived);
+    EXPECT_EQ(shown_.next(kReceived)->receive, 13u);
     EXPECT_FALSE(shown_.find(12));
     for (std::uint32_t receive = 13; receive < 13 + ShownReceives::kMost; receive++)
         EXPECT_TRUE(shows(receive)) << receive;
@@ -72,19 +75,19 @@ TEST_F(Shown, GoOnBehindAGap) {
 
 TEST_F(Shown, SeveralElementsAreNoRoom) {
     post(1, 2);
-    shown_.show(queue_, 1);
+    shown_.show(queue_, 1, kReceived);
     ASSERT_TRUE(shown_.find(0));
     EXPECT_EQ(shown_.find(0)->length, 0u);
 }
 
 TEST_F(Shown, WithdrawnAreGone) {
     post(3);
-    shown_.show(queue_, 1);
+    shown_.show(queue_, 1, kReceived);
     shown_.withdraw();
     EXPECT_FALSE(shown_.is_shown());
     for (std::uint32_t receive = 0; receive < 3; receive++) EXPECT_FALSE(shown_.find(receive));
     take(1);
-    shown_.show(queue_, 2);
+    shown_.show(queue_, 2, kReceived);
     EXPECT_FALSE(shown_.find(0));
     EXPECT_TRUE(shows(1));
 }

@@ -277,7 +277,6 @@ TEST(Neighbor, LargeWritesAreSeenInTheirOrder) {
     here.meet();
 }
 
-// Once ibv_dereg_mr() has returned, nobody writes there.
 // Of lengths that the sender writes into receives by itself, and others in between.
 TEST(Neighbor, LargeSendsArriveWhole) {
     constexpr std::size_t kSlots = 4, kSlot = std::size_t{3} << 20, kMessages = 120;
@@ -351,6 +350,7 @@ TEST(Neighbor, NothingIsWrittenAfterReceivesWereFlushed) {
     }
 }
 
+// Once ibv_dereg_mr() has returned, nobody writes there.
 TEST(Neighbor, NothingIsWrittenAfterDeregistration) {
     Neighbor neighbor([](Here& there) {
         ibv_wc wc{};

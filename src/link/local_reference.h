@@ -42,8 +42,8 @@ struct TransferTimes {
 std::optional<TransferTimes> measure_transfers(const PeerMemory& memory);
 
 struct LocalReference {
-    std::uint64_t address,
-        length;  // in the producer; without length, the receive that it has been written to
+    // In the producer; or, without length, the receive that the payload has been written to.
+    std::uint64_t address, length;
 };
 
 class ReferredPayload final : public wire::Elsewhere {

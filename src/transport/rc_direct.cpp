@@ -98,7 +98,7 @@ RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
 
 // A large SEND that the peer would fetch, or the next part of it: written into its receive by us, if that is
 // shown (shown_receives.h), and named by what rides along. No lock of the link's is held meanwhile, and what
-// others wait for has left.
+// others wait for has left, but for an acknowledgement that rides with this one.
 Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now,
                                 wire::Aside& riding) {
     if (next_psn_ != max_psn_ || (current_packet_ > 0 && !entry.placed)) return Direct::declined;

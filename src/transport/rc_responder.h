@@ -152,7 +152,7 @@ class RcResponder : private MessageReceiver {
     void duplicate_read(const wire::Packet& packet, Resource& resource);
     bool have_receive(const wire::Packet& packet, Time now);
     void accepted(const wire::Packet& packet, bool ends_message, Time now) {
-        // It took long to fetch: the answer waits for no company.
+        // It took long to fetch, or the next one is waiting for it: the answer waits for no company.
         if (packet.elsewhere) ask_now_ = true;
         accepted(packet.aside.psns, packet.payload_length(), packet.headers.bth.ack_request, ends_message,
                  now);

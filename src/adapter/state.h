@@ -109,7 +109,7 @@ class Adapter::State final : public link::Receiver {
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
     void finish(Slot& slot);  // after a burst: what it made ready leaves
-    void come_again(Slot& slot);
+    void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.
     void keep_timer(Slot& slot, Time deadline) {

@@ -50,10 +50,8 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (request.is_one_sided() && qp.execute_straight(request, now)) {
         // Its completion found no place: what the error changes is known at once, and who waits for the
         // window that it leaves is served with the timer.
-        if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]] {
-            slot.again = true;
-            timers.set(slot, now);
-        }
+        if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]]
+            come_again(slot, now);
         return true;
     }
     Time look_by = kNever;
@@ -139,15 +137,15 @@ void Adapter::State::finish(Slot& slot) {
 }
 
 // With the timers, once in each run().
-void Adapter::State::come_again(Slot& slot) {
+void Adapter::State::come_again(Slot& slot, Time now) {
     slot.again = true;
-    timers.set(slot, now_);
+    timers.set(slot, now);
 }
 
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::go_on(Slot& slot, Straight follows) {
     if (follows & QueuePair::kGoesOn) [[unlikely]] {
-        if (slot.qp->took_long()) return come_again(slot);
+        if (slot.qp->took_long()) return come_again(slot, now_);
         remember(transmit(slot, now_, false));
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
         return;

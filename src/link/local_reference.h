@@ -6,7 +6,8 @@
 // such payloads as they are until they have been acknowledged.
 //
 // The consumer says in the ring whether it does (LocalRing::fetch()), and no longer after the first failure;
-// what was refused is sent again, and then its bytes travel along.
+// what was refused is sent again, and then its bytes travel along. A producer that has written the payload
+// into its receive by itself (transport/shown_receives.h) names that receive as well.
 //
 // Thread safety: the thread in receive().
 #pragma once

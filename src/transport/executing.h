@@ -9,7 +9,7 @@
 
 namespace verbena::transport {
 
-struct Executing final : DirectAccess {
+struct Executing : DirectAccess {
     bool willing = true;
     bool packets_faster = false;
     bool fetching_faster = false;
@@ -36,15 +36,19 @@ struct Executing final : DirectAccess {
     }
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 
-   private:
-    Direct execute(const DirectTarget& target, std::span<const iovec> list, bool read) {
-        asked++;
-        if (!willing) return Direct::declined;
-        auto* there = reinterpret_cast<std::uint8_t*>(target.address) + target.offset;
+   protected:
+    static void copy(std::uint8_t* there, std::span<const iovec> list, bool read) {
         for (const iovec& piece : list) {
             std::memcpy(read ? piece.iov_base : there, read ? there : piece.iov_base, piece.iov_len);
             there += piece.iov_len;
         }
+    }
+
+   private:
+    Direct execute(const DirectTarget& target, std::span<const iovec> list, bool read) {
+        asked++;
+        if (!willing) return Direct::declined;
+        copy(reinterpret_cast<std::uint8_t*>(target.address) + target.offset, list, read);
         return Direct::done;
     }
 };

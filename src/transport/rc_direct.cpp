@@ -106,7 +106,7 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     if (when == Direct::not_yet && declined_) return Direct::declined;
     if (when != Direct::done) return when;
     const std::uint32_t offset = current_packet_ * shared_.mtu();
-    const std::uint32_t length = std::min(kWrittenAhead, entry.length - offset);
+    const std::uint32_t length = std::min(kPart, entry.length - offset);
     unsigned pieces = 0;
     if (gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length, iovecs_.data(),
                pieces) != memory::LookupError::none)
@@ -141,7 +141,6 @@ void RcRequester::tell_pace(Time now, bool goes_on) {
 // packets. A large one is done in parts, one for each call, so that nobody waits long for the queue pair's
 // lock.
 bool RcRequester::execute_directly(Time now) {
-    constexpr std::uint32_t kPart = 1 << 20;  // bytes
     SendEntry& entry = queue_.at(0);
     const bool read = entry.is_read();
     if (current_ != 0 || outstanding()) return false;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "memory/outsiders.h"
+#include "transport/executing.h"
 #include "transport/rc_harness.h"
 
 namespace verbena::transport {
@@ -14,15 +15,8 @@ class Placed : public ::testing::Test, protected Harness {
    protected:
     static constexpr std::uint32_t kLarge = ShownReceives::kFrom, kSmall = 1000;
 
-    struct Link final : DirectAccess {
-        explicit Link(Harness& harness) : h(harness) {}
-        Direct write(const DirectTarget&, std::span<const iovec>) override { return Direct::declined; }
-        Direct read(const DirectTarget&, std::span<const iovec>) override { return Direct::declined; }
-        bool reaches(const wire::Path&, std::uint32_t) override { return true; }
-        bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
-        bool fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t length, Time) override {
-            return length > kSmall;
-        }
+    struct Link final : Executing {
+        explicit Link(Harness& harness) : h(harness) { fetching_faster = true; }
         std::optional<ShownReceives::Next> shown(const wire::Path&, std::uint32_t) override {
             return looks ? h.side[1].shown.next(h.side[1].qp->counters().messages_received) : std::nullopt;
         }
@@ -30,11 +24,7 @@ class Placed : public ::testing::Test, protected Harness {
             const auto receive = h.side[1].shown.find(target.receive);
             if (!receive) return Direct::not_yet;
             if (declines) return Direct::declined;
-            auto* at = reinterpret_cast<std::uint8_t*>(receive->address) + target.offset;
-            for (const iovec& piece : from) {
-                std::memcpy(at, piece.iov_base, piece.iov_len);
-                at += piece.iov_len;
-            }
+            copy(reinterpret_cast<std::uint8_t*>(receive->address) + target.offset, from, false);
             written++;
             return Direct::done;
         }
@@ -79,6 +69,13 @@ class Placed : public ::testing::Test, protected Harness {
             post_receive(1, posted_, {side[1].sge(posted_ % 8 * kLarge, length)});
     }
     void settle() { run(100 * kMillisecond); }
+    // So many complete; since the beginning so many were written and fetched.
+    void expect_settled(std::size_t completed, unsigned written, unsigned fetched) {
+        settle();
+        EXPECT_EQ(link.written, written);
+        EXPECT_EQ(times_fetched, fetched);
+        expect_completed(completed);
+    }
     // One that is fetched, after which the others are shown.
     void show(unsigned others) {
         receive(1 + others);
@@ -114,9 +111,7 @@ TEST_F(Placed, WhatFollowsAFetchedOneIsWritten) {
     show(6);
     for (unsigned i = 0; i < 6; i++) send();
     EXPECT_EQ(link.written, 6u) << "they need not wait for each other";
-    settle();
-    EXPECT_EQ(times_fetched, 1u);
-    expect_completed(6);
+    expect_settled(6, 6, 1);
 }
 
 TEST_F(Placed, OthersHaveATurnAfterEachOne) {
@@ -137,10 +132,7 @@ TEST_F(Placed, ShorterOnesAreFetched) {
     begin();
     show(2);
     send(kLarge - 1);
-    settle();
-    EXPECT_EQ(link.written, 0u);
-    EXPECT_EQ(times_fetched, 2u);
-    expect_completed(1);
+    expect_settled(1, 0, 2);
 }
 
 TEST_F(Placed, ALongMessageIsWrittenInParts) {
@@ -153,10 +145,7 @@ TEST_F(Placed, ALongMessageIsWrittenInParts) {
     expect_completed(1);
     times_fetched = 0;
     send(5 * kLarge - 100);
-    settle();
-    EXPECT_EQ(link.written, 3u);
-    EXPECT_EQ(times_fetched, 0u);
-    expect_completed(1);
+    expect_settled(1, 3, 0);
 }
 
 // Receives may overlap, and the later message has to lie on top.
@@ -171,10 +160,7 @@ TEST_F(Placed, WaitsForWhatIsStillToBeFetched) {
     ASSERT_TRUE(side[1].shown.is_shown());
     send();
     EXPECT_EQ(packets(0).size(), 3u);
-    settle();
-    EXPECT_EQ(link.written, 1u);
-    EXPECT_EQ(times_fetched, 3u);
-    expect_completed(4);
+    expect_settled(4, 1, 3);
 }
 
 TEST_F(Placed, IsNotWrittenBehindASmallOne) {
@@ -183,9 +169,7 @@ TEST_F(Placed, IsNotWrittenBehindASmallOne) {
     send(kSmall);
     send();
     EXPECT_EQ(link.written, 0u);
-    settle();
-    EXPECT_EQ(times_fetched, 2u);
-    expect_completed(2);
+    expect_settled(2, 0, 2);
 }
 
 // A receive of several elements, or another process's turn: those behind it do not wait for each other.

@@ -279,7 +279,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (written == Direct::not_yet) return 0;
     entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
-    if (riding.placed != 0) count = std::min(count, kWrittenAhead / shared_.mtu());
+    if (riding.placed != 0) count = std::min(count, kPart / shared_.mtu());
     std::uint32_t packet_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, packet_cost);
     if (!emit(sink, entry, packet, count, ask, now, riding)) return 0;

@@ -191,6 +191,8 @@ class RcRequester {
     // Bytes. What is less than the first is executed wherever it can be; but many WRITEs of up to the second
     // take less time as packets than as system calls, everywhere.
     static constexpr std::uint32_t kLeastByPackets = 4 << 10, kSmall = 1 << 10;
+    // What is executed, or written into a receive, at a time: nobody waits long for the queue pair's lock.
+    static constexpr std::uint32_t kPart = 1 << 20;
     bool may_go_directly(const SendEntry& entry) const;
     [[gnu::noinline]] bool leaves_as_packet(std::uint32_t length, std::uint32_t together, Time now);
     bool execute_directly(Time now);
@@ -202,7 +204,6 @@ class RcRequester {
         std::uint32_t receive;  // ShownReceives
     };
     Place place_of(const SendEntry& entry) const;
-    static constexpr std::uint32_t kWrittenAhead = 1 << 20;  // bytes of a message at a time
     Direct write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now, wire::Aside& riding);
     void measure_anew(const SendEntry& entry, bool large, Time now);
     void tell_pace(Time now, bool goes_on);

@@ -167,9 +167,7 @@ TEST_F(CompCntr, OneForBothQueuesAndWhatIsFlushed) {
     success(b.receive_cq);
     EXPECT_EQ(all.completed(), 1u);
     ASSERT_EQ(b.post_receive(2, memory.sge(0, 64)), 0);
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_ERR;
-    ASSERT_EQ(ibv_modify_qp(b.qp, &attributes, IBV_QP_STATE), 0);
+    ASSERT_EQ(b.to_state(IBV_QPS_ERR), 0);
     EXPECT_EQ(completion(b.receive_cq).status, IBV_WC_WR_FLUSH_ERR);
     EXPECT_EQ(all.completed(), 1u);
     EXPECT_EQ(all.failed(), 1u);

@@ -122,9 +122,7 @@ TEST_F(ExtendedQueue, WhatIsNotTakenStays) {
 TEST_F(ExtendedQueue, AFailedCompletion) {
     make();
     ASSERT_EQ(pair->b.post_receive(7, remote->sge(0, 64)), 0);
-    ibv_qp_attr error{};
-    error.qp_state = IBV_QPS_ERR;
-    ASSERT_EQ(ibv_modify_qp(pair->b.qp, &error, IBV_QP_STATE), 0);
+    ASSERT_EQ(pair->b.to_state(IBV_QPS_ERR), 0);
     ASSERT_EQ(start(), 0);
     EXPECT_EQ(cq->status, IBV_WC_WR_FLUSH_ERR);
     EXPECT_EQ(cq->wr_id, 7u);

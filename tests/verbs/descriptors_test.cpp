@@ -37,9 +37,7 @@ struct Source {
     void make() {
         if (completion_events) {
             // Each arming and each flushed receive give one event.
-            ibv_qp_attr error{};
-            error.qp_state = IBV_QPS_ERR;
-            EXPECT_EQ(ibv_modify_qp(side.qp, &error, IBV_QP_STATE), 0);
+            EXPECT_EQ(side.to_state(IBV_QPS_ERR), 0);
             EXPECT_EQ(ibv_req_notify_cq(side.receive_cq, 0), 0);
             EXPECT_EQ(side.post_receive(1, nullptr, 0), 0);
             return;

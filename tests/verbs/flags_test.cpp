@@ -189,9 +189,7 @@ TEST_F(Notified, SolicitedOnlyAlsoByAFailure) {
     ASSERT_EQ(ibv_req_notify_cq(pair.b.receive_cq, 1), 0);
     message(0);
     EXPECT_FALSE(woken(0));
-    ibv_qp_attr error{};
-    error.qp_state = IBV_QPS_ERR;
-    ASSERT_EQ(ibv_modify_qp(pair.b.qp, &error, IBV_QP_STATE), 0);
+    ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
     ASSERT_TRUE(woken(kPatienceMs));
     take_event();
 }

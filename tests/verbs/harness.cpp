@@ -213,6 +213,12 @@ ibv_gid Side::gid() const {
     return gid;
 }
 
+int Side::to_state(ibv_qp_state state) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = state;
+    return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
+}
+
 ibv_qp_state Side::state() const {
     ibv_qp_attr attributes;
     ibv_qp_init_attr setup;

@@ -99,6 +99,7 @@ class Side {
     int to_init();
     int to_rtr(const ibv_gid& gid, std::uint32_t number);
     int to_rts();
+    int to_state(ibv_qp_state state);  // with nothing else
     ibv_gid gid() const;
     ibv_qp_state state() const;
 

@@ -339,9 +339,7 @@ TEST(Neighbor, NothingIsWrittenAfterReceivesWereFlushed) {
             EXPECT_EQ(ibv_destroy_qp(here.side.qp), 0);
             here.side.qp = nullptr;
         } else {
-            ibv_qp_attr error{};
-            error.qp_state = IBV_QPS_ERR;
-            EXPECT_EQ(ibv_modify_qp(here.side.qp, &error, IBV_QP_STATE), 0);
+            EXPECT_EQ(here.side.to_state(IBV_QPS_ERR), 0);
             for (std::uint64_t i = kBefore; i < kReceives; i++) completion(here.side.receive_cq);
         }
         here.memory.set_all(0xaa);

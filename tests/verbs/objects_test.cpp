@@ -149,10 +149,8 @@ TEST(Overrun, RaisesAnEventAndEndsTheQueue) {
     Options options;
     options.cqe = 4;
     Pair pair(options);
-    ibv_qp_attr error{};
-    error.qp_state = IBV_QPS_ERR;
     for (std::uint64_t id = 0; id < 5; id++) ASSERT_EQ(pair.a.post_receive(id, nullptr, 0), 0);
-    ASSERT_EQ(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
     ASSERT_TRUE(readable(pair.a.context->async_fd, kPatienceMs));
     ibv_async_event event;
     ASSERT_EQ(ibv_get_async_event(pair.a.context, &event), 0);
@@ -184,10 +182,8 @@ TEST_F(Objects, CompletionQueuesAreRoundedUp) {
 
 TEST(Resize, KeepsWhatWaits) {
     Pair pair;
-    ibv_qp_attr error{};
-    error.qp_state = IBV_QPS_ERR;
     for (std::uint64_t id = 0; id < 10; id++) ASSERT_EQ(pair.a.post_receive(id, nullptr, 0), 0);
-    ASSERT_EQ(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
     EXPECT_TRUE(refused(EINVAL, [&] { return ibv_resize_cq(pair.a.receive_cq, 8); }));
     EXPECT_TRUE(refused(EINVAL, [&] { return ibv_resize_cq(pair.a.receive_cq, 0); }));
     EXPECT_EQ(ibv_resize_cq(pair.a.receive_cq, 10), 0);

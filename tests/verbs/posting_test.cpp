@@ -30,19 +30,13 @@ TEST(PostStates, InitAndRtrTakeReceivesOnly) {
     EXPECT_TRUE(refused(EINVAL, [&] { return post_empty_send(side); }));
 }
 
-int set_state(Side& side, ibv_qp_state state) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = state;
-    return ibv_modify_qp(side.qp, &attributes, IBV_QP_STATE);
-}
-
 TEST(PostStates, SqdHoldsSendsBack) {
     Pair pair;
-    ASSERT_EQ(set_state(pair.a, IBV_QPS_SQD), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_SQD), 0);
     EXPECT_EQ(post_empty_receive(pair.b), 0);
     EXPECT_EQ(post_empty_send(pair.a), 0);
     for (int i = 0; i < 1000; i++) ASSERT_TRUE(empty(pair.b.receive_cq));
-    ASSERT_EQ(set_state(pair.a, IBV_QPS_RTS), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_RTS), 0);
     success(pair.b.receive_cq);
     success(pair.a.send_cq);
 }
@@ -50,7 +44,7 @@ TEST(PostStates, SqdHoldsSendsBack) {
 TEST(PostStates, ErrorFlushesInOrder) {
     Pair pair;
     for (std::uint64_t id = 0; id < 5; id++) ASSERT_EQ(pair.a.post_receive(id, nullptr, 0), 0);
-    ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
     for (std::uint64_t id = 5; id < 8; id++) ASSERT_EQ(pair.a.post_receive(id, nullptr, 0), 0);
     for (std::uint64_t id = 0; id < 5; id++)
         ASSERT_EQ(Request(id, IBV_WR_SEND, nullptr, 0, 0).post(pair.a.qp), 0);
@@ -72,7 +66,7 @@ TEST(PostStates, ErrorFlushesInOrder) {
 TEST(PostStates, ResetForgets) {
     Pair pair;
     for (std::uint64_t id = 0; id < 5; id++) ASSERT_EQ(pair.a.post_receive(id, nullptr, 0), 0);
-    for (Side* side : {&pair.a, &pair.b}) ASSERT_EQ(set_state(*side, IBV_QPS_RESET), 0);
+    for (Side* side : {&pair.a, &pair.b}) ASSERT_EQ(side->to_state(IBV_QPS_RESET), 0);
     EXPECT_TRUE(empty(pair.a.receive_cq));
     Side* sides[2] = {&pair.a, &pair.b};
     for (int i = 0; i < 2; i++) {
@@ -233,12 +227,12 @@ TEST_P(Places, BelongToTheRequestUntilItsCompletionIsPolled) {
     for (int i = 0; i < kPlaces; i++) success(pair.a.send_cq);
     // Reset begins anew.
     ASSERT_EQ(send(IBV_SEND_SIGNALED), 0);
-    ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
     for (int i = 1; i < kPlaces; i++) ASSERT_EQ(send(IBV_SEND_SIGNALED), 0);
     EXPECT_TRUE(refused(ENOMEM, [&] { return send(IBV_SEND_SIGNALED); }));
-    ASSERT_EQ(set_state(pair.a, IBV_QPS_RESET), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_RESET), 0);
     ASSERT_EQ(pair.a.to_init(), 0);
-    ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+    ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
     for (int i = 0; i < kPlaces; i++) ASSERT_EQ(send(0), 0);
     EXPECT_TRUE(refused(ENOMEM, [&] { return send(0); }));
 }

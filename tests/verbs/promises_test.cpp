@@ -17,12 +17,6 @@ bool next_event(ibv_context* context, ibv_async_event& event) {
     return true;
 }
 
-int set_state(Side& side, ibv_qp_state state) {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = state;
-    return ibv_modify_qp(side.qp, &attributes, IBV_QP_STATE);
-}
-
 // ibv_reg_mr(3): what a region's first byte is called, by its own side and by the peer.
 struct Base {
     const char* name;
@@ -210,8 +204,8 @@ TEST(QueuePairEvents, LastRequestReached) {
         options.type = type;
         Pair pair(options);
         ASSERT_EQ(pair.a.post_receive(1, nullptr, 0), 0);
-        ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
-        ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+        ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
+        ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
         ibv_async_event event;
         ASSERT_TRUE(next_event(pair.a.context, event));
         EXPECT_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -219,8 +213,8 @@ TEST(QueuePairEvents, LastRequestReached) {
         EXPECT_FALSE(readable(pair.a.context->async_fd));
         EXPECT_TRUE(empty(pair.a.receive_cq)) << "the request stays in the queue";
         // After a reset it begins anew.
-        ASSERT_EQ(set_state(pair.a, IBV_QPS_RESET), 0);
-        ASSERT_EQ(set_state(pair.a, IBV_QPS_ERR), 0);
+        ASSERT_EQ(pair.a.to_state(IBV_QPS_RESET), 0);
+        ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
         ASSERT_TRUE(next_event(pair.a.context, event));
         EXPECT_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
     }

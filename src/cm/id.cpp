@@ -107,12 +107,12 @@ void Manager::State::end_conversation(Id& id, Time now) {
     if (id.state == IdState::listen) {
         listeners.erase(id.number);
         // Requests that the program never read: nobody will answer them.
+        learn_taken(id);
         std::deque<IdNumber> children;
         children.swap(id.unread_children);
         for (IdNumber number : children)
             if (Id* child = find(number)) destroy(*child, now);
     }
-    forget_unread(id);
     if (id.has_port) ports.release(id.port_space, id.local.port, id.number);
     id.has_port = false;
     id.groups.clear();
@@ -149,6 +149,7 @@ int Manager::migrate(IdNumber number, FileNumber file, std::uint64_t& events_del
     events_delivered = id->events_delivered;
     id->file = file;
     // Requests that nobody has taken go along with their listener.
+    state_->learn_taken(*id);
     for (IdNumber child : id->unread_children)
         if (Id* unread = state_->find(child)) unread->file = file;
     return 0;

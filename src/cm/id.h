@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
+#include "cm/manager.h"
 #include "cm/types.h"
 
 namespace verbena::cm {
@@ -46,8 +48,9 @@ struct Id {
 
     // Listeners.
     int backlog_left = 0;
-    std::deque<IdNumber> unread_children;  // whose connect_request the program has not taken, oldest first
-    IdNumber listener = 0;                 // of an unread child
+    // Whose connect_request the program has not taken, as far as is known (State::learn_taken), oldest first.
+    std::deque<IdNumber> unread_children;
+    std::unique_ptr<TakenRequests> taken;  // nullptr: each is told
 
     // The conversation.
     std::uint32_t receive_psn = 0;   // random, 24 bits

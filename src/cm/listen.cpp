@@ -61,7 +61,7 @@ Id* Manager::State::find_listener(PortSpace space, std::uint16_t port, const End
 
 Id* Manager::State::new_child(Id& listener, const Endpoint& source, const Endpoint& destination,
                               const Route& route) {
-    if (listener.backlog_left <= 0) {
+    if (!has_room(listener)) {
         log(LogLevel::warn,
             "the backlog of id %u at %s is full: the request from %s is dropped, the peer will repeat it",
             listener.number, to_string(listener.local).c_str(), to_string(source).c_str());
@@ -72,7 +72,6 @@ Id* Manager::State::new_child(Id& listener, const Endpoint& source, const Endpoi
         add(new_numbers(1), listener.file, listener.port_space, listener.qp_type, listener.user_handle);
     child.accepted = false;
     child.state = IdState::connect;
-    child.listener = listener.number;
     child.local = destination;
     child.remote = source;
     child.route = route;
@@ -100,12 +99,28 @@ void Manager::State::announce(Id& listener, Id& child, const ConnectParameters& 
     deliver(listener, event);
 }
 
-// The child is going before its request was read.
-void Manager::State::forget_unread(Id& child) {
-    if (!child.listener) return;
-    Id* listener = find(child.listener);
-    child.listener = 0;
-    if (listener && std::erase(listener->unread_children, child.number)) listener->backlog_left++;
+// The oldest was read. (Its child may be gone, with its device; it took a place until now.)
+void Manager::State::request_taken(Id& listener) {
+    if (listener.unread_children.empty()) return;
+    listener.unread_children.pop_front();
+    listener.backlog_left++;
+}
+
+// What the program has read and did not tell, before it matters which that is. What it says is only so far
+// believed as there are unread ones.
+void Manager::State::learn_taken(Id& listener) {
+    if (!listener.taken) return;
+    for (std::uint32_t news = listener.taken->news(); news > 0 && !listener.unread_children.empty(); news--)
+        request_taken(listener);
+}
+
+bool Manager::State::has_room(Id& listener) {
+    if (listener.backlog_left <= 0) learn_taken(listener);
+    if (listener.backlog_left > 0) return true;
+    if (!listener.taken) return false;
+    listener.taken->tell_each();
+    learn_taken(listener);
+    return listener.backlog_left > 0;
 }
 
 // Who is meant: by service id (port space and port), then by the destination address in the CMA header.

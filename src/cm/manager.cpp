@@ -77,10 +77,11 @@ int Manager::bind(IdNumber number, const Endpoint& local, bool privileged) {
     return state_->bind(*id, local, privileged);
 }
 
-int Manager::listen(IdNumber number, int backlog) {
+int Manager::listen(IdNumber number, int backlog, std::unique_ptr<TakenRequests> taken) {
     Id* id;
     if (int error = state_->find(number, id)) return error;
     if (int error = state_->listen(*id, backlog)) return error;
+    id->taken = std::move(taken);
     const std::uint64_t service = service_of(*id);
     state_->held.listener_came(service);
     HeldRequests::Request request;
@@ -170,12 +171,13 @@ int Manager::leave_multicast(IdNumber number, const Endpoint& group, std::uint64
 
 void Manager::request_taken(IdNumber listen_id) {
     Id* listener = state_->find(listen_id);
-    if (!listener || listener->unread_children.empty()) return;
-    if (Id* child = state_->find(listener->unread_children.front())) child->listener = 0;
-    listener->unread_children.pop_front();
-    listener->backlog_left++;
+    if (!listener || listener->state != IdState::listen) return;
+    if (listener->taken)
+        state_->learn_taken(*listener);
+    else
+        state_->request_taken(*listener);
     HeldRequests::Request request;
-    if (state_->held.take_waiting(service_of(*listener), request))
+    while (listener->backlog_left > 0 && state_->held.take_waiting(service_of(*listener), request))
         state_->receive_late(request, request.came);
 }
 
@@ -218,9 +220,9 @@ void Manager::State::receive(const wire::MadHeader& header, const wire::Path& se
     sidr.receive(header, wire::cm_message(mad), sender_view, source_qp, now);
 }
 
-bool Manager::State::backlog_full(std::uint64_t service_id) const {
-    return std::all_of(listeners.begin(), listeners.end(), [service_id](const auto& entry) {
-        return service_of(*entry.second) != service_id || entry.second->backlog_left <= 0;
+bool Manager::State::backlog_full(std::uint64_t service_id) {
+    return std::all_of(listeners.begin(), listeners.end(), [this, service_id](const auto& entry) {
+        return service_of(*entry.second) != service_id || !has_room(*entry.second);
     });
 }
 

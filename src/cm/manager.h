@@ -56,6 +56,16 @@ class Environment {
     virtual void quarantine_qp(std::uint32_t qp_number, Time until) = 0;
 };
 
+// How a listener's program says which of its requests it has read, without a message for each.
+class TakenRequests {
+   public:
+    virtual ~TakenRequests() = default;
+    virtual std::uint32_t news() = 0;  // how many it has read since the last call
+    // Nothing is left of the backlog: from now on request_taken() is called when one was read. What was read
+    // before this call is among the news.
+    virtual void tell_each() = 0;
+};
+
 class Manager {
    public:
     explicit Manager(Environment& environment);
@@ -70,7 +80,8 @@ class Manager {
                      std::uint64_t user_handle);
     int destroy_id(IdNumber id, std::uint64_t& events_delivered, Time now);
     int bind(IdNumber id, const Endpoint& local, bool privileged);
-    int listen(IdNumber id, int backlog);
+    // Without `taken` request_taken() is called for each request that was read.
+    int listen(IdNumber id, int backlog, std::unique_ptr<TakenRequests> taken = nullptr);
     int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout,
                         Time now);
     int resolve_route(IdNumber id, Duration timeout, Time now);
@@ -97,7 +108,8 @@ class Manager {
     int join_multicast(IdNumber id, const Endpoint& group, std::uint16_t join_flags, std::uint64_t handle,
                        Time now);
     int leave_multicast(IdNumber id, const Endpoint& group, std::uint64_t& events_delivered);
-    // The reader took a connect_request from its file: one place of the listener's backlog is free again.
+    // The reader took a connect_request from its file: one place of the listener's backlog is free again. Or,
+    // of a listener that has `taken`: some may have been.
     void request_taken(IdNumber listen_id);
 
     // A file is gone with all its ids (the channel was closed, or the process died): DREQ, REJ, ports freed.

@@ -56,7 +56,9 @@ struct Manager::State final : ConnectionUser, SidrUser {
     Id* find_listener(PortSpace space, std::uint16_t port, const Endpoint& destination);
     Id* new_child(Id& listener, const Endpoint& source, const Endpoint& destination, const Route& route);
     void announce(Id& listener, Id& child, const ConnectParameters& parameters);
-    void forget_unread(Id& child);
+    void request_taken(Id& listener);
+    void learn_taken(Id& listener);
+    bool has_room(Id& listener);
     struct Target {
         Id* listener = nullptr;
         Endpoint source, destination;
@@ -89,7 +91,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     // manager.cpp
     bool has_listener(std::uint64_t service_id) const;
     bool is_bound(std::uint64_t service_id) const;
-    bool backlog_full(std::uint64_t service_id) const;
+    bool backlog_full(std::uint64_t service_id);
     void receive(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                  std::span<const std::uint8_t, 256> mad, Time now);
     bool hold_back(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,

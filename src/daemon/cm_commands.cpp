@@ -6,6 +6,7 @@
 
 #include "base/reason.h"
 #include "daemon/proc.h"
+#include "daemon/shared_backlog.h"
 
 namespace verbena::daemon {
 namespace {
@@ -50,7 +51,8 @@ bool CmCommands::owns(const Caller& caller, cm::IdNumber id) const {
     return owns_file(caller, manager_.file(id));
 }
 
-int CmCommands::run(const Request& request, const Caller& caller, std::span<std::uint8_t> reply, Time now) {
+int CmCommands::run(const Request& request, const Caller& caller, Descriptor given,
+                    std::span<std::uint8_t> reply, Time now) {
     switch (request.header.command) {
         case Command::create_id:
             return create(request.as<host::CreateIdRequest>(), caller, reply);
@@ -69,6 +71,8 @@ int CmCommands::run(const Request& request, const Caller& caller, std::span<std:
     }
     const cm::IdNumber id = id_of(request);
     if (!owns(caller, id)) return fail(EINVAL, "the process has no id %u", id);
+    if (request.header.command == Command::listen)
+        return listen(request.as<host::ListenRequest>(), given, reply);
     return run_on_id(request, id, caller, reply, now);
 }
 
@@ -102,6 +106,21 @@ int CmCommands::bind(const host::BindRequest& body, const Caller& caller, std::s
     return error;
 }
 
+int CmCommands::listen(const host::ListenRequest& body, const Descriptor& page,
+                       std::span<std::uint8_t> reply) {
+    std::unique_ptr<cm::TakenRequests> taken;
+    if (page) {
+        SharedPage shared;
+        if (int error = SharedPage::open(page.get(), shared)) return error;
+        taken = std::make_unique<SharedBacklog>(std::move(shared));
+    }
+    cm::IdInfo info;
+    int error = manager_.listen(body.id, body.backlog, std::move(taken));
+    if (!error) error = manager_.query(body.id, info);
+    answer(reply, info);
+    return error;
+}
+
 int CmCommands::migrate(const host::MigrateRequest& body, const Caller& caller,
                         std::span<std::uint8_t> reply) {
     if (!owns_file(caller, body.file)) return fail(EBADF, "the process has no event channel %u", body.file);
@@ -114,7 +133,6 @@ int CmCommands::migrate(const host::MigrateRequest& body, const Caller& caller,
 int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller& caller,
                           std::span<std::uint8_t> reply, Time now) {
     host::EventsReply events;
-    cm::IdInfo info;
     int error = 0;
     const bool told = request.header.sequence == 0;  // nobody waits
     switch (request.header.command) {
@@ -124,11 +142,6 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
             return error;
         case Command::bind:
             return bind(request.as<host::BindRequest>(), caller, reply);
-        case Command::listen:
-            error = manager_.listen(id, request.as<host::ListenRequest>().backlog);
-            if (!error) error = manager_.query(id, info);
-            answer(reply, info);
-            return error;
         case Command::resolve_address: {
             auto body = request.as<host::ResolveAddressRequest>();
             error = manager_.resolve_address(id, body.has_source ? &body.source : nullptr, body.remote,

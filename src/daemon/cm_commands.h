@@ -23,7 +23,9 @@ class CmCommands {
 
     // Fills the command's reply structure. 0 or an errno with a reason; EOPNOTSUPP for a command that is none
     // of the connection manager's.
-    int run(const Request& request, const Caller& caller, std::span<std::uint8_t> reply, Time now);
+    // `given` came along, if something did.
+    int run(const Request& request, const Caller& caller, Descriptor given, std::span<std::uint8_t> reply,
+            Time now);
 
     // A file is gone with all its ids.
     void close_file(cm::FileNumber file, Time now);
@@ -41,6 +43,7 @@ class CmCommands {
     int run_on_id(const Request& request, cm::IdNumber id, const Caller& caller,
                   std::span<std::uint8_t> reply, Time now);
     int bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
+    int listen(const host::ListenRequest& body, const Descriptor& page, std::span<std::uint8_t> reply);
     int migrate(const host::MigrateRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
 
     cm::Manager& manager_;

@@ -271,7 +271,8 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
                 return fail(EINVAL, "the queue pair is another process's");
             [[fallthrough]];
         default:
-            return commands_->run(request, {session.number, session.low_ports}, reply, now());
+            return commands_->run(request, {session.number, session.low_ports}, Descriptor(received.take(0)),
+                                  reply, now());
     }
 }
 

@@ -29,7 +29,7 @@ constexpr std::array kCommands = {
     command<host::CreateIdRequest, host::IdReply>(Command::create_id, "create_id"),
     command<host::IdRequest, host::EventsReply>(Command::destroy_id, "destroy_id"),
     command<host::BindRequest, cm::IdInfo>(Command::bind, "bind"),
-    command<host::ListenRequest, cm::IdInfo>(Command::listen, "listen"),
+    command<host::ListenRequest, cm::IdInfo>(Command::listen, "listen", Descriptors::optional),
     command<host::ResolveAddressRequest, host::Empty>(Command::resolve_address, "resolve_address"),
     command<host::ResolveRouteRequest, host::Empty>(Command::resolve_route, "resolve_route"),
     command<host::ConnectRequest, host::Empty>(Command::connect, "connect"),

@@ -32,7 +32,7 @@ enum class Command : std::uint16_t {
     create_id,           // CreateIdRequest -> IdReply
     destroy_id,          // IdRequest -> EventsReply
     bind,                // BindRequest -> cm::IdInfo
-    listen,              // ListenRequest -> cm::IdInfo
+    listen,              // ListenRequest (with a page for a host::Backlog, if possible) -> cm::IdInfo
     resolve_address,     // ResolveAddressRequest -> Empty
     resolve_route,       // ResolveRouteRequest -> Empty
     connect,             // ConnectRequest -> Empty

@@ -5,15 +5,19 @@
 #include <endian.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "base/call_fault.h"
 #include "base/reason.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
+#include "rdmacm/process.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -54,6 +58,21 @@ void show_path(Id& id, const cm::Route& route) {
     path.packet_life_time = route.packet_life_time;
     id.route.path_rec = &path;
     id.route.num_paths = 1;
+}
+
+// The requests that are read then are counted in a page, if there can be one: from the first one on, which
+// another thread may read before this one goes on.
+int begin_to_listen(Id& id, const host::ListenRequest& request, cm::IdInfo& info) {
+    const auto set_backlog = [&id](SharedPage page) {
+        std::lock_guard lock(process().mutex);
+        id.backlog = std::move(page);
+    };
+    int page = -1;
+    set_backlog(SharedPage::make("verbena-backlog", page));
+    const int error = host::call(host::Command::listen, request, info, page);
+    if (page >= 0) close(page);
+    if (error) set_backlog({});
+    return result_of(error);
 }
 
 }  // namespace
@@ -230,7 +249,8 @@ int rdma_listen(rdma_cm_id* public_id, int backlog) {
     request.id = id->number;
     request.backlog = backlog;
     cm::IdInfo info;
-    if (ask(host::Command::listen, request, info) != 0) return -1;
+    if (id->listens ? ask(host::Command::listen, request, info) : begin_to_listen(*id, request, info))
+        return -1;
     id->listens = true;
     return show(*id, info);
 }

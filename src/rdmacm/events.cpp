@@ -14,6 +14,7 @@
 
 #include "base/call_fault.h"
 #include "base/reason.h"
+#include "host/backlog.h"
 #include "host/client.h"
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
@@ -125,8 +126,13 @@ void wait_for_last_child(Id& listener) {
 bool take_request(const Id& listener) {
     Process& self = process();
     std::lock_guard lock(self.mutex);
-    return self.ids.contains(&listener) &&
-           tell(host::Command::request_taken, host::IdRequest{listener.number}) == 0;
+    if (!self.ids.contains(&listener)) return false;
+    if (listener.backlog) {
+        auto& backlog = listener.backlog.as<host::Backlog>();
+        backlog.taken.fetch_add(1);
+        if (!backlog.tell.load()) return true;
+    }
+    return tell(host::Command::request_taken, host::IdRequest{listener.number}) == 0;
 }
 
 Fate connection_request(EventRecord& record, const cm::Event& event) {

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/shared_page.h"
+#include "host/backlog.h"
 #include "host/client.h"
 
 namespace verbena::rdmacm {
@@ -42,6 +44,9 @@ class FakeDaemon {
 
     bool is_dead() const { return dead_; }
 
+    // The page of the last listener that brought one: what it has read, and whether it is to tell.
+    host::Backlog& backlog() const { return backlog_.as<host::Backlog>(); }
+
     std::uint32_t generation;
     cm::FileNumber last_file = 0;
     cm::IdNumber last_id = 0;
@@ -55,6 +60,7 @@ class FakeDaemon {
     int answer(host::Command command, const void* request, void* reply, int send_fd);  // locked
     mutable std::mutex mutex_;
     std::vector<Seen> seen_;
+    SharedPage backlog_;
     std::map<cm::FileNumber, int> files_;
     std::map<cm::IdNumber, std::uint64_t> delivered_;
     cm::IdNumber next_id_ = 1, last_told_ = 0;

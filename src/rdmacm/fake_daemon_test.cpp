@@ -111,8 +111,10 @@ int FakeDaemon::answer(host::Command command, const void* request, void* reply, 
             std::memcpy(reply, &events, sizeof events);
             return 0;
         }
-        case host::Command::bind:
-        case host::Command::listen: {
+        case host::Command::listen:
+            if (send_fd >= 0) SharedPage::open(send_fd, backlog_);
+            [[fallthrough]];
+        case host::Command::bind: {
             cm::IdInfo info;
             std::memcpy(reply, static_cast<const void*>(&info), sizeof info);
             return 0;

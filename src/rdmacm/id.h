@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "base/shared_page.h"
 #include "base/time.h"
 #include "cm/types.h"
 
@@ -99,6 +100,8 @@ struct Id : rdma_cm_id {
     // lying while the next one came.
     std::weak_ptr<Id> last_child;
     bool collects_requests = false;
+    SharedPage
+        backlog;  // a host::Backlog; if empty, each request that was read is told. Under the process's mutex
 };
 
 struct EventRecord : rdma_cm_event {

@@ -3,6 +3,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <thread>
+#include <vector>
 
 #include "rdmacm/channel_testing.h"
 
@@ -34,6 +35,35 @@ TEST_F(RequestTest, ConnectionRequestMakesAnIdAndFreesABacklogPlace) {
     EXPECT_EQ(rdma_ack_cm_event(event), 0);
     EXPECT_EQ(rdma_destroy_id(child), 0);
     EXPECT_EQ(daemon.last<host::IdRequest>(Command::destroy_id).id, 77u);
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+}
+
+// A listener counts what it has read in the page that it shares with the daemon, and tells on demand only.
+TEST_F(RequestTest, ListenerCountsWhatItReads) {
+    rdma_cm_id* listener = create();
+    ASSERT_EQ(rdma_listen(listener, 1), 0);
+    std::vector<rdma_cm_id*> children;
+    for (const bool tell : {false, true}) {
+        daemon.backlog().tell = tell;
+        daemon.deliver(file, request_for(listener, tell ? 78 : 77));
+        rdma_cm_event* event = nullptr;
+        ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+        children.push_back(event->id);
+        EXPECT_EQ(rdma_ack_cm_event(event), 0);
+        EXPECT_EQ(daemon.backlog().taken, children.size());
+        EXPECT_EQ(daemon.count(Command::request_taken), tell ? 1u : 0u);
+        ASSERT_EQ(rdma_migrate_id(children.back(), channel), 0);  // used
+    }
+    // Once more: refused, and the page stays the one that counts.
+    daemon.answers[Command::listen] = [](const void*, void*) { return EINVAL; };
+    EXPECT_NE(rdma_listen(listener, 1), 0);
+    daemon.deliver(file, request_for(listener, 79));
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+    children.push_back(event->id);
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    EXPECT_EQ(daemon.backlog().taken, 3u);
+    for (rdma_cm_id* child : children) EXPECT_EQ(rdma_destroy_id(child), 0);
     EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 

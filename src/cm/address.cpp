@@ -162,6 +162,7 @@ void Manager::State::address_resolved(Id& id, int error) {
     id.query_token = 0;
     if (error == 0) {
         id.state = IdState::address_resolved;
+        fill_route(id);  // what the route will be, unless an option changes it
         deliver(id, EventType::addr_resolved, 0);
         return;
     }
@@ -177,15 +178,22 @@ void Manager::State::fill_route(Id& id) {
     // The ACK timeout that the program asked for is two life times, one exponent more.
     if (id.ack_timeout_set && id.ack_timeout > 0)
         id.route.packet_life_time = static_cast<std::uint8_t>(id.ack_timeout - 1);
-    id.path_count = 1;
 }
 
-int Manager::State::resolve_route(Id& id) {
+void Manager::State::settle_route(Id& id) {
+    fill_route(id);
+    id.path_count = 1;
+    id.state = IdState::route_resolved;
+}
+
+int Manager::State::resolve_route(Id& id, bool told) {
     if (id.state != IdState::address_resolved)
         return wrong_state(id, "address resolved (RDMA_CM_EVENT_ADDR_RESOLVED) to resolve a route");
-    fill_route(id);
-    id.state = IdState::route_resolved;
-    deliver(id, EventType::route_resolved, 0);
+    settle_route(id);
+    if (told)
+        id.events_delivered++;
+    else
+        deliver(id, EventType::route_resolved, 0);
     return 0;
 }
 

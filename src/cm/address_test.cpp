@@ -230,6 +230,27 @@ TEST_F(Address, ResolvingBindsAndFindsTheSource) {
     EXPECT_EQ(query(client, id).local.port, 4321);
 }
 
+// So that a program's library can resolve the route itself.
+TEST_F(Address, AResolvedAddressTellsTheRoute) {
+    for (const bool told : {false, true}) {
+        const IdNumber id = create(client);
+        ASSERT_EQ(client->resolve_address(id, nullptr, server.address(7000), kSecond, net.now), 0);
+        const Event address = client.take();
+        EXPECT_EQ(address.info.path_count, 0u);
+        ASSERT_EQ(client->resolve_route(id, kSecond, net.now, told), 0);
+        EXPECT_EQ(client.quiet(), told);
+        if (!told) {
+            const Event route = client.take();
+            EXPECT_EQ(std::memcmp(&address.info.route, &route.info.route, sizeof route.info.route), 0);
+            EXPECT_EQ(std::memcmp(&address.transitions, &route.transitions, sizeof route.transitions), 0);
+        }
+        const IdInfo info = query(client, id);
+        EXPECT_EQ(info.state, IdState::route_resolved);
+        EXPECT_EQ(info.path_count, 1u);
+        EXPECT_EQ(destroy(client, id), 2u) << "events, the program's own among them";
+    }
+}
+
 TEST_F(Address, LoopbackAndZeroGoToTheHostItself) {
     struct Case {
         Endpoint remote, seen;

@@ -97,10 +97,10 @@ int Manager::resolve_address(IdNumber number, const Endpoint* source, const Endp
     return state_->resolve_address(*id, source, remote, timeout, now);
 }
 
-int Manager::resolve_route(IdNumber number, Duration, Time) {
+int Manager::resolve_route(IdNumber number, Duration, Time, bool told) {
     Id* id;
     if (int error = state_->find(number, id)) return error;
-    return state_->resolve_route(*id);
+    return state_->resolve_route(*id, told);
 }
 
 int Manager::connect(IdNumber number, const ConnectParameters& parameters, Time now) {

@@ -84,7 +84,8 @@ class Manager {
     int listen(IdNumber id, int backlog, std::unique_ptr<TakenRequests> taken = nullptr);
     int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout,
                         Time now);
-    int resolve_route(IdNumber id, Duration timeout, Time now);
+    // `told`: its program knows all that the event would say from addr_resolved, and has told itself.
+    int resolve_route(IdNumber id, Duration timeout, Time now, bool told = false);
     // The event channel's file that the id's events go to; 0: there is no such id.
     FileNumber file(IdNumber id) const;
     int query(IdNumber id, IdInfo& info);

@@ -92,8 +92,7 @@ int Manager::State::set_path(Id& id, std::span<const std::uint8_t> value) {
     }
     if (!found) return fail(EINVAL, "none of the path records is GMP, PRIMARY and BIDIRECTIONAL");
     if (id.state != IdState::address_resolved) return wrong_state(id, "address resolved to get a path");
-    fill_route(id);
-    id.state = IdState::route_resolved;
+    settle_route(id);
     deliver(id, EventType::route_resolved, 0);
     return 0;
 }

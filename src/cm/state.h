@@ -48,8 +48,9 @@ struct Manager::State final : ConnectionUser, SidrUser {
     int bind_port(Id& id, bool privileged);
     int resolve_address(Id& id, const Endpoint* source, const Endpoint& remote, Duration timeout, Time now);
     void address_resolved(Id& id, int error);
-    int resolve_route(Id& id);
+    int resolve_route(Id& id, bool told);
     void fill_route(Id& id);
+    void settle_route(Id& id);
 
     // listen.cpp
     int listen(Id& id, int backlog);

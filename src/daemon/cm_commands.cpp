@@ -149,9 +149,10 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
             if (error && told) manager_.refuse(id, cm::EventType::addr_error, error);
             return error;
         }
-        case Command::resolve_route:
-            return manager_.resolve_route(
-                id, milliseconds(request.as<host::ResolveRouteRequest>().timeout_ms), now);
+        case Command::resolve_route: {
+            auto body = request.as<host::ResolveRouteRequest>();
+            return manager_.resolve_route(id, milliseconds(body.timeout_ms), now, body.told != 0);
+        }
         case Command::connect:
             error = manager_.connect(id, request.as<host::ConnectRequest>().parameters, now);
             if (error && told) manager_.refuse(id, cm::EventType::connect_error, error);

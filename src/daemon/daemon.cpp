@@ -243,11 +243,15 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
             answer(reply, out);
             return error;
         }
-        case host::Command::close_file: {
+        case host::Command::close_file:
+        case host::Command::lend_file: {
             const auto file = request.as<host::FileRequest>().file;
             if (files_.owner(file) != session.number)
                 return fail(EBADF, "the process has no event channel %u", file);
-            commands_->close_file(file, now());
+            if (request.header.command == host::Command::lend_file)
+                to_send.push_back(files_.descriptor(file));
+            else
+                commands_->close_file(file, now());
             return 0;
         }
         case host::Command::status:

@@ -71,9 +71,14 @@ void Files::ready(cm::FileNumber number, std::uint32_t events) {
     auto found = files_.find(number);
     if (found == files_.end()) return;
     if (events & EPOLLOUT) send_waiting(found->second);
-    // Programs never write to it, so anything to read is its end, or a program that does not follow the
+    // Programs never write to theirs, so anything to read is its end, or a program that does not follow the
     // protocol.
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) closed_(number);
+}
+
+int Files::descriptor(cm::FileNumber number) const {
+    auto found = files_.find(number);
+    return found == files_.end() ? -1 : found->second.end.get();
 }
 
 SessionNumber Files::owner(cm::FileNumber number) const {

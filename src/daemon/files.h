@@ -28,6 +28,7 @@ class Files {
     void close(cm::FileNumber number);
     void deliver(cm::FileNumber number, const cm::Event& event);
 
+    int descriptor(cm::FileNumber number) const;       // our end; -1: no such file
     SessionNumber owner(cm::FileNumber number) const;  // 0: no such file
     std::vector<cm::FileNumber> of(SessionNumber owner) const;
     std::size_t count() const { return files_.size(); }

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    9;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    10;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -26,13 +26,14 @@ enum class Command : std::uint16_t {
                  // when the table has changed
     open_queue,  // OpenQueueRequest (with the process's segment memfd) -> OpenQueueReply, with the receive
                  // socket
-    close_queue,         // QueueNumber; the process gives a block back
-    create_file,         // one end of a SOCK_SEQPACKET pair -> FileReply
-    close_file,          // FileRequest
-    create_id,           // CreateIdRequest -> IdReply
-    destroy_id,          // IdRequest -> EventsReply
-    bind,                // BindRequest -> cm::IdInfo
-    listen,              // ListenRequest (with a page for a host::Backlog, if possible) -> cm::IdInfo
+    close_queue,  // QueueNumber; the process gives a block back
+    create_file,  // one end of a SOCK_SEQPACKET pair -> FileReply
+    close_file,   // FileRequest
+    lend_file,    // FileRequest -> Empty, with the daemon's end, to write events into (rdmacm/lent_ends.h)
+    create_id,    // CreateIdRequest -> IdReply
+    destroy_id,   // IdRequest -> EventsReply
+    bind,         // BindRequest -> cm::IdInfo
+    listen,       // ListenRequest (with a page for a host::Backlog, if possible) -> cm::IdInfo
     resolve_address,     // ResolveAddressRequest -> Empty
     resolve_route,       // ResolveRouteRequest -> Empty
     connect,             // ConnectRequest -> Empty
@@ -175,6 +176,8 @@ struct ResolveAddressRequest {
 struct ResolveRouteRequest {
     cm::IdNumber id = 0;
     std::int32_t timeout_ms = 0;
+    std::uint8_t told = 0;  // the program has its event already
+    std::uint8_t reserved[3] = {};
 };
 struct ConnectRequest {
     cm::IdNumber id = 0;

@@ -17,6 +17,7 @@
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
+#include "rdmacm/own_events.h"
 #include "rdmacm/process.h"
 
 namespace verbena::rdmacm {
@@ -237,6 +238,7 @@ int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
     request.timeout_ms = timeout_ms;
     // Right after ADDR_RESOLVED the daemon would answer 0, or the device is gone: both are events.
     const bool told = id->wants_route.exchange(false) && !id->synchronous;
+    if (told && id->device && can_write(*id->home)) return write_route_resolved(*id);
     if (tell_or_ask(told, host::Command::resolve_route, request) != 0) return -1;
     return complete(*id);
 }

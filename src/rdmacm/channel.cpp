@@ -18,6 +18,7 @@
 #include "host/client.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/id.h"
+#include "rdmacm/lent_ends.h"
 #include "rdmacm/process.h"
 #include "verbs/private.h"
 
@@ -192,6 +193,7 @@ void close_channel(const std::shared_ptr<Channel>& channel) {
         std::lock_guard lock(channel->mutex);
         channel->closed = true;
         channel->held.clear();
+        process().lent_ends->give_back(*channel);
     }
     if (channel->generation == host::generation())
         ask(host::Command::close_file, host::FileRequest{channel->file});

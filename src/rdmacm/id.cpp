@@ -215,6 +215,7 @@ void keep_told(Id& id, const cm::Event& event) {
     id.may_connect = event.type == cm::EventType::route_resolved;
     id.may_accept = event.type == cm::EventType::connect_request;
     id.transitions = event.transitions;
+    id.info = event.info;
 }
 
 void forget_told(Id& id) {

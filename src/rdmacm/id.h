@@ -81,6 +81,7 @@ struct Id : rdma_cm_id {
     std::vector<std::uint8_t> connect_data;      // rdma_create_ep: goes before the private data
 
     decltype(cm::Event::transitions) transitions{};  // of the last event, for the queue pair; under `mutex`
+    cm::IdInfo info;                                 // likewise
     bool always_asks = false;                        // likewise
 
     // rdma_resolve_addrinfo: from the call until the answer is fetched.

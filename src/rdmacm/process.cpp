@@ -9,10 +9,12 @@
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/id_numbers.h"
+#include "rdmacm/lent_ends.h"
 
 namespace verbena::rdmacm {
 
-Process::Process() : pid(own_pid()), devices(new DeviceCache), numbers(new IdNumbers) {}
+Process::Process()
+    : pid(own_pid()), devices(new DeviceCache), numbers(new IdNumbers), lent_ends(new LentEnds) {}
 Process::~Process() = default;
 
 Process& process() {

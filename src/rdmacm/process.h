@@ -2,8 +2,8 @@
 // the program holds. A pointer that is not in here is never followed: an id that another thread destroys
 // meanwhile, or that a forked child inherited, makes a call fail instead of touching freed memory.
 //
-// Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex. That
-// of the id numbers is held alone.
+// Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex. Those
+// of the id numbers and of the lent ends are taken last.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -20,6 +20,7 @@ struct Channel;
 struct Id;
 class DeviceCache;
 class IdNumbers;
+class LentEnds;
 
 struct Process {
     pid_t pid = 0;
@@ -29,6 +30,7 @@ struct Process {
     std::unordered_map<const rdma_cm_id*, std::shared_ptr<Id>> ids;
     std::unique_ptr<DeviceCache> devices;
     std::unique_ptr<IdNumbers> numbers;
+    std::unique_ptr<LentEnds> lent_ends;
 
     Process();
     ~Process();

@@ -184,6 +184,8 @@ void verbena_step_aside(void) {
     process->engine().arm();
 }
 
+void verbena_when_daemon_ends(void (*ended)(uint32_t generation)) { Process::when_daemon_ends(ended); }
+
 int verbena_wait_readable(struct ibv_context* base, int fd, int64_t deadline) {
     using adapter::Engine;
     Process* process = base ? Context::of(base)->process : nullptr;

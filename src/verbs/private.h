@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <stdint.h>
 
 extern "C" {
 
@@ -39,6 +40,11 @@ extern "C" {
 // restarts.
 [[gnu::visibility("default")]] int verbena_wait_readable(struct ibv_context* context, int fd,
                                                          int64_t deadline);
+
+// `ended` is called when the daemon that the devices belong to has died, with its generation (host/client.h):
+// by the thread that notices, under any of libibverbs' locks, so that it may call nothing of it. There is one
+// such function; it comes to be called while a device is open.
+[[gnu::visibility("default")]] void verbena_when_daemon_ends(void (*ended)(uint32_t generation));
 
 // "0.1.0 (protocol 1)": what a mixed installation is recognised by.
 [[gnu::visibility("default")]] const char* verbena_build_id(void);

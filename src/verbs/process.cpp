@@ -34,6 +34,7 @@ namespace {
 std::mutex current_lock;
 std::atomic<Process*> current{nullptr};
 std::atomic<const host::DeviceTable*> device_table{nullptr};  // of the daemon talked to last
+std::atomic<void (*)(std::uint32_t)> daemon_ended{nullptr};   // whom to tell
 
 adapter::Segment::Sizes segment_sizes() {
     return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .objects = 2 * kMaxCqs};
@@ -299,11 +300,14 @@ void Process::look_at_devices() {
     }
 }
 
+void Process::when_daemon_ends(void (*ended)(std::uint32_t generation)) { daemon_ended.store(ended); }
+
 // By the helper, or by who has met the next daemon before it.
 void Process::daemon_died() {
     State alive = State::alive;
     if (!state_.compare_exchange_strong(alive, State::daemon_died)) return;
     log(LogLevel::error, "verbenad has died: every device of this process reports a fatal error");
+    if (const auto ended = daemon_ended.load()) ended(generation_);
     std::lock_guard lock(contexts_lock_);
     for (Context* context : contexts_) {
         end_queue_pairs(*context, *adapter_, "verbenad has died");

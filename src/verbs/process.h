@@ -34,6 +34,8 @@ class Process {
     // This process's, made if need be; nullptr with errno and a reason.
     static Process* open();
     static Process* current_one();  // nullptr: none was opened yet
+    // See private.h. For the life of the program.
+    static void when_daemon_ends(void (*ended)(std::uint32_t generation));
     ~Process();
 
     adapter::Adapter& adapter() { return *adapter_; }

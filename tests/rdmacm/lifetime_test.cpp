@@ -250,6 +250,29 @@ TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
     });
 }
 
+// A channel whose other end the library has borrowed ends with the daemon, too.
+TEST(Lifetime, DaemonsDeathIsToldOnAChannelThatTheLibraryWritesTo) {
+    isolated([] {
+        setenv("VERBENA_FABRIC", ("test-rdmacm-lent-" + std::to_string(getpid())).c_str(), 1);
+        Side side;
+        std::set<rdma_cm_id*> ids, told;
+        for (int i = 0; i < 4; i++) ids.insert(side.resolved("127.0.0.1", 7471));
+        // One event is written and not read yet; then the reader sleeps until there are more.
+        rdma_cm_id* last = side.id();
+        ASSERT_EQ(outcome(rdma_resolve_addr(last, nullptr, Address("127.0.0.1", 7471).get(), kResolveMs)), 0);
+        side.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+        ids.insert(last);
+        ASSERT_EQ(outcome(rdma_resolve_route(last, kResolveMs)), 0);
+        const pid_t daemon = daemon_pid();
+        std::thread killer([daemon] { kill(daemon, SIGKILL); });
+        side.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+        for (std::size_t i = 0; i < ids.size(); i++)
+            told.insert(side.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id);
+        EXPECT_EQ(told, ids);
+        killer.join();
+    });
+}
+
 // No handler of pthread_atfork(3) has run in it.
 TEST(Lifetime, AChildOfABareCloneLeavesItsParentAlone) {
     isolated([] {

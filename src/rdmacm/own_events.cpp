@@ -1,0 +1,67 @@
+#include "rdmacm/own_events.h"
+
+#include <mutex>
+
+#include "host/client.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/daemon_call.h"
+#include "rdmacm/id.h"
+#include "rdmacm/lent_ends.h"
+#include "rdmacm/process.h"
+#include "verbs/private.h"
+
+namespace verbena::rdmacm {
+namespace {
+
+void daemon_ended(std::uint32_t generation) { process().lent_ends->daemon_ended(generation); }
+
+cm::Event route_resolved(Id& id) {
+    cm::Event event;
+    event.type = cm::EventType::route_resolved;
+    event.id = id.number;
+    event.user_handle = handle_of(id);
+    std::lock_guard lock(id.mutex);
+    event.info = id.info;
+    event.info.state = cm::IdState::route_resolved;
+    event.info.path_count = 1;
+    event.transitions = id.transitions;
+    return event;
+}
+
+}  // namespace
+
+bool can_write(Channel& channel) {
+    LentEnds& ends = *process().lent_ends;
+    if (ends.has(channel)) return true;
+    if (channel.routes++ == 0) return false;
+    verbena_when_daemon_ends(daemon_ended);
+    int fd = -1;
+    host::Empty nothing;
+    if (host::call(host::Command::lend_file, host::FileRequest{channel.file}, nothing, -1, &fd) != 0 ||
+        fd < 0)
+        return false;
+    std::lock_guard lock(channel.mutex);
+    if (channel.closed) {
+        close(fd);
+        return false;
+    }
+    ends.keep(channel, channel.generation, fd);
+    return true;
+}
+
+int write_route_resolved(Id& id) {
+    const cm::Event event = route_resolved(id);
+    host::ResolveRouteRequest request;
+    request.id = id.number;
+    request.told = 1;
+    // First: a thread that reads the event may connect at once.
+    if (put_off(host::Command::resolve_route, request) != 0) return -1;
+    if (process().lent_ends->write(*id.home, event)) return 0;
+    // Full, or the program has closed it: what the daemon is given it keeps until there is room.
+    host::RequeueRequest requeue;
+    requeue.file = id.home->file;
+    requeue.event = event;
+    return tell(host::Command::requeue, requeue);
+}
+
+}  // namespace verbena::rdmacm

@@ -37,6 +37,8 @@ class Pace {
     // Measurements in a trial, if each is of much; or of a single call, as those of what we execute are. The
     // first does not count: caches are cold.
     static constexpr std::uint32_t kInTrial = 3, kSingleInTrial = 5;
+    // ... of which so many of much suffice if the other way is slower by half.
+    static constexpr std::uint32_t kClearInTrial = 2;
     static constexpr std::uint32_t kUntilKnown =
         3;  // measurements, until they count; the first has page faults
 
@@ -123,7 +125,8 @@ class Pace {
         const bool single = faster && costs_ == Costs::more_together;
         const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
-            const bool measured = count - way.before.load(std::memory_order_relaxed) >= enough;
+            const std::uint32_t done = count - way.before.load(std::memory_order_relaxed);
+            const bool measured = done >= enough || (!single && done >= kClearInTrial && way.is_clear());
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);
             const Duration least = way.is_clear() ? kClear : kShortest;

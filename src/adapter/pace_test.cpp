@@ -144,6 +144,25 @@ TEST_F(PaceTest, TheFirstMeasurementOfATrialSaysNothing) {
     }
 }
 
+TEST(PaceOfSends, ATrialOfWhatIsClearlySlowerIsShort) {
+    for (const Duration other : {60 * kUs, 40 * kUs}) {
+        Pace pace(Pace::Costs::alike);
+        Time now = kSecond;
+        const auto copies = [&] { return pace.together_is_faster(kMiB, false, now); };
+        for (unsigned n = 0; n < Pace::kUntilKnown; n++) pace.together(kMiB, kMiB, other);
+        pace.alone(kMiB, kMiB, 30 * kUs);
+        ASSERT_FALSE(copies());
+        now += Pace::kShortest;
+        ASSERT_TRUE(copies());
+        const std::uint32_t enough = other == 60 * kUs ? Pace::kClearInTrial : Pace::kInTrial;
+        for (unsigned n = 0; n < enough; n++) {
+            EXPECT_TRUE(copies()) << n;
+            pace.together(kMiB, kMiB, other);
+        }
+        EXPECT_FALSE(copies());
+    }
+}
+
 TEST(PaceOfSends, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
     for (const bool copied : {true, false}) {
         Pace pace(Pace::Costs::alike);

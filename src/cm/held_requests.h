@@ -32,7 +32,7 @@ class HeldRequests {
     static constexpr Duration kReopening = 200 * kMillisecond;
     static constexpr Duration kBacklog = 4 * kSecond;
     static constexpr std::size_t kMaxPorts = 1024;
-    static constexpr std::size_t kMaxRequests = 256;
+    static constexpr std::size_t kMaxRequests = 4096;
 
     struct Request {
         std::uint64_t service_id = 0;

@@ -230,8 +230,7 @@ LocalLink::~LocalLink() {
     close(wait_fd_);
 }
 
-// Up to a payload that was fetched, which takes long: who waits for an answer shall have it first.
-unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, bool& fetched) {
+unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched) {
     // See LocalRing::settle().
     static_assert(4 * kSettleEvery <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
@@ -243,13 +242,16 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     unsigned received = 0;
     std::size_t unsettled = 0;  // bytes
     std::span<const std::uint8_t> packet;
-    for (; received < max && !fetched && in.front(packet); received++) {
+    const auto answers_first = [&] {
+        return fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
+    };
+    for (; received < max && !answers_first() && in.front(packet); received++) {
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
         datagram.followed = in.followed();
-        if (fetched = in.elsewhere(); fetched) [[unlikely]]
-            receive_reference(peer, datagram, receiver);
+        if (in.elsewhere()) [[unlikely]]
+            fetched += receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))
             receiver.datagram(datagram);
         in.release();
@@ -263,20 +265,21 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
 }
 
 // Whoever parses the packet sees its headers and nothing else.
-void LocalLink::receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver) {
+std::size_t LocalLink::receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver) {
     ReferredPayload payload(peer);
     const std::size_t headers = datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength
                                     ? 0
                                     : wire::header_length(static_cast<wire::Opcode>(datagram.bytes[0]));
     const std::size_t length = datagram.bytes.size() - wire::kIcrcLength;
     if (headers == 0 || headers > length || !payload.read(datagram.bytes.subspan(headers, length - headers)))
-        return;
+        return 0;
     std::array<std::uint8_t, wire::kMaxHeaderLength + wire::kIcrcLength> bytes{};
     std::memcpy(bytes.data(), datagram.bytes.data(), headers);
     bytes[1] &= static_cast<std::uint8_t>(~kPadBits);
     datagram.bytes = {bytes.data(), headers + wire::kIcrcLength};
     datagram.elsewhere = &payload;
     receiver.datagram(datagram);
+    return payload.fetched();
 }
 
 // The peer may have made room for what waits.
@@ -347,8 +350,8 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const unsigned count = peers_.count();
     // Another one begins each time: none starves behind a busy one.
     if (++first_ >= count) first_ = 0;
-    bool fetched = false;
-    for (unsigned i = 0; i < count && received < max && !fetched; i++) {
+    std::size_t fetched = 0;
+    for (unsigned i = 0; i < count && received < max && fetched < kFetchedTogether; i++) {
         LocalPeer& peer = peers_.at(first_ + i < count ? first_ + i : first_ + i - count);
         if (peer.spilled.load(std::memory_order_relaxed)) [[unlikely]]
             take_room(peers_, peer);
@@ -361,7 +364,7 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const unsigned wire_busy = wire_busy_.load(std::memory_order_relaxed);
     if (wire_busy > 0) wire_busy_.store(wire_busy - 1, std::memory_order_relaxed);
     constexpr unsigned kFetched = 64;  // takes as long as so many
-    since_wire_ += 1 + received + (fetched ? kFetched : 0);
+    since_wire_ += 1 + received + (fetched > 0 ? kFetched : 0);
     if (look ? !readable.wire : busy_ > 0 && wire_busy == 0 && since_wire_ < kWireEvery) return received;
     since_wire_ = 0;
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);

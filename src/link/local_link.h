@@ -30,6 +30,9 @@ namespace verbena::link {
 class LocalLink final : public Link {
    public:
     static constexpr unsigned kLookAgainAfter = 16;  // calls of receive() in vain: for overlooked sleepers
+    // Payloads that are fetched take long, and who waits for an answer shall have it. So many bytes of them
+    // are received, and answered, together, but the last is left for the time in which the peer makes more.
+    static constexpr std::size_t kFetchedTogether = 256 << 10;
 
     // `wire` outlives the link. nullptr with errno and a reason.
     static std::unique_ptr<LocalLink> create(Link& wire, const LocalPeers::Setup& setup);
@@ -72,8 +75,9 @@ class LocalLink final : public Link {
     class Sink;
 
     LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
-    static void receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
-    unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, bool& fetched);
+    // Bytes that were fetched.
+    static std::size_t receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
+    unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
     unsigned receive_packets(Receiver& receiver, unsigned max);
     struct Readable {
         bool wire = false, others = false;  // greetings, deaths, our own sleep's end

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,10 +43,27 @@ class Kept final : public Receiver {
    public:
     void datagram(const Datagram& datagram) override {
         EXPECT_TRUE(datagram.by_memory);
+        if (datagram.elsewhere && fetches) {
+            std::string& text = texts.emplace_back(datagram.elsewhere->length(), ' ');
+            const iovec into{text.data(), text.size()};
+            EXPECT_TRUE(datagram.elsewhere->fetch(0, {&into, 1}));
+            return;
+        }
         // BTH, payload, ICRC
         texts.emplace_back(datagram.bytes.begin() + 12, datagram.bytes.end() - 4);
     }
+    bool fetches = false;
     std::vector<std::string> texts;
+};
+
+// The memory of a peer that is this process.
+class OwnMemory final : public PeerMemory {
+   public:
+    bool fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
+        std::memcpy(into[0].iov_base, from[0].iov_base, from[0].iov_len);
+        return true;
+    }
+    bool sample(std::span<std::uint8_t>) const override { return false; }
 };
 
 inline const std::string& fabric() {
@@ -92,8 +111,8 @@ struct End {
         packet.header[0] = static_cast<std::uint8_t>(opcode);
         wire::store_be24(packet.header.data() + 5, qp);
         packet.header_length = 12;
-        std::string copy = text;
-        const iovec piece{copy.data(), copy.size()};
+        posted.push_back(text);  // what stays is read later
+        const iovec piece{posted.back().data(), posted.back().size()};
         packet.payload = {&piece, 1};
         packet.aside.psns = psns;
         packet.aside.stays = stays;
@@ -115,6 +134,7 @@ struct End {
     NotedWire wire;
     std::unique_ptr<LocalLink> link;
     Kept kept;
+    std::deque<std::string> posted;
 };
 
 inline void introduce(End& left, End& right) {

@@ -47,7 +47,10 @@ bool ReferredPayload::read(std::span<const std::uint8_t> references) {
 bool ReferredPayload::fetch(std::uint32_t sender, std::span<const iovec> into) {
     if (peer_.memory && peer_.out) {
         const LocalMark mark(*peer_.out);
-        if (peer_.memory->fetch(sender, {pieces_.data(), count_}, into)) return true;
+        if (peer_.memory->fetch(sender, {pieces_.data(), count_}, into)) {
+            fetched_ = length_;
+            return true;
+        }
     }
     decline();
     return false;

@@ -56,6 +56,7 @@ class ReferredPayload final : public wire::Elsewhere {
 
     std::size_t length() const override { return length_; }
     std::uint32_t placed() const override { return placed_; }
+    std::size_t fetched() const { return fetched_; }  // bytes
     bool fetch(std::uint32_t sender, std::span<const iovec> into) override;
     void decline() override { peer_.in->fetch(false); }
 
@@ -63,7 +64,7 @@ class ReferredPayload final : public wire::Elsewhere {
     LocalPeer& peer_;
     std::array<iovec, kMaxReferences> pieces_;
     unsigned count_ = 0;
-    std::size_t length_ = 0;  // bytes
+    std::size_t length_ = 0, fetched_ = 0;  // bytes
     std::uint32_t placed_ = 0;
 };
 

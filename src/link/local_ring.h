@@ -132,6 +132,8 @@ class LocalRing {
     }
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     bool followed() const { return (front_.flags & kFollowed) != 0; }  // by one published together with it
+    // Whether there surely is another packet behind the oldest.
+    bool has_second() const { return slot_of(read_.slots + 1).holds(read_.slots + 1); }
     void release() {
         read_.slots++;
         read_.data += front_data_;

@@ -17,8 +17,8 @@ class PacketPace {
    public:
     static constexpr std::uint64_t kEnough = std::uint64_t{512} << 10;  // bytes: less says little
     // While more is out so much is told at once, or what passed in so long: acknowledgements come in heaps.
-    static constexpr std::uint64_t kMost = std::uint64_t{8} << 20;
-    static constexpr Duration kLongest = 500 * kMicrosecond;
+    static constexpr std::uint64_t kMost = std::uint64_t{4} << 20;
+    static constexpr Duration kLongest = 250 * kMicrosecond;
 
     enum class Way : std::uint8_t {
         packets,  // of a WRITE or READ that the link could have executed

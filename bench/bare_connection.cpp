@@ -20,9 +20,7 @@ constexpr unsigned kWarmUp = 10;
 
 enum class Said : char {
     resolve_address,
-    resolve_route,
     connect,
-    request_taken,
     accept,
     confirm,
     disconnect,
@@ -31,9 +29,9 @@ enum class Said : char {
     leave,
 };
 
-// One program's two sockets: for what it asks and tells, and for events.
+// One program's two sockets: for what it asks and tells, and for events, whose other end it was lent.
 struct Ends {
-    int requests = -1, events = -1;
+    int requests = -1, events = -1, lent = -1;
 };
 struct Channel {
     Ends program, daemon;
@@ -46,7 +44,7 @@ std::array<int, 2> socket_pair() {
 }
 Channel make_channel() {
     const auto requests = socket_pair(), events = socket_pair();
-    return {{requests[0], events[0]}, {requests[1], events[1]}};
+    return {{requests[0], events[0], events[1]}, {requests[1], events[1]}};
 }
 
 void put(int socket, std::size_t size, Said said = {}) {
@@ -65,6 +63,7 @@ class Program {
     explicit Program(Ends ends) : ends_(ends) {}
     void tell(Said what) const { put(ends_.requests, kRequest, what); }
     void wait_for_event() const { take(ends_.events); }
+    void write_event() const { put(ends_.lent, kEvent); }
 
    private:
     Ends ends_;
@@ -73,7 +72,7 @@ class Program {
 void open_and_close(const Program& program) {
     program.tell(Said::resolve_address);
     program.wait_for_event();
-    program.tell(Said::resolve_route);
+    program.write_event();  // the route
     program.wait_for_event();
     program.tell(Said::connect);
     program.wait_for_event();  // established
@@ -86,7 +85,6 @@ void open_and_close(const Program& program) {
 void serve(const Program& program, unsigned count) {
     for (unsigned n = 0; n < count; n++) {
         program.wait_for_event();  // a request
-        program.tell(Said::request_taken);
         program.tell(Said::accept);
         program.wait_for_event();  // established
         program.wait_for_event();  // disconnected
@@ -118,7 +116,6 @@ class Daemon {
     bool answer(Said said) const {
         switch (said) {
             case Said::resolve_address:
-            case Said::resolve_route:
             case Said::accept:
             case Said::disconnect_too:
                 put(active_.events, kEvent);
@@ -128,7 +125,6 @@ class Daemon {
             case Said::disconnect:
                 put(passive_.events, kEvent);
                 break;
-            case Said::request_taken:
             case Said::destroy:
                 break;
             case Said::leave:

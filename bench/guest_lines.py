@@ -58,7 +58,7 @@ class Machine:
     def __init__(self, build, yardsticks, made):
         self.build, self.made = build, made
         bare = {words.split()[0] for *_, words, _ in BARE_LINES} if yardsticks else ()
-        self.programs = [*(str(build / "bench" / name) for name in ("open_close", "sendmmsg_rate")),
+        self.programs = [*(str(build / "bench" / name) for name in ("open_close", "sendmmsg_rate", "bare_connection", "libbare_provider.so")),
                          *(str(yardsticks / name) for name in sorted(bare))]
         self.guest = self.failed = None
 
@@ -147,6 +147,25 @@ class InGuest(measuring.Pair):
             time.sleep(LOOKS_EVERY)
 
 
+class BareInGuest(InGuest):
+    """The stock programs themselves (bare_provider.cpp), as in measuring.Bare."""
+
+    RING = "/run/bare-ring"
+
+    def both(self, server_words, client_words, port):
+        try:
+            output = super().both(server_words, client_words, port)
+        finally:
+            self.computer.running().run("rm", "-f", self.RING)
+        if "bare_provider" not in output:
+            raise measuring.Failed("the bare provider was not loaded")
+        return output
+
+    def start(self, processor, words):
+        bare = ["env", "LD_PRELOAD=/verbena/libbare_provider.so", f"BARE_RING={self.RING}", f"BARE_SIDE={processor}"]
+        return super().start(processor, [*bare, *words])
+
+
 def make_lines(build, yardsticks, made):
     """made: an ExitStack, which ends the guest."""
     computer = Machine(build, yardsticks, made)
@@ -162,12 +181,16 @@ def make_lines(build, yardsticks, made):
         group = "guest" if unit == "GB/s" else "guest, small"
         add(f"VM: {name}", group, unit, wanted, lambda: measure(verbena), lambda: measure(rxe))
 
-    def add_bare(name, unit, pattern, words, measure, times=1):
-        add(f"VM, bare: {name}", "guest, bare", unit, None, lambda: rxe.alone(pattern, *words, times=times), lambda: measure(rxe))
+    def add_bare(name, unit, ours, measure):
+        add(f"VM, bare: {name}", "guest, bare", unit, None, ours, lambda: measure(rxe))
+
+    def add_alone(name, unit, pattern, words, measure, times=1):
+        add_bare(name, unit, lambda: rxe.alone(pattern, *words.split(), times=times), measure)
 
     for link, where, wanted, wanted_latency in WAYS:
         wrap = ["ip", "netns", "exec", "measured", "env", f"LD_LIBRARY_PATH={BUILD}/lib", f"VERBENA_LINK={link}"]
-        verbena = InGuest(computer, wrap, ADDRESS, "verbena_eth9", 0)
+        place = (computer, wrap, ADDRESS, "verbena_eth9", 0)
+        verbena = InGuest(*place)
         for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
             add_verbena(f"{program} 64 KiB{where}", "GB/s", wanted, lambda pair, p=program: bandwidth(pair, p), verbena)
         for program in ("ib_send_lat", "ib_write_lat"):
@@ -176,9 +199,13 @@ def make_lines(build, yardsticks, made):
             add_verbena(f"ib_send_bw 8 B -l 16{where}", "M/s", 5, lists, verbena)
     add_verbena("cmtime, one connection", "us", 0.5, connection, verbena)
     add_verbena("one thread opening and closing", "us", 0.5, lambda pair: pair.open_close(100), verbena)
-    add_bare("sendmmsg", "M/s", r"([\d.]+) M datagrams/s", ["sendmmsg_rate"], lists)
+    add_bare("ib_send_lat 8 B", "us", lambda: send_latency(BareInGuest(*place)), send_latency)
+    datagrams = r"([\d.]+) M datagrams/s"
+    add_alone("sendmmsg", "M/s", datagrams, "sendmmsg_rate", lists)
+    add_alone("segmentation bursts", "M/s", datagrams, "sendmmsg_rate bursts", lists)
+    add_alone("a connection's datagrams", "us", r"([\d.]+) us", "bare_connection 500", lambda pair: pair.open_close(100))
     if yardsticks:
-        for name, unit, pattern, words, measure in BARE_LINES:
-            add_bare(name, unit, pattern, words.split(), measure)
-        add_bare("20 x pingpong eventfd", "us", ONE_WAY, "pingpong eventfd 0 5000 8".split(), connection, times=20)
+        for line in BARE_LINES:
+            add_alone(*line)
+        add_alone("20 x pingpong eventfd", "us", ONE_WAY, "pingpong eventfd 0 5000 8", connection, times=20)
     return lines

@@ -12,6 +12,8 @@ import places
 import ucx
 from line import BANDWIDTHS, ONE_WAY, Line
 
+FETCHED = (65536, 20000)  # bytes, messages: SENDs that the receiver fetches
+
 
 @contextlib.contextmanager
 def make_lines(build, yardsticks):
@@ -75,7 +77,8 @@ def against_bare(local, bare):
         lines.append(Line(f"{program} 8 B{label}, bare", "bare", "M/s", against, None, True,
                           lambda p=program, w=words: local.rate(p, 400000, *w),
                           lambda p=program, w=words: bare.rate(p, 400000, *w).value))
-    return lines
+    return lines + [Line("ib_send_bw 64 KiB, bare", "bare", "GB/s", "bare readv", None, True,
+                         lambda: local.bandwidth("ib_send_bw", *FETCHED), lambda: bare.bandwidth("ib_send_bw", *FETCHED).value)]
 
 
 def against_ucx(local):

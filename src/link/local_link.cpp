@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/heavy_barrier.h"
 #include "base/reason.h"
@@ -44,8 +45,11 @@ std::uint32_t destination_qp(const wire::OutPacket& packet) {
 
 // The peer's lock is held.
 [[gnu::always_inline]] inline bool append_to(LocalPeer& peer, const wire::OutPacket& packet) {
-    return !peer.spilled.load(std::memory_order_relaxed) && peer.out &&
-           peer.state.load(std::memory_order_acquire) == LocalPeer::State::met && peer.out->append(packet);
+    if (peer.spilled.load(std::memory_order_relaxed) || !peer.out ||
+        peer.state.load(std::memory_order_acquire) != LocalPeer::State::met) [[unlikely]]
+        return false;
+    const std::uint64_t heard = peer.in->settled();
+    return peer.out->append(packet, std::exchange(peer.heard, heard) == heard);
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ struct LocalPeer {
     std::unique_ptr<LocalRing> out;      // ours to write; there while met
     LocalSpill spill;                    // what waits for room in `out`
     std::atomic<bool> spilled{false};    // something does
+    std::uint64_t heard = 0;             // how far `in` was settled when something was written last
     std::unique_ptr<LocalRing> in;       // ours to read; there unless unused
     std::unique_ptr<PeerMemory> memory;  // nullptr: it does not let us
     std::atomic<std::uint32_t> visitors{0};

@@ -115,7 +115,7 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
                        bool elsewhere) {
     std::size_t length = 0;
     for (const iovec& piece : pieces) length += piece.iov_len;
-    std::uint8_t* at = begin_record(path, length, aside, elsewhere);
+    std::uint8_t* at = begin_record(path, length, aside, elsewhere, false);
     if (!at) return false;
     for (const iovec& piece : pieces) {
         small_copy(at, piece.iov_base, piece.iov_len);

@@ -52,6 +52,7 @@
 #include <memory>
 #include <span>
 
+#include "base/prefetch.h"
 #include "base/small_copy.h"
 #include "link/first_touch.h"
 #include "link/packet_order.h"
@@ -81,8 +82,9 @@ class LocalRing {
     // follows the headers says where the payload lies (local_reference.h).
     bool append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside = {},
                 bool elsewhere = false);
-    // The same of a whole packet, with one piece of payload at most.
-    bool append(const wire::OutPacket& packet);
+    // The same of a whole packet, with one piece of payload at most. `follows`: another one, and nothing was
+    // heard of the consumer in between, so that more will come.
+    bool append(const wire::OutPacket& packet, bool follows = false);
     // True if the consumer sleeps and has to be woken.
     bool publish();
     // The same without waiting until the consumer can see it: one that is just going to sleep may be
@@ -151,6 +153,8 @@ class LocalRing {
         return control_.awaited.load(std::memory_order_relaxed) != 0 && owes_room();
     }
     bool empty() const;  // any thread
+    // Slots that there ever were and that are the producer's again; any thread.
+    std::uint64_t settled() const { return control_.tail.slots.load(std::memory_order_relaxed); }
     // Whether front() would surely find nothing; by the thread that calls it.
     bool looks_empty() const {
         return !slot_of(read_.slots).holds(read_.slots) || broken_.load(std::memory_order_relaxed);
@@ -233,7 +237,7 @@ class LocalRing {
     bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
-                               bool elsewhere);
+                               bool elsewhere, bool follows);
     void end_record() {
         const std::uint64_t place = written_.slots++;
         if (place == published_) return;
@@ -245,6 +249,16 @@ class LocalRing {
         if (published_ != written_.slots) slot_of(published_).publish(published_);
         published_ = written_.slots;
         control_.head.data.store(written_.data, std::memory_order_relaxed);
+    }
+    // The consumer's processor has read the lines that are written next, and would be asked for each when it
+    // is written, while all stores behind it wait. (Farther ahead it fetches them for itself, again. Of a
+    // larger record the lines are asked for together anyhow.)
+    void reach_ahead(std::uint64_t data) const {
+        constexpr std::uint64_t kAhead = 4;  // lines
+        if (data > 2 * kAlignment) return;
+        prefetch_to_write(&slot_of(written_.slots + kAhead));
+        for (std::uint64_t at = 0; at < data; at += kAlignment)
+            prefetch_to_write(data_ + (written_.data + kAhead * kAlignment + at) % kCapacity);
     }
     // A slot crosses while the one before it is being worked on.
     void fetch_ahead() const { __builtin_prefetch(&slot_of(read_.slots + 1)); }
@@ -274,12 +288,13 @@ class LocalRing {
 
 // Where the `length` bytes of the next packet go; nullptr: there is no room.
 inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length,
-                                             const wire::Aside& aside, bool elsewhere) {
+                                             const wire::Aside& aside, bool elsewhere, bool follows) {
     const bool has_path = !wrote_path_ || path != written_path_;
     const std::uint64_t size = (has_path ? sizeof path : 0) + length;
     const std::uint64_t data = size > kInSlot ? round_up(size) : 0;
     if (!fits(data, limit_) && !finds_room(data)) [[unlikely]]
         return nullptr;
+    if (follows) reach_ahead(data);
     Slot& slot = slot_of(written_.slots);
     std::uint8_t* at = data > 0 ? data_ + written_.data % kCapacity : slot.packet;
     written_.data += data;
@@ -296,10 +311,10 @@ inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t
     return at;
 }
 
-inline bool LocalRing::append(const wire::OutPacket& packet) {
+inline bool LocalRing::append(const wire::OutPacket& packet, bool follows) {
     const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
     std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
-                                    packet.aside, false);
+                                    packet.aside, false, follows);
     if (!at) [[unlikely]]
         return false;
     // Word by word, as they have just been written: a load that spans two stores waits for both. A BTH, which

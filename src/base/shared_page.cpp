@@ -1,8 +1,10 @@
 #include "base/shared_page.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,8 +34,11 @@ SharedPage SharedPage::make(const char* name, int& fd) {
 
 int SharedPage::open(int fd, SharedPage& page) {
     struct stat status {};
+    struct statfs system {};
     const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) != 0 || status.st_size < off_t{kSize})
+    // Huge pages could still be punched out, and not be there any more when they are wanted.
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) != 0 || status.st_size < off_t{kSize} ||
+        fstatfs(fd, &system) != 0 || system.f_type != TMPFS_MAGIC)
         return fail(EINVAL, "a page to be shared is no sealed memory file of %zu bytes", kSize);
     page = map(fd);
     return page ? 0 : fail(ENOMEM, "no memory for a shared page");

@@ -37,6 +37,12 @@ TEST(SharedPage, WhatCouldShrinkIsNotOpened) {
     ASSERT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
     EXPECT_EQ(SharedPage::open(fd, page), EINVAL);
     close(fd);
+    constexpr std::size_t kHuge = std::size_t{2} << 20;
+    fd = memfd_create("verbena-test", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (fd >= 0 && ftruncate(fd, kHuge) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
+        EXPECT_EQ(SharedPage::open(fd, page), EINVAL);
+    }
+    if (fd >= 0) close(fd);
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
     EXPECT_EQ(SharedPage::open(ends[0], page), EINVAL);

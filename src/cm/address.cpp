@@ -190,10 +190,7 @@ int Manager::State::resolve_route(Id& id, bool told) {
     if (id.state != IdState::address_resolved)
         return wrong_state(id, "address resolved (RDMA_CM_EVENT_ADDR_RESOLVED) to resolve a route");
     settle_route(id);
-    if (told)
-        id.events_delivered++;
-    else
-        deliver(id, EventType::route_resolved, 0);
+    if (!told) deliver(id, EventType::route_resolved, 0);
     return 0;
 }
 

@@ -251,6 +251,15 @@ TEST_F(Address, AResolvedAddressTellsTheRoute) {
     }
 }
 
+// The program has written its event, and reads it, whatever became of the device meanwhile.
+TEST_F(Address, ARouteThatWasToldCountsWithoutItsDevice) {
+    const IdNumber id = create(client);
+    ASSERT_EQ(client->resolve_address(id, nullptr, server.address(7000), kSecond, net.now), 0);
+    client->device_removed(0, net.now);
+    EXPECT_EQ(client->resolve_route(id, kSecond, net.now, true), EIO);
+    EXPECT_EQ(destroy(client, id), 3u);
+}
+
 TEST_F(Address, LoopbackAndZeroGoToTheHostItself) {
     struct Case {
         Endpoint remote, seen;

@@ -5,12 +5,19 @@
 namespace verbena::cm {
 
 void HeldRequests::listener_gone(std::uint64_t service_id, Time now, bool for_good) {
-    for (Request& request : waiting_)
-        if (request.service_id == service_id)
+    for (auto at = waiting_.lower_bound({service_id, 0});
+         at != waiting_.end() && at->first.first == service_id; ++at)
+        for (Request& request : at->second)
             request.due = std::min(request.due, for_good ? now : now + kReopening);
     if (for_good) return;
     std::erase_if(closed_, [now](const auto& port) { return now - port.second >= kMemory; });
     if (closed_.size() < kMaxPorts) closed_[service_id] = now;
+}
+
+void HeldRequests::listener_gone(std::uint64_t service_id, IdNumber listener, Time now) {
+    const auto found = waiting_.find({service_id, listener});
+    if (found == waiting_.end()) return;
+    for (Request& request : found->second) request.due = std::min(request.due, now);
 }
 
 void HeldRequests::listener_came(std::uint64_t service_id) { closed_.erase(service_id); }
@@ -21,34 +28,45 @@ bool HeldRequests::expects_listener(std::uint64_t service_id, Time now) {
 }
 
 bool HeldRequests::keep(const Request& request) {
-    for (const Request& known : waiting_)
-        if (known.mad == request.mad && known.sender_view.source == request.sender_view.source) return true;
-    if (waiting_.size() >= kMaxRequests) return false;
-    waiting_.push_back(request);
+    const Target target{request.service_id, request.listener};
+    if (const auto found = waiting_.find(target); found != waiting_.end())
+        for (const Request& known : found->second)
+            if (known.mad == request.mad && known.sender_view.source == request.sender_view.source)
+                return true;
+    if (count_ >= kMaxRequests) return false;
+    waiting_[target].push_back(request);
+    count_++;
     return true;
 }
 
 Time HeldRequests::next_deadline() const {
     Time earliest = kNever;
-    for (const Request& request : waiting_) earliest = std::min(earliest, request.due);
+    for (const auto& [target, requests] : waiting_) earliest = std::min(earliest, requests.front().due);
     return earliest;
 }
 
-template <class Matches>
-bool HeldRequests::take(Matches matches, Request& request) {
-    auto found = std::find_if(waiting_.begin(), waiting_.end(), matches);
-    if (found == waiting_.end()) return false;
-    request = *found;
-    waiting_.erase(found);
-    return true;
+void HeldRequests::take(Waiting::iterator from, Request& request) {
+    request = from->second.front();
+    from->second.pop_front();
+    if (from->second.empty()) waiting_.erase(from);
+    count_--;
 }
 
 bool HeldRequests::take_due(Time now, Request& request) {
-    return take([now](const Request& waiting) { return waiting.due <= now; }, request);
+    const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                    [now](const auto& each) { return each.second.front().due <= now; });
+    if (found == waiting_.end()) return false;
+    take(found, request);
+    return true;
 }
 
-bool HeldRequests::take_waiting(std::uint64_t service_id, Request& request) {
-    return take([service_id](const Request& waiting) { return waiting.service_id == service_id; }, request);
+bool HeldRequests::take_waiting(std::uint64_t service_id, IdNumber listener, Request& request) {
+    const auto found = waiting_.lower_bound({service_id, listener});
+    if (found == waiting_.end() || found->first.first != service_id ||
+        (listener != 0 && found->first.second != listener))
+        return false;
+    take(found, request);
+    return true;
 }
 
 }  // namespace verbena::cm

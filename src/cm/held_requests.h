@@ -9,7 +9,7 @@
 // 2. Its port is bound, and nobody listens yet. Programs that let the port be chosen tell the peer the number
 //    before they listen (qperf does). The request waits kReopening at most.
 // 3. The listener's backlog is full. The peer gets no answer and would repeat the request seconds later;
-//    remembered here, it is served as soon as the program has read one, within kBacklog.
+//    remembered here for that listener, it is served as soon as the program has read one, within kBacklog.
 //
 // IBA 12.9.8 leaves the time of an answer to us, up to the response timeout in the request. Not thread-safe.
 // Time is an argument.
@@ -19,9 +19,10 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <span>
+#include <utility>
 
 #include "base/time.h"
+#include "cm/types.h"
 #include "wire/path.h"
 
 namespace verbena::cm {
@@ -36,15 +37,18 @@ class HeldRequests {
 
     struct Request {
         std::uint64_t service_id = 0;
+        IdNumber listener = 0;  // whose backlog is full; 0: none is there yet
         Time came = 0;
-        Time due = 0;
+        Time due = 0;  // of those for the same listener no later one's is earlier
         wire::Path sender_view;
         std::uint32_t source_qp = 0;
         std::array<std::uint8_t, 256> mad{};
     };
 
-    // `for_good`: its program has ended, so what waits is refused at once.
+    // The service's only one. `for_good`: its program has ended, so what waits is refused at once.
     void listener_gone(std::uint64_t service_id, Time now, bool for_good);
+    // One of several: what waits for it is due.
+    void listener_gone(std::uint64_t service_id, IdNumber listener, Time now);
     void listener_came(std::uint64_t service_id);
     // Whether a listener of this service has gone a moment ago, and none came since.
     bool expects_listener(std::uint64_t service_id, Time now);
@@ -53,17 +57,19 @@ class HeldRequests {
     bool keep(const Request& request);
 
     Time next_deadline() const;
-    // Takes one that has waited long enough, in the order of arrival; false if there is none.
+    // Takes one that has waited long enough, of one listener in the order of arrival; false if there is none.
     bool take_due(Time now, Request& request);
-    // The same, of those that wait for this service.
-    bool take_waiting(std::uint64_t service_id, Request& request);
+    // Takes the oldest that waits for this listener; 0: for any of the service.
+    bool take_waiting(std::uint64_t service_id, IdNumber listener, Request& request);
 
    private:
-    template <class Matches>
-    bool take(Matches matches, Request& request);
+    using Target = std::pair<std::uint64_t, IdNumber>;
+    using Waiting = std::map<Target, std::deque<Request>>;  // none of them empty
+    void take(Waiting::iterator from, Request& request);
 
     std::map<std::uint64_t, Time> closed_;  // service id: when
-    std::deque<Request> waiting_;
+    Waiting waiting_;
+    std::size_t count_ = 0;
 };
 
 }  // namespace verbena::cm

@@ -9,9 +9,11 @@ namespace {
 constexpr std::uint64_t kService = 0x1060000 + 4711;
 constexpr Time kNow = 5 * kSecond;
 
-HeldRequests::Request request(std::uint8_t mark, Time due, std::uint64_t service = kService) {
+HeldRequests::Request request(std::uint8_t mark, Time due, std::uint64_t service = kService,
+                              IdNumber listener = 0) {
     HeldRequests::Request made;
     made.service_id = service;
+    made.listener = listener;
     made.due = due;
     made.mad[0] = mark;
     made.mad[1] = static_cast<std::uint8_t>(service);
@@ -36,9 +38,10 @@ TEST(HeldRequests, AListenerIsExpectedForAMomentAfterItWent) {
 TEST(HeldRequests, DueOnesComeInTheOrderOfArrival) {
     HeldRequests held;
     EXPECT_EQ(held.next_deadline(), kNever);
-    EXPECT_TRUE(held.keep(request(1, kNow + 2)));
-    EXPECT_TRUE(held.keep(request(2, kNow + 1)));
+    EXPECT_TRUE(held.keep(request(1, kNow + 1)));
+    EXPECT_TRUE(held.keep(request(2, kNow + 2)));
     EXPECT_TRUE(held.keep(request(3, kNow + 9)));
+    EXPECT_TRUE(held.keep(request(4, kNow + 8, kService + 1)));
     EXPECT_EQ(held.next_deadline(), kNow + 1);
     HeldRequests::Request out;
     EXPECT_FALSE(held.take_due(kNow, out));
@@ -47,7 +50,7 @@ TEST(HeldRequests, DueOnesComeInTheOrderOfArrival) {
     ASSERT_TRUE(held.take_due(kNow + 2, out));
     EXPECT_EQ(out.mad[0], 2);
     EXPECT_FALSE(held.take_due(kNow + 2, out));
-    EXPECT_EQ(held.next_deadline(), kNow + 9);
+    EXPECT_EQ(held.next_deadline(), kNow + 8);
 }
 
 TEST(HeldRequests, AListenerTakesThoseOfItsServiceOnly) {
@@ -55,10 +58,27 @@ TEST(HeldRequests, AListenerTakesThoseOfItsServiceOnly) {
     held.keep(request(1, kNow, kService + 1));
     held.keep(request(2, kNow));
     HeldRequests::Request out;
-    ASSERT_TRUE(held.take_waiting(kService, out));
+    ASSERT_TRUE(held.take_waiting(kService, 0, out));
     EXPECT_EQ(out.mad[0], 2);
-    EXPECT_FALSE(held.take_waiting(kService, out));
-    EXPECT_TRUE(held.take_waiting(kService + 1, out));
+    EXPECT_FALSE(held.take_waiting(kService, 0, out));
+    EXPECT_TRUE(held.take_waiting(kService + 1, 0, out));
+}
+
+TEST(HeldRequests, EachListenerOfAServiceTakesItsOwn) {
+    HeldRequests held;
+    held.keep(request(1, kNow + 1, kService, 7));
+    held.keep(request(2, kNow + 1, kService, 8));
+    held.keep(request(3, kNow + 1, kService, 7));
+    HeldRequests::Request out;
+    ASSERT_TRUE(held.take_waiting(kService, 8, out));
+    EXPECT_EQ(out.mad[0], 2);
+    EXPECT_FALSE(held.take_waiting(kService, 8, out));
+    held.listener_gone(kService, 7, kNow);
+    ASSERT_TRUE(held.take_due(kNow, out));
+    EXPECT_EQ(out.mad[0], 1);
+    ASSERT_TRUE(held.take_waiting(kService, 0, out)) << "for whoever comes";
+    EXPECT_EQ(out.mad[0], 3);
+    EXPECT_EQ(held.next_deadline(), kNever);
 }
 
 TEST(HeldRequests, ARepetitionIsKeptOnce) {

@@ -124,42 +124,50 @@ bool Manager::State::has_room(Id& listener) {
 }
 
 // Who is meant: by service id (port space and port), then by the destination address in the CMA header.
-// `our_gid` and `peer_gid` are where the data will flow.
+Manager::State::Target Manager::State::who_is_meant(std::uint64_t service_id,
+                                                    std::span<const std::uint8_t> private_data,
+                                                    const wire::Path& sender_view) {
+    Target target;
+    Endpoint& destination = target.destination;
+    destination.port = wire::service_port(service_id);
+    wire::CmaHeader header;
+    if (!wire::is_ip_service(service_id)) return target;
+    target.malformed = !wire::decode(private_data.first<wire::kCmaHeaderLength>(), header);
+    if (target.malformed) return target;
+    destination.address = header.destination_gid();
+    destination.family = family_of(destination.address);
+    target.source.address = header.source_gid();
+    target.source.family = family_of(target.source.address);
+    target.source.port = header.port;
+    if (destination.address.is_link_local()) {
+        destination.scope_id = sender_view.interface_index;
+        target.source.scope_id = sender_view.interface_index;
+    }
+    // Nobody reaches a loopback listener from outside by writing its address into the header.
+    Endpoint arrived;
+    arrived.address = sender_view.destination;
+    const bool forged =
+        destination.is_loopback() && !arrived.is_loopback() && sender_view.source != sender_view.destination;
+    const auto space = static_cast<PortSpace>(wire::service_port_space(service_id));
+    if (!forged) target.listener = find_listener(space, destination.port, destination);
+    return target;
+}
+
+// The same, with reasons for the log. `our_gid` and `peer_gid` are where the data will flow.
 Manager::State::Target Manager::State::find_target(std::uint64_t service_id,
                                                    std::span<const std::uint8_t> private_data,
                                                    const wire::Path& sender_view, const Gid& our_gid,
                                                    const Gid& peer_gid) {
-    Target target;
-    wire::CmaHeader header;
-    auto space = static_cast<PortSpace>(wire::service_port_space(service_id));
-    bool known = wire::is_ip_service(service_id);
-    if (known && !wire::decode(private_data.first<wire::kCmaHeaderLength>(), header)) target.malformed = true;
-    Endpoint& destination = target.destination;
-    destination.port = wire::service_port(service_id);
-    if (known && !target.malformed) {
-        destination.address = header.destination_gid();
-        destination.family = family_of(destination.address);
-        target.source.address = header.source_gid();
-        target.source.family = family_of(target.source.address);
-        target.source.port = header.port;
-        if (destination.address.is_link_local()) {
-            destination.scope_id = sender_view.interface_index;
-            target.source.scope_id = sender_view.interface_index;
-        }
-    }
+    Target target = who_is_meant(service_id, private_data, sender_view);
+    const Endpoint& destination = target.destination;
+    const bool known = wire::is_ip_service(service_id);
     if (!known || target.malformed) {
         log(LogLevel::warn, "request from %s for service id 0x%016llx%s: refused",
             verbena::to_string(sender_view.source).c_str(), static_cast<unsigned long long>(service_id),
             target.malformed ? " with an unknown CMA header" : ", which is no IP service");
         return target;
     }
-
-    // Nobody reaches a loopback listener from outside by writing its address into the header.
-    Endpoint arrived;
-    arrived.address = sender_view.destination;
-    bool forged =
-        destination.is_loopback() && !arrived.is_loopback() && sender_view.source != sender_view.destination;
-    if (!forged) target.listener = find_listener(space, destination.port, destination);
+    const auto space = static_cast<PortSpace>(wire::service_port_space(service_id));
     if (!target.listener) {
         log(LogLevel::warn, "request from %s: nothing listens on %s in %s%s",
             to_string(target.source).c_str(), to_string(destination).c_str(), to_string(space),

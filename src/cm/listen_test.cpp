@@ -193,6 +193,17 @@ TEST_F(Listen, AFullBacklogIsServedAtTheRepetitionWhenTheProgramIsSlow) {
     EXPECT_TRUE(client.quiet());
 }
 
+TEST_F(Listen, EachListenerOfAPortHasABacklogOfItsOwn) {
+    listener(server, server.address(7471), PortSpace::tcp, 1);
+    listener(server, server.second_address(7471), PortSpace::tcp, 1);
+    for (std::uint32_t qpn : {0x11u, 0x12u}) connecting(client, server.address(7471), qpn);
+    for (std::uint32_t qpn : {0x21u, 0x22u, 0x23u}) connecting(client, server.second_address(7471), qpn);
+    net.run();
+    for (std::uint32_t qpn : {0x11u, 0x21u, 0x12u, 0x22u, 0x23u})
+        EXPECT_EQ(server.take().connection.qp_number, qpn);
+    EXPECT_TRUE(server.quiet());
+}
+
 // A program that counts what it has read, and tells only if it is asked to.
 class CountingListener : public Listen {
    protected:
@@ -250,6 +261,20 @@ TEST_F(CountingListener, TellsOnceTheBacklogWasFull) {
     EXPECT_EQ(server.events.size(), 1u);
     // Each that is read makes room for the next, at once.
     for (std::uint32_t qpn : {0x11u, 0x12u, 0x13u}) EXPECT_EQ(read().connection.qp_number, qpn);
+    EXPECT_TRUE(server.quiet());
+}
+
+// Nobody has told yet that there is room again.
+TEST_F(CountingListener, WhatComesDoesNotOvertakeWhatWaits) {
+    counting(1);
+    for (std::uint32_t qpn : {0x11u, 0x12u}) connect_as(qpn);
+    counts.read++;
+    connect_as(0x13);
+    for (std::uint32_t qpn : {0x11u, 0x12u}) {
+        ASSERT_FALSE(server.events.empty());
+        EXPECT_EQ(server.events.front().second.connection.qp_number, qpn);
+        server.events.pop_front();
+    }
     EXPECT_TRUE(server.quiet());
 }
 

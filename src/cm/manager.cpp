@@ -67,7 +67,10 @@ int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time n
     events_delivered = id->events_delivered;
     const std::uint64_t service = id->state == IdState::listen ? service_of(*id) : 0;
     state_->destroy(*id, now);
-    if (service && !state_->has_listener(service)) state_->held.listener_gone(service, now, false);
+    if (service && state_->has_listener(service))
+        state_->held.listener_gone(service, number, now);
+    else if (service)
+        state_->held.listener_gone(service, now, false);
     return 0;
 }
 
@@ -85,7 +88,7 @@ int Manager::listen(IdNumber number, int backlog, std::unique_ptr<TakenRequests>
     const std::uint64_t service = service_of(*id);
     state_->held.listener_came(service);
     HeldRequests::Request request;
-    while (!state_->backlog_full(service) && state_->held.take_waiting(service, request))
+    while (state_->has_room(*id) && state_->held.take_waiting(service, 0, request))
         state_->receive_late(request, request.came);
     return 0;
 }
@@ -98,6 +101,7 @@ int Manager::resolve_address(IdNumber number, const Endpoint* source, const Endp
 }
 
 int Manager::resolve_route(IdNumber number, Duration, Time, bool told) {
+    if (Id* known = state_->find(number); known && told) known->events_delivered++;
     Id* id;
     if (int error = state_->find(number, id)) return error;
     return state_->resolve_route(*id, told);
@@ -176,9 +180,7 @@ void Manager::request_taken(IdNumber listen_id) {
         state_->learn_taken(*listener);
     else
         state_->request_taken(*listener);
-    HeldRequests::Request request;
-    while (listener->backlog_left > 0 && state_->held.take_waiting(service_of(*listener), request))
-        state_->receive_late(request, request.came);
+    static_cast<void>(state_->serve_held(*listener));
 }
 
 void Manager::close_file(FileNumber file, Time now) {
@@ -220,10 +222,12 @@ void Manager::State::receive(const wire::MadHeader& header, const wire::Path& se
     sidr.receive(header, wire::cm_message(mad), sender_view, source_qp, now);
 }
 
-bool Manager::State::backlog_full(std::uint64_t service_id) {
-    return std::all_of(listeners.begin(), listeners.end(), [this, service_id](const auto& entry) {
-        return service_of(*entry.second) != service_id || !has_room(*entry.second);
-    });
+// What waits for this listener comes before what comes now. True if there is room left.
+bool Manager::State::serve_held(Id& listener) {
+    HeldRequests::Request request;
+    while (has_room(listener) && held.take_waiting(service_of(listener), listener.number, request))
+        receive_late(request, request.came);
+    return has_room(listener);
 }
 
 // Whether a request waits for its listener (held_requests.h).
@@ -231,30 +235,32 @@ bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& 
                                std::uint32_t source_qp, std::span<const std::uint8_t, 256> mad, Time now) {
     HeldRequests::Request request;
     bool known = true;  // a repetition of one that was taken has an answer
+    wire::Req req;
     if (header.attribute_id == wire::CmAttribute::req) {
-        wire::Req req;
         wire::decode(wire::cm_message(mad), req);
         request.service_id = req.service_id;
         known = connections.knows(req);
     } else if (header.attribute_id == wire::CmAttribute::sidr_req) {
-        wire::SidrReq req;
-        wire::decode(wire::cm_message(mad), req);
-        request.service_id = req.service_id;
+        wire::SidrReq asked;
+        wire::decode(wire::cm_message(mad), asked);
+        request.service_id = asked.service_id;
     } else {
         return false;
     }
     request.came = now;
-    if (held.expects_listener(request.service_id, now))
+    if (held.expects_listener(request.service_id, now)) {
         request.due = now + HeldRequests::kReopening;
-    else if (known)
+    } else if (known) {
         return false;
-    else if (!has_listener(request.service_id)) {
+    } else if (!has_listener(request.service_id)) {
         if (!is_bound(request.service_id)) return false;
         request.due = now + HeldRequests::kReopening;
-    } else if (backlog_full(request.service_id))
+    } else {
+        Id* const listener = who_is_meant(req.service_id, req.private_data, sender_view).listener;
+        if (!listener || serve_held(*listener)) return false;
+        request.listener = listener->number;
         request.due = now + HeldRequests::kBacklog;
-    else
-        return false;
+    }
     request.sender_view = sender_view;
     request.source_qp = source_qp;
     std::copy(mad.begin(), mad.end(), request.mad.begin());

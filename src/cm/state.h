@@ -67,6 +67,8 @@ struct Manager::State final : ConnectionUser, SidrUser {
         bool malformed = false;  // the CMA header is none
         bool no_such_gid = false;
     };
+    Target who_is_meant(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
+                        const wire::Path& sender_view);
     Target find_target(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
                        const wire::Path& sender_view, const Gid& our_gid, const Gid& peer_gid);
     ConnectionUser::Verdict connection_requested(Connection& connection, const wire::Req& req,
@@ -92,7 +94,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     // manager.cpp
     bool has_listener(std::uint64_t service_id) const;
     bool is_bound(std::uint64_t service_id) const;
-    bool backlog_full(std::uint64_t service_id);
+    bool serve_held(Id& listener);
     void receive(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                  std::span<const std::uint8_t, 256> mad, Time now);
     bool hold_back(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,

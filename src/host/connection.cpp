@@ -256,7 +256,10 @@ int exchange(Connection& connection, Exchange& exchange) {
             version_mismatch(exchange.header.version, connection.daemon);
             return -1;
         }
-        bool whole = received.size == sizeof exchange.header + exchange.header.length && !received.truncated;
+        // What is lent one can do without.
+        const bool misses =
+            received.truncated && !(received.files_missing && exchange.command == Command::lend_file);
+        bool whole = received.size == sizeof exchange.header + exchange.header.length && !misses;
         bool fitting = exchange.header.length == (exchange.header.error ? 0 : exchange.reply.size());
         if (received.size < sizeof exchange.header || exchange.header.magic != kProtocolMagic || !whole ||
             !fitting) {

@@ -367,8 +367,8 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
         busy_--;
     const unsigned wire_busy = wire_busy_.load(std::memory_order_relaxed);
     if (wire_busy > 0) wire_busy_.store(wire_busy - 1, std::memory_order_relaxed);
-    constexpr unsigned kFetched = 64;  // takes as long as so many
-    since_wire_ += 1 + received + (fetched > 0 ? kFetched : 0);
+    constexpr std::size_t kPacketsTime = 1 << 10;  // as many bytes are fetched while one packet is received
+    since_wire_ += 1 + received + static_cast<unsigned>(std::min(fetched, kFetchedTogether) / kPacketsTime);
     if (look ? !readable.wire : busy_ > 0 && wire_busy == 0 && since_wire_ < kWireEvery) return received;
     since_wire_ = 0;
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/call_fault.h"
@@ -237,8 +238,9 @@ int rdma_resolve_route(rdma_cm_id* public_id, int timeout_ms) {
     request.id = id->number;
     request.timeout_ms = timeout_ms;
     // Right after ADDR_RESOLVED the daemon would answer 0, or the device is gone: both are events.
-    const bool told = id->wants_route.exchange(false) && !id->synchronous;
-    if (told && id->device && can_write(*id->home)) return write_route_resolved(*id);
+    const std::optional<cm::Event> resolved = take_route(*id);
+    const bool told = resolved && !id->synchronous;
+    if (told && id->device && can_write(*id->home)) return write_route(*id, *resolved);
     if (tell_or_ask(told, host::Command::resolve_route, request) != 0) return -1;
     return complete(*id);
 }

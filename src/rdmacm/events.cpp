@@ -219,6 +219,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             if (show(id, event.info) != 0) report_step(record, RDMA_CM_EVENT_ADDR_ERROR);
             return Fate::report;
         case cm::EventType::route_resolved:
+            if (id.device_gone) return Fate::swallow;  // the library's own crossed the daemon's
             if (show(id, event.info) != 0) report_step(record, RDMA_CM_EVENT_ROUTE_ERROR);
             return Fate::report;
         case cm::EventType::addr_error:
@@ -254,6 +255,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             break;
         case cm::EventType::device_removal:
             id.was_connected = false;
+            id.device_gone = true;
             break;
         case cm::EventType::multicast_join:
         case cm::EventType::multicast_error:

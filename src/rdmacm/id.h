@@ -66,6 +66,7 @@ struct Id : rdma_cm_id {
     std::atomic<bool> was_connected{
         false};                   // ESTABLISHED was reported, of no datagram, and no DEVICE_REMOVAL
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more
+    std::atomic<bool> device_gone{false};  // DEVICE_REMOVAL was read
     std::atomic<bool> removal_told{false};
     std::atomic<bool> used{false};  // the program made a call on it
     Device* device = nullptr;

@@ -15,12 +15,18 @@ namespace {
 
 void daemon_ended(std::uint32_t generation) { process().lent_ends->daemon_ended(generation); }
 
-cm::Event route_resolved(Id& id) {
+// The library goes, and the other one stays.
+[[gnu::destructor]] void forget_daemon() { verbena_when_daemon_ends(nullptr); }
+
+}  // namespace
+
+std::optional<cm::Event> take_route(Id& id) {
+    std::lock_guard lock(id.mutex);
+    if (!id.wants_route.exchange(false)) return std::nullopt;
     cm::Event event;
     event.type = cm::EventType::route_resolved;
     event.id = id.number;
     event.user_handle = handle_of(id);
-    std::lock_guard lock(id.mutex);
     event.info = id.info;
     event.info.state = cm::IdState::route_resolved;
     event.info.path_count = 1;
@@ -28,12 +34,10 @@ cm::Event route_resolved(Id& id) {
     return event;
 }
 
-}  // namespace
-
 bool can_write(Channel& channel) {
     LentEnds& ends = *process().lent_ends;
     if (ends.has(channel)) return true;
-    if (channel.routes++ == 0) return false;
+    if (channel.routes++ != 1) return false;
     verbena_when_daemon_ends(daemon_ended);
     int fd = -1;
     host::Empty nothing;
@@ -49,18 +53,17 @@ bool can_write(Channel& channel) {
     return true;
 }
 
-int write_route_resolved(Id& id) {
-    const cm::Event event = route_resolved(id);
+int write_route(const Id& id, const cm::Event& resolved) {
     host::ResolveRouteRequest request;
     request.id = id.number;
     request.told = 1;
     // First: a thread that reads the event may connect at once.
     if (put_off(host::Command::resolve_route, request) != 0) return -1;
-    if (process().lent_ends->write(*id.home, event)) return 0;
+    if (process().lent_ends->write(*id.home, resolved)) return 0;
     // Full, or the program has closed it: what the daemon is given it keeps until there is room.
     host::RequeueRequest requeue;
     requeue.file = id.home->file;
-    requeue.event = event;
+    requeue.event = resolved;
     return tell(host::Command::requeue, requeue);
 }
 

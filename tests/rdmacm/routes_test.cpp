@@ -1,7 +1,10 @@
 // ROUTE_RESOLVED, which the library writes into the channel itself from a channel's third route on, and the
 // daemon before: programs see no difference.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <thread>
@@ -47,6 +50,43 @@ TEST(Route, OneIsLikeTheOther) {
         EXPECT_EQ(outcome(rdma_resolve_route(id, kResolveMs)), EINVAL) << "once is enough";
         EXPECT_TRUE(side.quiet());
     }
+}
+
+unsigned descriptors() {
+    unsigned open = 0;
+    for (int fd = 0; fd < 2048; fd++) open += fcntl(fd, F_GETFD) >= 0;
+    return open;
+}
+
+// The daemon's end, borrowed for the second route.
+TEST(Route, TakesOneDescriptorForAChannel) {
+    { const Side first; }
+    const unsigned before = descriptors();
+    {
+        Side side;
+        side.resolved("127.0.0.1", kPort);
+        const unsigned with_channel = descriptors();
+        resolve_some(side);
+        EXPECT_EQ(descriptors(), with_channel + 1);
+    }
+    EXPECT_EQ(descriptors(), before);
+}
+
+TEST(Route, NeedsNoDescriptorIfThereIsNone) {
+    Side side;
+    side.resolved("127.0.0.1", kPort);
+    rdma_cm_id* id = with_address(side);
+    rlimit limit{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    const rlimit few{256, limit.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    std::vector<int> all;
+    for (int fd; (fd = dup(side.channel->fd)) >= 0;) all.push_back(fd);
+    EXPECT_EQ(outcome(rdma_resolve_route(id, kResolveMs)), 0);
+    for (const int fd : all) close(fd);
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    EXPECT_EQ(side.expect(RDMA_CM_EVENT_ROUTE_RESOLVED).id, id);
+    resolve_some(side);  // and goes on without
 }
 
 TEST(Route, AnOptionReachesThePath) {

@@ -1,14 +1,21 @@
 #include "cm/held_requests.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace verbena::cm {
 
 void HeldRequests::listener_gone(std::uint64_t service_id, Time now, bool for_good) {
+    // From now on for whoever comes.
+    std::deque<Request> orphans;
     for (auto at = waiting_.lower_bound({service_id, 0});
-         at != waiting_.end() && at->first.first == service_id; ++at)
-        for (Request& request : at->second)
-            request.due = std::min(request.due, for_good ? now : now + kReopening);
+         at != waiting_.end() && at->first.first == service_id; at = waiting_.erase(at))
+        std::move(at->second.begin(), at->second.end(), std::back_inserter(orphans));
+    for (Request& request : orphans) {
+        request.listener = 0;
+        request.due = std::min(request.due, for_good ? now : now + kReopening);
+    }
+    if (!orphans.empty()) waiting_.emplace(Target{service_id, 0}, std::move(orphans));
     if (for_good) return;
     std::erase_if(closed_, [now](const auto& port) { return now - port.second >= kMemory; });
     if (closed_.size() < kMaxPorts) closed_[service_id] = now;
@@ -61,10 +68,8 @@ bool HeldRequests::take_due(Time now, Request& request) {
 }
 
 bool HeldRequests::take_waiting(std::uint64_t service_id, IdNumber listener, Request& request) {
-    const auto found = waiting_.lower_bound({service_id, listener});
-    if (found == waiting_.end() || found->first.first != service_id ||
-        (listener != 0 && found->first.second != listener))
-        return false;
+    const auto found = waiting_.find({service_id, listener});
+    if (found == waiting_.end()) return false;
     take(found, request);
     return true;
 }

@@ -37,7 +37,7 @@ class HeldRequests {
 
     struct Request {
         std::uint64_t service_id = 0;
-        IdNumber listener = 0;  // whose backlog is full; 0: none is there yet
+        IdNumber listener = 0;  // whose backlog is full; 0: none is there
         Time came = 0;
         Time due = 0;  // of those for the same listener no later one's is earlier
         wire::Path sender_view;
@@ -59,7 +59,7 @@ class HeldRequests {
     Time next_deadline() const;
     // Takes one that has waited long enough, of one listener in the order of arrival; false if there is none.
     bool take_due(Time now, Request& request);
-    // Takes the oldest that waits for this listener; 0: for any of the service.
+    // Takes the oldest that waits for this listener; 0: for whoever comes.
     bool take_waiting(std::uint64_t service_id, IdNumber listener, Request& request);
 
    private:

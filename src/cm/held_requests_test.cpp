@@ -76,6 +76,8 @@ TEST(HeldRequests, EachListenerOfAServiceTakesItsOwn) {
     held.listener_gone(kService, 7, kNow);
     ASSERT_TRUE(held.take_due(kNow, out));
     EXPECT_EQ(out.mad[0], 1);
+    EXPECT_FALSE(held.take_waiting(kService, 0, out));
+    held.listener_gone(kService, kNow, false);
     ASSERT_TRUE(held.take_waiting(kService, 0, out)) << "for whoever comes";
     EXPECT_EQ(out.mad[0], 3);
     EXPECT_EQ(held.next_deadline(), kNever);

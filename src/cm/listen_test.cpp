@@ -193,6 +193,15 @@ TEST_F(Listen, AFullBacklogIsServedAtTheRepetitionWhenTheProgramIsSlow) {
     EXPECT_TRUE(client.quiet());
 }
 
+TEST_F(Listen, AnotherListenerOfThePortTakesNothingFromAFullOne) {
+    listener(server, server.address(7471), PortSpace::tcp, 1);
+    for (std::uint32_t qpn : {0x11u, 0x12u}) connecting(client, server.address(7471), qpn);
+    net.run();
+    listener(server, server.second_address(7471));
+    net.run();
+    for (std::uint32_t qpn : {0x11u, 0x12u}) EXPECT_EQ(server.take().connection.qp_number, qpn);
+}
+
 TEST_F(Listen, EachListenerOfAPortHasABacklogOfItsOwn) {
     listener(server, server.address(7471), PortSpace::tcp, 1);
     listener(server, server.second_address(7471), PortSpace::tcp, 1);

@@ -1,4 +1,4 @@
-// ROUTE_RESOLVED, which the library writes into the channel itself from a channel's third route on, and the
+// ROUTE_RESOLVED, which the library writes into the channel itself from a channel's second route on, and the
 // daemon before: programs see no difference.
 #include <fcntl.h>
 #include <gtest/gtest.h>

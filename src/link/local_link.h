@@ -32,7 +32,7 @@ class LocalLink final : public Link {
     static constexpr unsigned kLookAgainAfter = 16;  // calls of receive() in vain: for overlooked sleepers
     // Payloads that are fetched take long, and who waits for an answer shall have it. So many bytes of them
     // are received, and answered, together, but the last is left for the time in which the peer makes more.
-    static constexpr std::size_t kFetchedTogether = 256 << 10;
+    static constexpr std::size_t kFetchedTogether = 512 << 10;
 
     // `wire` outlives the link. nullptr with errno and a reason.
     static std::unique_ptr<LocalLink> create(Link& wire, const LocalPeers::Setup& setup);

@@ -157,13 +157,10 @@ class BareInGuest(InGuest):
             output = super().both(server_words, client_words, port)
         finally:
             self.computer.running().run("rm", "-f", self.RING)
-        if "bare_provider" not in output:
-            raise measuring.Failed("the bare provider was not loaded")
-        return output
+        return measuring.said_bare(output)
 
     def start(self, processor, words):
-        bare = ["env", "LD_PRELOAD=/verbena/libbare_provider.so", f"BARE_RING={self.RING}", f"BARE_SIDE={processor}"]
-        return super().start(processor, [*bare, *words])
+        return super().start(processor, [*measuring.bare_words("/verbena/libbare_provider.so", self.RING, processor), *words])
 
 
 def make_lines(build, yardsticks, made):

@@ -163,13 +163,21 @@ class Bare(Perftest):
             output = super().both(server_words, client_words, port)
         finally:
             pathlib.Path(self.ring).unlink(missing_ok=True)
-        if "bare_provider" not in output:
-            raise Failed("the bare provider was not loaded")
-        return output
+        return said_bare(output)
 
     def start(self, wrap, processor, command):
-        return super().start(["env", "LD_PRELOAD=" + self.library, "BARE_RING=" + self.ring, f"BARE_SIDE={processor}", *wrap],
-                             processor, command)
+        return super().start([*bare_words(self.library, self.ring, processor), *wrap], processor, command)
+
+
+def bare_words(library, ring, processor):
+    """What stands in front of a stock program that is to be measured itself."""
+    return ["env", f"LD_PRELOAD={library}", f"BARE_RING={ring}", f"BARE_SIDE={processor}"]
+
+
+def said_bare(output):
+    if "bare_provider" not in output:
+        raise Failed("the bare provider was not loaded")
+    return output
 
 
 def yardstick(folder, *words, pattern):

@@ -225,9 +225,11 @@ void Manager::State::receive(const wire::MadHeader& header, const wire::Path& se
 // What waits for this listener comes before what comes now. True if there is room left.
 bool Manager::State::serve_held(Id& listener) {
     HeldRequests::Request request;
-    while (has_room(listener) && held.take_waiting(service_of(listener), listener.number, request))
+    while (has_room(listener)) {
+        if (!held.take_waiting(service_of(listener), listener.number, request)) return true;
         receive_late(request, request.came);
-    return has_room(listener);
+    }
+    return false;
 }
 
 // Whether a request waits for its listener (held_requests.h).

@@ -33,7 +33,7 @@ struct Channel : rdma_event_channel {
 
     cm::FileNumber file = 0;          // the daemon's name for it
     std::uint32_t generation = 0;     // of the daemon that knows it
-    std::atomic<unsigned> routes{0};  // that the daemon was asked for, of its ids (own_events.h)
+    std::atomic<unsigned> routes{0};  // resolved without its other end (own_events.h)
 
     std::mutex mutex;  // reading the socket, and everything below
     std::deque<cm::Event> held;

@@ -193,6 +193,7 @@ SendEntry* RcRequester::awaiting(std::uint32_t psn, Time now) {
 // Everything before `end` was executed, as far as an acknowledgement can say. False if a READ or atomic
 // without its data is in the way.
 bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
+    complete_run(end, now);
     while (una_ != end && !failed_ && !queue_.empty()) {
         SendEntry& head = queue_.at(0);
         if (head.awaits_response() && !mutated(Mutation::implied_nak_ignored)) return false;
@@ -201,6 +202,23 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
         advance_una(head, std::min(rest, distance), now);
     }
     return true;
+}
+
+// The oldest requests before `end`, as long as each is one packet and completes with nothing else: what one
+// acknowledgement is mostly about.
+void RcRequester::complete_run(std::uint32_t end, Time now) {
+    if (pace_.measures()) [[unlikely]]
+        return;
+    std::uint32_t in_window = 0;
+    while (una_ != end && !failed_) {
+        const SendEntry* const head = alone_answered(una_);
+        if (!head || head->awaits_response() || head->fetched) break;
+        una_ = wire::psn_next(una_);
+        progressed_ = true;
+        if (!head->beside_window) in_window += head->length + Flow::kPacketOverhead;
+        complete_oldest(now);
+    }
+    if (in_window > 0) flow_.acknowledged(in_window);
 }
 
 // `packets` of the oldest request are done.

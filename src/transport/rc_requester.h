@@ -222,7 +222,20 @@ class RcRequester {
     }
     bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
                         wire::PacketCopier& copier, wire::PacketSink* sink, Time now);
-    SendEntry* alone_answered(std::uint32_t psn);
+    // The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
+    SendEntry* alone_answered(std::uint32_t psn) {
+        if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]
+            return nullptr;
+        SendEntry& head = queue_.at(0);
+        if (!head.started || head.packets != 1 || head.is_local()) [[unlikely]]
+            return nullptr;
+        if (queue_.size() > 1) {
+            const SendEntry& next = queue_.at(1);
+            if (next.done || next.local_error != VendorError::none) [[unlikely]]
+                return nullptr;
+        }
+        return &head;
+    }
     void complete_straight(const SendEntry& head, Time now);
 
     // rc_completer.cpp: what comes back
@@ -233,6 +246,7 @@ class RcRequester {
     void read_response(const wire::Packet& packet, Time now);
     void atomic_response(const wire::Packet& packet, Time now);
     bool acknowledge_before(std::uint32_t end, Time now);
+    void complete_run(std::uint32_t end, Time now);
     SendEntry* awaiting(std::uint32_t psn, Time now);
     void advance_una(SendEntry& head, std::uint32_t packets, Time now);
     void implied_nak(Time now);

@@ -333,21 +333,6 @@ bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
     return true;
 }
 
-// The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
-SendEntry* RcRequester::alone_answered(std::uint32_t psn) {
-    if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]
-        return nullptr;
-    SendEntry& head = queue_.at(0);
-    if (!head.started || head.packets != 1 || head.is_local()) [[unlikely]]
-        return nullptr;
-    if (queue_.size() > 1) {
-        const SendEntry& next = queue_.at(1);
-        if (next.done || next.local_error != VendorError::none) [[unlikely]]
-            return nullptr;
-    }
-    return &head;
-}
-
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);

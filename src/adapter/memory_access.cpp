@@ -1,9 +1,7 @@
 #include "adapter/memory_access.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "adapter/clock.h"
 #include "base/features.h"
+#include "base/sealed_file.h"
 #include "link/hooks.h"
 #include "link/local_reference.h"
 #include "transport/attributes.h"
@@ -83,13 +82,8 @@ class ForeignMemory::Hints {
 };
 
 std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, std::uint64_t segment_address) {
-    struct stat status;
-    if (fstat(segment_fd, &status) != 0 || status.st_size < static_cast<off_t>(sizeof(SegmentHeader)))
-        return nullptr;
-    // A file that shrinks kills whoever has mapped it.
-    const int seals = fcntl(segment_fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK)) return nullptr;
-    const auto size = static_cast<std::size_t>(status.st_size);
+    const std::size_t size = sealed_length(segment_fd).value_or(0);
+    if (size < sizeof(SegmentHeader)) return nullptr;
     void* mapping = mmap(nullptr, size, PROT_READ, MAP_SHARED | MAP_NORESERVE, segment_fd, 0);
     if (mapping == MAP_FAILED) return nullptr;
     std::unique_ptr<ForeignMemory> memory(

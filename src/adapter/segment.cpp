@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/sealed_file.h"
 
 namespace verbena::adapter {
 namespace {
@@ -48,15 +49,12 @@ std::size_t Segment::bytes_for(const Sizes& sizes) { return offsets_of(sizes).to
 
 std::unique_ptr<Segment> Segment::create_shared(const Sizes& sizes, Time started) {
     const std::size_t size = bytes_for(sizes);
-    int fd = memfd_create("verbena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return fail_null(errno, "memfd_create: %s", std::strerror(errno));
-    void* memory = MAP_FAILED;
-    if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    const int fd = create_sealed_file("verbena", size);
+    void* const memory =
+        fd < 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (memory == MAP_FAILED) {
         const int error = errno;
-        close(fd);
+        if (fd >= 0) close(fd);
         return fail_null(error, "making the process's tables (%zu bytes, sparse): %s", size,
                          std::strerror(error));
     }

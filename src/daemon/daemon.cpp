@@ -13,6 +13,7 @@
 #include "adapter/capture.h"
 #include "base/features.h"
 #include "base/reason.h"
+#include "base/sealed_file.h"
 #include "daemon/clock.h"
 #include "host/address_name.h"
 #include "link/steering.h"
@@ -42,8 +43,7 @@ void answer(std::span<std::uint8_t> reply, const T& value) {
 // The same file, which whoever gets it cannot write.
 Descriptor for_reading(const Descriptor& file) {
     // Whatever else a program may have sent must not make us wait.
-    const int seals = fcntl(file.get(), F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK)) return {};
+    if (!sealed_length(file.get())) return {};
     const std::string path = "/proc/self/fd/" + std::to_string(file.get());
     return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }

@@ -1,8 +1,6 @@
 #include "link/local_ring.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/sealed_file.h"
 #include "base/thread_number.h"
 
 namespace verbena::link {
@@ -20,18 +19,12 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kSlotBytes = LocalRing::kSlots * 64;
 constexpr std::size_t kFile = kPage + kSlotBytes + LocalRing::kCapacity;
 constexpr std::size_t kMapping = kFile + LocalRing::kCapacity;  // packets begin in the first half of the data
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
 
 std::unique_ptr<LocalRing> LocalRing::create() {
-    const int fd = memfd_create("verbena-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return fail_null(errno, "memfd_create: %s", std::strerror(errno));
-    if (ftruncate(fd, static_cast<off_t>(kFile)) != 0 || fcntl(fd, F_ADD_SEALS, kSeals) != 0) {
-        const int error = errno;
-        close(fd);
-        return fail_null(error, "making a ring: %s", std::strerror(error));
-    }
+    const int fd = create_sealed_file("verbena-ring", kFile);
+    if (fd < 0) return fail_null(errno, "making a ring: %s", std::strerror(errno));
     std::unique_ptr<LocalRing> ring = map(fd, true);
     if (!ring) {
         const int error = errno;
@@ -44,10 +37,7 @@ std::unique_ptr<LocalRing> LocalRing::create() {
 }
 
 std::unique_ptr<LocalRing> LocalRing::open(int fd) {
-    struct stat status;
-    if (fstat(fd, &status) != 0 || status.st_size != static_cast<off_t>(kFile) ||
-        (fcntl(fd, F_GET_SEALS) & kSeals) != kSeals)
-        return fail_null(EPROTO, "what a peer sent is no ring");
+    if (sealed_length(fd) != kFile) return fail_null(EPROTO, "what a peer sent is no ring");
     std::unique_ptr<LocalRing> ring = map(fd, false);
     if (ring && ring->control_.magic != kMagic)
         return fail_null(EPROTO, "what a peer sent is no ring of this version");

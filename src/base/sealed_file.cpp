@@ -1,0 +1,36 @@
+#include "base/sealed_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace verbena {
+
+int create_sealed_file(const char* name, std::size_t size) {
+    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return -1;
+    if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return fd;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+std::optional<std::size_t> sealed_length(int fd) {
+    struct stat status {};
+    struct statfs system {};
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0 ||
+        system.f_type == HUGETLBFS_MAGIC)
+        return std::nullopt;
+    return static_cast<std::size_t>(status.st_size);
+}
+
+}  // namespace verbena

@@ -1,0 +1,63 @@
+#include "base/sealed_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <optional>
+
+namespace verbena {
+namespace {
+
+constexpr std::size_t kSize = 12345;
+
+std::optional<std::size_t> length_and_close(int fd) {
+    const std::optional<std::size_t> length = sealed_length(fd);
+    close(fd);
+    return length;
+}
+
+int unsealed(std::size_t size, unsigned flags = 0) {
+    const int fd = memfd_create("verbena-test", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    if (fd >= 0 && ftruncate(fd, static_cast<off_t>(size)) != 0) ADD_FAILURE() << "ftruncate";
+    return fd;
+}
+
+TEST(SealedFile, StaysAsLongAsItWasMade) {
+    const int fd = create_sealed_file("verbena-test", kSize);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(sealed_length(fd), kSize);
+    EXPECT_NE(ftruncate(fd, 0), 0);
+    EXPECT_NE(ftruncate(fd, 2 * kSize), 0);
+    EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    EXPECT_EQ(length_and_close(fd), kSize);
+}
+
+TEST(SealedFile, SomebodyElsesNeedOnlyNotShrink) {
+    const int fd = unsealed(kSize);
+    EXPECT_EQ(sealed_length(fd), std::nullopt);
+    ASSERT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+    EXPECT_EQ(sealed_length(fd), std::nullopt);
+    ASSERT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    EXPECT_EQ(length_and_close(fd), kSize);
+}
+
+TEST(SealedFile, HugePagesAreNone) {
+    constexpr std::size_t kHuge = std::size_t{2} << 20;
+    const int fd = unsealed(kHuge, MFD_HUGETLB);
+    if (fd < 0) GTEST_SKIP() << "this kernel has no huge pages";
+    ASSERT_EQ(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    EXPECT_EQ(length_and_close(fd), std::nullopt);
+}
+
+TEST(SealedFile, OtherDescriptorsAreNone) {
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    EXPECT_EQ(length_and_close(ends[0]), std::nullopt);
+    close(ends[1]);
+    EXPECT_EQ(sealed_length(-1), std::nullopt);
+}
+
+}  // namespace
+}  // namespace verbena

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/socket_address.h"
 #include "daemon/descriptor.h"
 
 namespace verbena::daemon {
@@ -25,25 +26,12 @@ int send_probe(const Gid& destination, std::uint32_t interface_index) {
     Descriptor fd(
         socket(destination.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return errno;
-    sockaddr_in ipv4{};
-    sockaddr_in6 ipv6{};
-    const void* address = &ipv6;
-    socklen_t size = sizeof ipv6;
-    if (destination.is_ipv4()) {
+    if (destination.is_ipv4())
         setsockopt(fd.get(), IPPROTO_IP, IP_TTL, &one, sizeof one);
-        ipv4.sin_family = AF_INET;
-        ipv4.sin_port = htons(kDiscardPort);
-        ipv4.sin_addr.s_addr = htonl(destination.ipv4());
-        address = &ipv4;
-        size = sizeof ipv4;
-    } else {
+    else
         setsockopt(fd.get(), IPPROTO_IPV6, IPV6_UNICAST_HOPS, &one, sizeof one);
-        ipv6.sin6_family = AF_INET6;
-        ipv6.sin6_port = htons(kDiscardPort);
-        std::memcpy(&ipv6.sin6_addr, destination.bytes.data(), 16);
-        if (destination.is_link_local()) ipv6.sin6_scope_id = interface_index;
-    }
-    return sendto(fd.get(), "", 0, 0, static_cast<const sockaddr*>(address), size) < 0 ? errno : 0;
+    const SocketAddress to(destination, kDiscardPort, interface_index);
+    return sendto(fd.get(), "", 0, 0, to.get(), to.size()) < 0 ? errno : 0;
 }
 
 Neighbors::Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Trigger trigger)

@@ -214,41 +214,28 @@ void BurstBuilder::flush() {
 void BurstBuilder::prepare(const Message& message, unsigned segments, Prepared& prepared, msghdr& header) {
     const wire::Path& path = message.path;
     ControlWriter control(prepared.control.data());
+    prepared.address = {path.destination, destination_port_, path.interface_index};
     header = {};
-    header.msg_name = &prepared.address;
+    header.msg_name = const_cast<sockaddr*>(prepared.address.get());
+    header.msg_namelen = prepared.address.size();
     header.msg_control = prepared.control.data();
+    const bool hops = path.hop_limit != kDefaultHopLimit && path.hop_limit != 0;
+    // The interface only where the address alone does not say it; otherwise routing decides, so that one's
+    // own address is reached through lo.
     if (path.is_ipv4()) {
-        auto* address = reinterpret_cast<sockaddr_in*>(&prepared.address);
-        *address = {};
-        address->sin_family = AF_INET;
-        address->sin_port = htons(destination_port_);
-        address->sin_addr.s_addr = htonl(path.destination.ipv4());
-        header.msg_namelen = sizeof *address;
         in_pktinfo info{};
         info.ipi_spec_dst.s_addr = htonl(path.source.ipv4());
-        // The interface only where the address alone does not say it; otherwise routing decides, so that
-        // one's own address is reached through lo.
         if (path.destination.is_multicast()) info.ipi_ifindex = static_cast<int>(path.interface_index);
         control.add(IPPROTO_IP, IP_PKTINFO, info);
-        if (path.hop_limit != kDefaultHopLimit && path.hop_limit != 0)
-            control.add(IPPROTO_IP, IP_TTL, int{path.hop_limit});
+        if (hops) control.add(IPPROTO_IP, IP_TTL, int{path.hop_limit});
         if (path.traffic_class != 0) control.add(IPPROTO_IP, IP_TOS, int{path.traffic_class});
     } else {
-        sockaddr_in6& address = prepared.address;
-        address = {};
-        address.sin6_family = AF_INET6;
-        address.sin6_port = htons(destination_port_);
-        std::memcpy(&address.sin6_addr, path.destination.bytes.data(), 16);
-        header.msg_namelen = sizeof address;
         in6_pktinfo info{};
         std::memcpy(&info.ipi6_addr, path.source.bytes.data(), 16);
-        if (path.destination.is_multicast() || path.destination.is_link_local()) {
+        if (path.destination.is_multicast() || path.destination.is_link_local())
             info.ipi6_ifindex = path.interface_index;
-            address.sin6_scope_id = path.interface_index;
-        }
         control.add(IPPROTO_IPV6, IPV6_PKTINFO, info);
-        if (path.hop_limit != kDefaultHopLimit && path.hop_limit != 0)
-            control.add(IPPROTO_IPV6, IPV6_HOPLIMIT, int{path.hop_limit});
+        if (hops) control.add(IPPROTO_IPV6, IPV6_HOPLIMIT, int{path.hop_limit});
         if (path.traffic_class != 0) control.add(IPPROTO_IPV6, IPV6_TCLASS, int{path.traffic_class});
     }
     if (segments > 1) control.add(IPPROTO_UDP, UDP_SEGMENT, static_cast<std::uint16_t>(message.segment_size));

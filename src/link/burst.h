@@ -12,7 +12,6 @@
 // Thread safety: none; a builder is one thread's at a time (UdpLink::borrow_sink).
 #pragma once
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -22,6 +21,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/socket_address.h"
 #include "link/burst_policy.h"
 #include "link/source_ports.h"
 #include "link/whole_bursts.h"
@@ -86,7 +86,7 @@ class BurstBuilder final : public wire::PacketSink {
 
     // Fills the kernel's structures for one message.
     struct Prepared {
-        sockaddr_in6 address;
+        SocketAddress address;
         alignas(cmsghdr) std::array<std::uint8_t, 160> control;
     };
     void prepare(const Message& message, unsigned segments, Prepared& prepared, msghdr& header);

@@ -1,7 +1,5 @@
 #include "link/source_ports.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,33 +7,22 @@
 
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "base/socket_address.h"
 #include "link/socket_options.h"
 #include "wire/path.h"
 
 namespace verbena::link {
 namespace {
 
-bool bind_to(int fd, int domain, std::uint16_t port) {
-    if (domain == AF_INET) {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(port);
-        return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    }
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-}
-
 // The wanted port, else another of the range that RoCE v2 leaves to senders (annex A17.9.2). 0: none is free.
-std::uint16_t bind_near(int fd, int domain, std::uint16_t wanted) {
+std::uint16_t bind_near(int fd, const Gid& any, std::uint16_t wanted) {
     constexpr unsigned kRange = 0x10000 - wire::kFirstUdpSourcePort;
     constexpr unsigned kTries = 256;
     constexpr unsigned kStride = 613;  // odd, so that all of the range is reachable
     for (unsigned i = 0; i < kTries; i++) {
         auto port = static_cast<std::uint16_t>(wire::kFirstUdpSourcePort + (wanted + i * kStride) % kRange);
-        if (bind_to(fd, domain, port)) return port;
+        const SocketAddress address(any, port);
+        if (bind(fd, address.get(), address.size()) == 0) return port;
         if (errno != EADDRINUSE) break;
     }
     return 0;
@@ -60,19 +47,21 @@ const SourcePorts::Family::Entry* SourcePorts::look_up(const Family& family, std
 SourcePorts::Source SourcePorts::find(bool ipv4, std::uint16_t wanted) {
     Family& family = families_[ipv4 ? 0 : 1];
     if (const Family::Entry* entry = look_up(family, wanted)) return {entry->fd, entry->port};
-    return open(family, ipv4 ? AF_INET : AF_INET6, wanted);
+    return open(family, ipv4, wanted);
 }
 
-SourcePorts::Source SourcePorts::open(Family& family, int domain, std::uint16_t wanted) {
+SourcePorts::Source SourcePorts::open(Family& family, bool ipv4, std::uint16_t wanted) {
     std::lock_guard guard(lock_);
     if (const Family::Entry* entry = look_up(family, wanted)) return {entry->fd, entry->port};
 
     const unsigned count = family.count.load(std::memory_order_relaxed);
-    int fd = own_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC);
+    const int domain = ipv4 ? AF_INET : AF_INET6;
+    const int fd = own_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC);
+    const Gid any = ipv4 ? Gid::from_ipv4(INADDR_ANY) : Gid{};
     std::uint16_t port = 0;
-    if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, domain, wanted);
+    if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, any, wanted);
     if (port == 0) {
-        log(LogLevel::warn, "no socket to send %s packets from: %s", domain == AF_INET ? "IPv4" : "IPv6",
+        log(LogLevel::warn, "no socket to send %s packets from: %s", ipv4 ? "IPv4" : "IPv6",
             std::strerror(errno));
         if (fd >= 0) close(fd);
         if (count == 0) return {};

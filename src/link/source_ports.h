@@ -1,6 +1,7 @@
 // The sending sockets of a process: a few per address family, bound to UDP source ports that the flows ask
 // for (wire/path.h), opened when first used. Different ports let the network spread flows; when all are in
-// use, a flow shares one.
+// use, a flow shares one. None is connected: the kernel numbers the IPv4 packets of a connected socket from a
+// counter that nobody else knows, and the ICRC covers those numbers.
 //
 // Thread safety: all calls; a look-up takes no lock once its socket is open.
 #pragma once
@@ -40,7 +41,7 @@ class SourcePorts {
     };
 
     static const Family::Entry* look_up(const Family& family, std::uint16_t wanted);
-    Source open(Family& family, int domain, std::uint16_t wanted);
+    Source open(Family& family, bool ipv4, std::uint16_t wanted);
 
     Family families_[2];
     std::mutex lock_;

@@ -18,6 +18,7 @@ constexpr std::uint16_t kDiscardPort = 9;
 constexpr Duration kFirstCheck = kMillisecond;
 constexpr Duration kLongestInterval = 50 * kMillisecond;
 constexpr Duration kGiveUp = 60 * kSecond;
+constexpr Duration kAskAgain = 250 * kMillisecond;
 
 }  // namespace
 
@@ -57,7 +58,8 @@ int Neighbors::resolve(const cm::Route& route, std::uint64_t token, Time now) {
     if (int error = trigger_(destination, found.interface_index))
         return fail(error, "asking for the neighbour of %s: %s", to_string(destination).c_str(),
                     std::strerror(error));
-    pending_.push_back({token, found.next_hop, found.interface_index, now + kGiveUp});
+    pending_.push_back(
+        {token, destination, found.next_hop, found.interface_index, now + kGiveUp, now + kAskAgain});
     interval_ = kFirstCheck;
     next_check_ = now + interval_;
     return 0;
@@ -70,6 +72,10 @@ void Neighbors::check(Time now) {
         const Pending each = pending_[i];
         const NeighborState state = kernel_.neighbor(each.next_hop, each.interface_index);
         const bool decided = state == NeighborState::reachable || state == NeighborState::failed;
+        if (state == NeighborState::unknown && now >= each.ask_again) {
+            trigger_(each.destination, each.interface_index);
+            pending_[i].ask_again = now + kAskAgain;
+        }
         if (!decided && now < each.give_up) {
             i++;
             continue;

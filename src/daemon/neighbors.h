@@ -1,5 +1,6 @@
 // Neighbour resolution: whether the next hop of a route answers. The kernel does it; we make it ask (a
-// datagram to the discard port with a TTL of 1, which goes no further than the link) and watch its table.
+// datagram to the discard port with a TTL of 1, which goes no further than the link) and watch its table. It
+// may forget that it was asked (a link that has just come up), and is asked again then.
 //
 // The caller's own timeout (rdma_resolve_addr's) is not our concern: a token that nobody answers is dropped
 // after a while.
@@ -34,9 +35,9 @@ class Neighbors {
    private:
     struct Pending {
         std::uint64_t token;
-        Gid next_hop;
+        Gid destination, next_hop;
         std::uint32_t interface_index;
-        Time give_up;
+        Time give_up, ask_again;
     };
 
     const Devices& devices_;

@@ -74,6 +74,22 @@ TEST_F(NeighborsTest, Answers) {
     EXPECT_EQ(answers.size(), 1u);
 }
 
+TEST_F(NeighborsTest, IsAskedForAgainIfTheKernelForgets) {
+    EXPECT_EQ(resolve("10.0.0.9"), 0);
+    kernel.neighbors[gid("10.0.0.9")] = NeighborState::resolving;
+    neighbors.check(kSecond);
+    EXPECT_EQ(triggered.size(), 1u);
+    kernel.neighbors[gid("10.0.0.9")] = NeighborState::unknown;
+    neighbors.check(2 * kSecond);
+    EXPECT_EQ(triggered, (std::vector<Gid>{gid("10.0.0.9"), gid("10.0.0.9")}));
+    neighbors.check(2 * kSecond + kMillisecond);  // not at once
+    EXPECT_EQ(triggered.size(), 2u);
+    EXPECT_TRUE(answers.empty());
+    kernel.neighbors[gid("10.0.0.9")] = NeighborState::reachable;
+    neighbors.check(3 * kSecond);
+    EXPECT_EQ(answers, (Answers{{7, 0}}));
+}
+
 TEST_F(NeighborsTest, DoesNotAnswer) {
     EXPECT_EQ(resolve("10.0.0.9"), 0);
     kernel.neighbors[gid("10.0.0.9")] = NeighborState::failed;

@@ -6,6 +6,9 @@
 namespace verbena::daemon::testing {
 namespace {
 
+// ms, for what will answer: IPv6 takes a second or two to come up on a link, and the machine may be busy.
+constexpr std::uint32_t kPatience = 30'000;
+
 // A namespace of its own, joined to ours: far0 10.1.0.2 <-> near0 10.1.0.1.
 class TwoHostsTest : public NetworkTest {
    protected:
@@ -68,10 +71,11 @@ cm::Endpoint endpoint6(const char* text, std::uint16_t port, std::uint32_t scope
     return out;
 }
 
-host::ResolveAddressRequest resolve_request(Channel& channel, const cm::Endpoint& remote) {
+host::ResolveAddressRequest resolve_request(Channel& channel, const cm::Endpoint& remote,
+                                            std::uint32_t timeout_ms) {
     host::ResolveAddressRequest request;
     request.id = channel.create_id();
-    request.timeout_ms = 2000;
+    request.timeout_ms = timeout_ms;
     request.remote = remote;
     return request;
 }
@@ -85,7 +89,7 @@ TEST_F(TwoHostsTest, ConnectOverTheLink) {
         daemon.say(status().daemon_pid);
         std::uint32_t qp_number = 0x6000;
         for (const cm::Endpoint& remote : {endpoint("10.1.0.2", port), endpoint6("fd01::2", port)}) {
-            const host::ResolveAddressRequest address = resolve_request(channel, remote);
+            const host::ResolveAddressRequest address = resolve_request(channel, remote, kPatience);
             ask<host::Empty>(host::Command::resolve_address, address);
             const cm::IdInfo info = channel.expect(cm::EventType::addr_resolved).info;
             const host::IdRequest id{address.id};
@@ -94,7 +98,7 @@ TEST_F(TwoHostsTest, ConnectOverTheLink) {
             EXPECT_EQ(info.route.interface_index, devices_by_netdev()["near0"].interface_index);
             host::ResolveRouteRequest route;
             route.id = address.id;
-            route.timeout_ms = 2000;
+            route.timeout_ms = kPatience;
             ask<host::Empty>(host::Command::resolve_route, route);
             channel.expect(cm::EventType::route_resolved);
             host::ConnectRequest connect;
@@ -120,14 +124,15 @@ TEST_F(TwoHostsTest, AddressesThatNobodyHas) {
         Channel channel;
         daemon.say(status().daemon_pid);
         // On the link, but nobody answers: the kernel gives up after three seconds, the program after two.
-        ask<host::Empty>(host::Command::resolve_address, resolve_request(channel, endpoint("10.1.0.77", 1)));
+        ask<host::Empty>(host::Command::resolve_address,
+                         resolve_request(channel, endpoint("10.1.0.77", 1), 2000));
         const cm::Event event = channel.next();
         EXPECT_EQ(event.type, cm::EventType::addr_error);
         EXPECT_TRUE(event.status == -ETIMEDOUT || event.status == -EHOSTUNREACH) << event.status;
         // No route at all.
         host::Empty empty;
         const int error = host::call(host::Command::resolve_address,
-                                     resolve_request(channel, endpoint("203.0.113.1", 1)), empty);
+                                     resolve_request(channel, endpoint("203.0.113.1", 1), 2000), empty);
         if (error == 0) {
             EXPECT_EQ(channel.next().status, -ENETUNREACH);
         } else {

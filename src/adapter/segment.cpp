@@ -55,7 +55,7 @@ std::unique_ptr<Segment> Segment::create_shared(const Sizes& sizes, Time started
     if (memory == MAP_FAILED) {
         const int error = errno;
         if (fd >= 0) close(fd);
-        return fail_null(error, "making the process's tables (%zu bytes, sparse): %s", size,
+        return fail_null(error, "making the process's tables (memfd_create, %zu bytes, sparse): %s", size,
                          std::strerror(error));
     }
     return std::unique_ptr<Segment>(new Segment(memory, size, fd, sizes, started));

@@ -27,16 +27,15 @@ void Lock::wait() {
     const int before = errno;
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     while (!enter_common()) {
-        const unsigned owned = owned_.load(std::memory_order_relaxed);
-        const bool by_owner = owned != 0 && state_.load(std::memory_order_relaxed) == kFree;
-        futex(by_owner ? inside_[owned - 1] : state_, FUTEX_WAIT_PRIVATE, kTaken);
+        const bool by_owner = state_.load(std::memory_order_relaxed) == kFree;
+        futex(by_owner ? inside_ : state_, FUTEX_WAIT_PRIVATE, kTaken);
     }
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
     errno = before;
 }
 
 // All: the others would wait for who wakes up at the place of the owner, where that one does not leave.
-void Lock::wake_behind_the_owner(unsigned word) { futex(inside_[word], FUTEX_WAKE_PRIVATE, INT_MAX); }
+void Lock::wake_behind_the_owner() { futex(inside_, FUTEX_WAKE_PRIVATE, INT_MAX); }
 void Lock::wake_one() { futex(state_, FUTEX_WAKE_PRIVATE, 1); }
 
 // `state_` is ours. True if the owner is not inside; else we do not have the lock.
@@ -46,18 +45,17 @@ bool Lock::end_bias() {
         heavy_barrier();
         times_ = static_cast<std::uint8_t>(std::min<int>(times_ + 2, kMostTimes));
     }
-    if (inside_[owned_.load(std::memory_order_relaxed) - 1].load(std::memory_order_acquire) != kFree) {
+    if (inside_.load(std::memory_order_acquire) != kFree) {
         leave_common();
         return false;
     }
-    owned_.store(0, std::memory_order_relaxed);
+    owned_.store(false, std::memory_order_relaxed);
     return true;
 }
 
 void Lock::is_another() {
     const std::uint32_t me = number_of_this_thread();
-    for (std::uint32_t& former : former_)
-        if (former == me) former = kNobody;
+    if (former_ == me) former_ = kNobody;
     last_ = me;
     until_bias_ = std::uint32_t{1} << times_;
 }
@@ -65,17 +63,12 @@ void Lock::is_another() {
 // From the common way to the owner's, inside.
 void Lock::begin_bias() {
     until_bias_ = std::uint32_t{1} << times_;
-    const auto ours = std::find_if(std::begin(former_), std::end(former_), [this](std::uint32_t former) {
-        return former == kNobody || former == last_;
-    });
-    if (ours == std::end(former_) || !heavy_barriers_allowed() ||
-        sleepers_.load(std::memory_order_relaxed) != 0)
-        return;
-    *ours = last_;
-    const auto word = static_cast<unsigned>(ours - std::begin(former_));
-    inside_[word].store(kTaken, std::memory_order_relaxed);
-    owner_.store(last_ * kWords + word, std::memory_order_relaxed);
-    owned_.store(static_cast<std::uint8_t>(word + 1), std::memory_order_relaxed);
+    const bool is_anothers = former_ != kNobody && former_ != last_;
+    if (is_anothers || !heavy_barriers_allowed() || sleepers_.load(std::memory_order_relaxed) != 0) return;
+    former_ = last_;
+    inside_.store(kTaken, std::memory_order_relaxed);
+    owner_.store(last_, std::memory_order_relaxed);
+    owned_.store(true, std::memory_order_relaxed);
     state_.store(kFree, std::memory_order_release);
 }
 

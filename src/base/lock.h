@@ -11,10 +11,9 @@
 // Whoever else wants the lock takes it in the common way first, ends the bias, and waits until the owner is
 // not inside. Owner and other each store and then look, so that at least one sees the other; the barrier that
 // needs is the other's alone (heavy_barrier.h), and where the process has none of these nobody owns a lock.
-// The same thread may earn it again, which takes longer each time. So may another, though the first may still
-// be about to say that it is inside, and to take that back, until it has come by the common way: two threads
-// say it in words of their own, and a third has to wait until one of them came by. (Not for the handlers of
-// signals.)
+// The same thread may earn it again, which takes longer each time; another one not before the first has come
+// by the common way, since until then it may be about to say that it is inside, and to take that back. (Not
+// for the handlers of signals.)
 //
 // try_lock() may fail though nobody is inside, while another one ends a bias.
 //
@@ -41,8 +40,8 @@ class Lock {
     bool try_lock() { return enter_own() || enter_common(); }
     void unlock() {
         // A branch, since a store to one of two places holds up the loads behind it.
-        if (const unsigned owned = owned_.load(std::memory_order_relaxed))
-            leave_own(owned - 1);
+        if (owned_.load(std::memory_order_relaxed))
+            leave_own();
         else
             leave_common();
     }
@@ -52,20 +51,18 @@ class Lock {
    private:
     enum : std::uint32_t { kFree, kTaken };
     static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-    static constexpr unsigned kWords = 2;  // the owner's number is multiplied by it, and says its word
     static constexpr std::uint8_t kFirstTimes = 6, kMostTimes = 20;  // as powers of two
 
     // By the owner. A second time it finds the lock taken, as anybody would.
     bool enter_own() {
-        const std::uint32_t owner = owner_.load(std::memory_order_relaxed);
-        const unsigned word = owner % kWords;
-        if (owner / kWords != thread_number || inside_[word].load(std::memory_order_relaxed) != kFree)
+        const std::uint32_t me = thread_number;
+        if (owner_.load(std::memory_order_relaxed) != me || inside_.load(std::memory_order_relaxed) != kFree)
             return false;
-        inside_[word].store(kTaken, std::memory_order_relaxed);
+        inside_.store(kTaken, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);  // the light side of end_bias()
-        if (owner_.load(std::memory_order_acquire) == owner) [[likely]]
+        if (owner_.load(std::memory_order_acquire) == me) [[likely]]
             return true;
-        leave_own(word);  // who ended the bias may have taken this for an owner inside
+        leave_own();  // who ended the bias may have taken this for an owner inside
         return false;
     }
     bool enter_common() {
@@ -73,7 +70,7 @@ class Lock {
         if (!state_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire,
                                             std::memory_order_relaxed))
             return false;
-        if (owned_.load(std::memory_order_relaxed) != 0 && !end_bias()) [[unlikely]]
+        if (owned_.load(std::memory_order_relaxed) && !end_bias()) [[unlikely]]
             return false;
         if (last_ != thread_number)
             is_another();
@@ -81,10 +78,10 @@ class Lock {
             begin_bias();
         return true;
     }
-    void leave_own(unsigned word) {
-        inside_[word].store(kFree, std::memory_order_release);
+    void leave_own() {
+        inside_.store(kFree, std::memory_order_release);
         if (sleepers_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-            wake_behind_the_owner(word);
+            wake_behind_the_owner();
     }
     void leave_common() {
         state_.store(kFree, std::memory_order_release);
@@ -95,22 +92,21 @@ class Lock {
     void is_another();
     void begin_bias();
     void wait();
-    void wake_behind_the_owner(unsigned word);
+    void wake_behind_the_owner();
     void wake_one();
 
-    std::atomic<std::uint32_t> state_{kFree};  // of the common way
+    std::atomic<std::uint32_t> state_{kFree};   // of the common way
+    std::atomic<std::uint32_t> inside_{kFree};  // of the owner, or of who was it and looks whether it is
     std::atomic<std::uint32_t> owner_{kNobody};
-    // Of the owner, or of who was it and looks whether it is.
-    std::atomic<std::uint32_t> inside_[kWords]{kFree, kFree};
     std::atomic<std::uint32_t> sleepers_{0};
-    // Under `state_`; the first also read by who is in. One more than the owner's word if that is in, or has
-    // been, and nobody since.
-    std::atomic<std::uint8_t> owned_{0};
-    std::uint8_t times_ = kFirstTimes;                // in a row, before a thread owns the lock
-    std::uint32_t former_[kWords]{kNobody, kNobody};  // each word's last owner if it has not come by since
-    std::uint32_t last_ = kNobody;                    // who came by the common way
-    std::uint32_t until_bias_ = 0;                    // times
+    // Under `state_`; the first also read by who is in.
+    std::atomic<bool> owned_{false};    // the owner is in, or has been, and nobody since
+    std::uint8_t times_ = kFirstTimes;  // in a row, before a thread owns the lock
+    std::uint32_t former_ = kNobody;    // the owner, or the last one if it has not come by since
+    std::uint32_t last_ = kNobody;      // who came by the common way
+    std::uint32_t until_bias_ = 0;      // times
     static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 };
+static_assert(sizeof(Lock) == 32);  // what it guards shares its cache line
 
 }  // namespace verbena

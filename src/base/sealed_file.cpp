@@ -26,7 +26,7 @@ int create_sealed_file(const char* name, std::size_t size) {
 std::optional<std::size_t> sealed_length(int fd) {
     struct stat status {};
     struct statfs system {};
-    const int seals = fcntl(fd, F_GET_SEALS);
+    const int seals = fcntl(fd, F_GET_SEALS);  // first: what is no memory file may make the others wait
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0 ||
         system.f_type == HUGETLBFS_MAGIC)
         return std::nullopt;

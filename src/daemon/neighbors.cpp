@@ -71,11 +71,13 @@ void Neighbors::check(Time now) {
     for (std::size_t i = 0; i < pending_.size();) {
         const Pending each = pending_[i];
         const NeighborState state = kernel_.neighbor(each.next_hop, each.interface_index);
-        const bool decided = state == NeighborState::reachable || state == NeighborState::failed;
+        int error = 0;
         if (state == NeighborState::unknown && now >= each.ask_again) {
-            trigger_(each.destination, each.interface_index);
+            error = trigger_(each.destination, each.interface_index);
             pending_[i].ask_again = now + kAskAgain;
         }
+        const bool decided =
+            error != 0 || state == NeighborState::reachable || state == NeighborState::failed;
         if (!decided && now < each.give_up) {
             i++;
             continue;
@@ -86,6 +88,8 @@ void Neighbors::check(Time now) {
         } else if (state == NeighborState::failed) {
             log(LogLevel::info, "no answer from %s", to_string(each.next_hop).c_str());
             answer_(each.token, EHOSTUNREACH);
+        } else if (error) {
+            answer_(each.token, error);
         }
     }
 }

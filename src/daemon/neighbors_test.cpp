@@ -90,6 +90,14 @@ TEST_F(NeighborsTest, IsAskedForAgainIfTheKernelForgets) {
     EXPECT_EQ(answers, (Answers{{7, 0}}));
 }
 
+TEST_F(NeighborsTest, CannotBeAskedAgain) {
+    EXPECT_EQ(resolve("10.0.0.9"), 0);
+    trigger_error = ENETUNREACH;
+    neighbors.check(kSecond);
+    EXPECT_EQ(answers, (Answers{{7, ENETUNREACH}}));
+    EXPECT_EQ(neighbors.next_deadline(), kNever);
+}
+
 TEST_F(NeighborsTest, DoesNotAnswer) {
     EXPECT_EQ(resolve("10.0.0.9"), 0);
     kernel.neighbors[gid("10.0.0.9")] = NeighborState::failed;

@@ -24,7 +24,7 @@ constexpr std::size_t kMapping = kFile + LocalRing::kCapacity;  // packets begin
 
 std::unique_ptr<LocalRing> LocalRing::create() {
     const int fd = create_sealed_file("verbena-ring", kFile);
-    if (fd < 0) return fail_null(errno, "making a ring: %s", std::strerror(errno));
+    if (fd < 0) return fail_null(errno, "making a ring (memfd_create): %s", std::strerror(errno));
     std::unique_ptr<LocalRing> ring = map(fd, true);
     if (!ring) {
         const int error = errno;

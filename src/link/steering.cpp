@@ -1,7 +1,6 @@
 #include "link/steering.h"
 
 #include <linux/filter.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "base/socket_address.h"
 #include "link/socket_options.h"
 
 namespace verbena::link {
@@ -23,10 +23,8 @@ int close_and_fail(int fd, int error) {
 }
 
 bool bind_to(int fd, std::uint16_t port) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    return bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const SocketAddress any(Gid{}, port);
+    return bind(fd, any.get(), any.size()) == 0;
 }
 
 int share(int fd) {

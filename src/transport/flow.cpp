@@ -9,8 +9,8 @@ void Flow::acknowledged(std::uint32_t cost) {
     recover(cost);
     const std::uint32_t window = this->window();
     if (flight < window / 2) return;
-    if (window < threshold_.load(std::memory_order_relaxed)) {
-        window_.store(std::min(window + cost, kMaximumWindow), std::memory_order_relaxed);
+    if (const std::uint32_t threshold = threshold_.load(std::memory_order_relaxed); window < threshold) {
+        window_.store(std::min(window + cost, threshold), std::memory_order_relaxed);
         return;
     }
     std::uint32_t credit = credit_.load(std::memory_order_relaxed) + cost;

@@ -25,7 +25,9 @@ ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const 
           std::make_unique<std::byte[]>((std::size_t{mask_} + 1) * (sizeof(Entry) + max_sge * sizeof(Sge)))),
       max_sge_(max_sge),
       is_shared_(shared != nullptr),
-      shared_(shared ? *shared : SharedQueueSetup{}) {}
+      shared_(shared ? *shared : SharedQueueSetup{}) {
+    static_assert(offsetof(ReceiveQueue, is_shared_) < 64);
+}
 
 int ReceiveQueue::post(const ReceiveRequest& request) {
     if (try_post(request)) return 0;

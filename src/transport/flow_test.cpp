@@ -54,6 +54,15 @@ TEST(Flow, HalvesAndThenGrowsSlowly) {
     EXPECT_EQ(flow.window(), Flow::kMinimumWindow);
 }
 
+TEST(Flow, DoublesUpToTheThresholdHoweverMuchIsAcknowledgedAtOnce) {
+    Flow flow;
+    flow.collapsed();  // the threshold is half of the window, and nothing was in flight
+    EXPECT_EQ(flow.window(), Flow::kMinimumWindow);
+    flow.sent(3 * Flow::kInitialWindow);
+    flow.acknowledged(3 * Flow::kInitialWindow);
+    EXPECT_EQ(flow.window(), Flow::kInitialWindow / 2);
+}
+
 TEST(Flow, AThousandLossesOfOneBurstAreOneLoss) {
     Flow flow;
     flow.sent(Flow::kInitialWindow);

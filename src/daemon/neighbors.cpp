@@ -71,26 +71,20 @@ void Neighbors::check(Time now) {
     for (std::size_t i = 0; i < pending_.size();) {
         const Pending each = pending_[i];
         const NeighborState state = kernel_.neighbor(each.next_hop, each.interface_index);
-        int error = 0;
+        int error = state == NeighborState::failed ? EHOSTUNREACH : 0;
         if (state == NeighborState::unknown && now >= each.ask_again) {
             error = trigger_(each.destination, each.interface_index);
             pending_[i].ask_again = now + kAskAgain;
         }
-        const bool decided =
-            error != 0 || state == NeighborState::reachable || state == NeighborState::failed;
+        const bool decided = error != 0 || state == NeighborState::reachable;
         if (!decided && now < each.give_up) {
             i++;
             continue;
         }
         pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
-        if (state == NeighborState::reachable) {
-            answer_(each.token, 0);
-        } else if (state == NeighborState::failed) {
+        if (state == NeighborState::failed)
             log(LogLevel::info, "no answer from %s", to_string(each.next_hop).c_str());
-            answer_(each.token, EHOSTUNREACH);
-        } else if (error) {
-            answer_(each.token, error);
-        }
+        if (decided) answer_(each.token, error);
     }
 }
 

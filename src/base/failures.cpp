@@ -17,21 +17,22 @@ constexpr std::size_t kLongest = 384;  // bytes of a sentence, with its end
 
 struct Failure {
     std::uint64_t wr_id;
-    std::uint32_t qp_number;  // 0: nothing is here, or it is forgotten
     FailedPart part;
     char text[kLongest];
 };
 
 std::mutex lock;
 std::array<Failure, kFailuresKept> ring;
+// Of each of these, together, since each new queue pair asks for all; 0: nothing is here, or it is forgotten.
+std::array<std::uint32_t, kFailuresKept> qp_numbers;
 std::size_t recorded = 0;           // since the start; the next one's place modulo kFailuresKept
 std::atomic<bool> any_yet = false;  // so that programs without failures never take the lock
 
 template <class Matches>
 std::string newest(Matches matches) {
     for (std::size_t back = 1; back <= kFailuresKept && back <= recorded; back++) {
-        const Failure& failure = ring[(recorded - back) % kFailuresKept];
-        if (matches(failure)) return failure.text;
+        const std::size_t place = (recorded - back) % kFailuresKept;
+        if (matches(ring[place], qp_numbers[place])) return ring[place].text;
     }
     return {};
 }
@@ -46,9 +47,10 @@ void record_failure(FailedPart part, std::uint32_t qp_number, std::uint64_t wr_i
     va_end(arguments);
     {
         std::lock_guard guard(lock);
-        Failure& failure = ring[recorded++ % kFailuresKept];
+        const std::size_t place = recorded++ % kFailuresKept;
+        Failure& failure = ring[place];
+        qp_numbers[place] = qp_number;
         failure.wr_id = wr_id;
-        failure.qp_number = qp_number;
         failure.part = part;
         std::memcpy(failure.text, text, sizeof text);
         any_yet.store(true, std::memory_order_relaxed);
@@ -72,21 +74,19 @@ void record_failure(FailedPart part, std::uint32_t qp_number, std::uint64_t wr_i
 void forget_failures(std::uint32_t qp_number) {
     if (!any_yet.load(std::memory_order_relaxed)) return;
     std::lock_guard guard(lock);
-    for (Failure& failure : ring)
-        if (failure.qp_number == qp_number) failure.qp_number = 0;
+    for (std::uint32_t& number : qp_numbers) number = number == qp_number ? 0 : number;
 }
 
 std::string failure_of_request(std::uint32_t qp_number, std::uint64_t wr_id) {
     std::lock_guard guard(lock);
-    auto of_part = [=](FailedPart part, const Failure& failure) {
-        return failure.qp_number == qp_number && failure.part == part;
-    };
-    std::string text = newest([=](const Failure& failure) {
-        return failure.wr_id == wr_id &&
-               (of_part(FailedPart::send, failure) || of_part(FailedPart::receive, failure));
+    std::string text = newest([=](const Failure& failure, std::uint32_t of) {
+        return of == qp_number && failure.wr_id == wr_id &&
+               (failure.part == FailedPart::send || failure.part == FailedPart::receive);
     });
     if (text.empty())
-        text = newest([=](const Failure& failure) { return of_part(FailedPart::peer_request, failure); });
+        text = newest([=](const Failure& failure, std::uint32_t of) {
+            return of == qp_number && failure.part == FailedPart::peer_request;
+        });
     return text;
 }
 
@@ -94,8 +94,7 @@ std::string failure_of_queue_pair(std::uint32_t qp_number) {
     std::lock_guard guard(lock);
     const std::size_t first = recorded > kFailuresKept ? recorded - kFailuresKept : 0;
     for (std::size_t at = first; at < recorded; at++)
-        if (const Failure& failure = ring[at % kFailuresKept]; failure.qp_number == qp_number)
-            return failure.text;
+        if (qp_numbers[at % kFailuresKept] == qp_number) return ring[at % kFailuresKept].text;
     return {};
 }
 

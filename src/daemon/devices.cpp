@@ -152,6 +152,9 @@ std::vector<std::uint32_t> Devices::update(std::span<const Interface> interfaces
             devices_[i].node_guid != before[i].node_guid)
             moved_.push_back(devices_[i].index);
     changed_ = devices_ != before;
+    present_.clear();
+    for (const host::Device& device : devices_)
+        if (device.present) present_.push_back(&device);
     if (changed_) publish();
     return gone;
 }
@@ -170,17 +173,17 @@ void Devices::publish() {
 }
 
 Devices::Place Devices::find(const Gid& gid, std::uint32_t interface_index) const {
-    for (const host::Device& device : devices_) {
-        if (!device.present || (interface_index && device.interface_index != interface_index)) continue;
-        for (std::uint16_t i = 0; i < device.gid_count; i++)
-            if (device.gid_valid[i] && device.gids[i] == gid) return {&device, i};
+    for (const host::Device* device : present_) {
+        if (interface_index && device->interface_index != interface_index) continue;
+        for (std::uint16_t i = 0; i < device->gid_count; i++)
+            if (device->gid_valid[i] && device->gids[i] == gid) return {device, i};
     }
     return {};
 }
 
 const host::Device* Devices::by_index(std::uint32_t index) const {
-    for (const host::Device& device : devices_)
-        if (device.present && device.index == index) return &device;
+    for (const host::Device* device : present_)
+        if (device->index == index) return device;
     return nullptr;
 }
 
@@ -195,10 +198,7 @@ const host::Device* Devices::loopback() const {
     return device.present ? &device : nullptr;
 }
 
-std::uint32_t Devices::count() const {
-    return static_cast<std::uint32_t>(std::count_if(
-        devices_.begin(), devices_.end(), [](const host::Device& device) { return device.present; }));
-}
+std::uint32_t Devices::count() const { return static_cast<std::uint32_t>(present_.size()); }
 
 bool Devices::is_own(const Gid& gid, std::uint32_t interface_index) const {
     return std::any_of(addresses_.begin(), addresses_.end(), [&](const Address& address) {

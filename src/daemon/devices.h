@@ -63,6 +63,7 @@ class Devices {
     const std::size_t receive_buffer_;
     std::uint32_t next_index_ = 0;
     std::array<host::Device, host::kMaxDevices> devices_{};  // what the table holds
+    std::vector<const host::Device*> present_;               // of these, since the last update
     bool changed_ = false;
     std::vector<std::uint32_t> moved_;
     std::vector<Interface> interfaces_;

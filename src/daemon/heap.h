@@ -34,11 +34,9 @@ class Heap {
     static constexpr int kStep = 256 << 10, kKept = 4 << 20;  // bytes
 
     static void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
-    static std::uintptr_t end() {
-        const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-        return reinterpret_cast<std::uintptr_t>(sbrk(0)) & ~(page - 1);
-    }
+    std::uintptr_t end() const { return reinterpret_cast<std::uintptr_t>(sbrk(0)) & ~(page_ - 1); }
 
+    const std::uintptr_t page_ = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));  // bytes
     std::uintptr_t end_;
 };
 

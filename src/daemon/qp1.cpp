@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -104,7 +103,9 @@ void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
     from_qp1.udp_source_port = wire::udp_source_port_for_ud(wire::kQp1);
     if (destination_qp == wire::kQp1 && features().local && is_ours_(from_qp1)) {
         if (!mark.note && !mark.damaged && !mark.lost && !link::packet_observer()) {
-            std::ranges::copy(mad, own_.emplace_back(OwnMad{from_qp1, {}}).mad.begin());
+            OwnMad& own = own_.emplace_back();
+            own.path = from_qp1;
+            std::memcpy(own.mad.data(), mad.data(), mad.size());
             counters_.sent++;
             log_mad("sends", path, mad);
             return;

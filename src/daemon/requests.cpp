@@ -135,11 +135,12 @@ Malformed take_request(std::span<const std::uint8_t>& datagram, unsigned descrip
     constexpr std::size_t kCommonSize = offsetof(host::RequestHeader, command);
     out = {};
     if (datagram.size() < kCommonSize) return Malformed::too_short;
-    std::memcpy(static_cast<void*>(&out.header), datagram.data(),
-                std::min(datagram.size(), sizeof out.header));
+    void* const header = &out.header;
+    std::memcpy(header, datagram.data(), kCommonSize);
     if (out.header.magic != host::kProtocolMagic) return Malformed::magic;
     if (out.header.version != host::kProtocolVersion) return Malformed::version;
     if (datagram.size() < sizeof out.header) return Malformed::too_short;
+    std::memcpy(header, datagram.data(), sizeof out.header);
     out.info = find_command(out.header.command);
     if (!out.info) return Malformed::command;
     const std::size_t size = sizeof out.header + out.info->request_size;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -160,9 +161,10 @@ void Sessions::refuse_version(Session& session, const host::RequestHeader& reque
 
 void Sessions::answer(Session& session, const Request& request, host::Received& received) {
     const SessionNumber number = session.number;
-    std::array<std::uint8_t, 2048> body{};
+    std::array<std::uint8_t, 2048> body;
     std::vector<int> descriptors;
     const auto reply_body = std::span(body).first(request.info->reply_size);
+    std::ranges::fill(reply_body, std::uint8_t{0});
     Call call(request.info->name, "pid", static_cast<unsigned long long>(session.pid));
     const int error = handler_.request(session, request, received, reply_body, descriptors);
     if (request.header.sequence == 0) return;  // nobody waits; fail() has logged why it was refused
@@ -177,7 +179,7 @@ bool Sessions::reply(Session& session, const host::RequestHeader& request, int e
     header.sequence = request.sequence;
     header.error = error;
     header.length = static_cast<std::uint32_t>(body.size());
-    std::snprintf(header.reason.data(), header.reason.size(), "%s", reason);
+    std::memcpy(header.reason.data(), reason, std::min(std::strlen(reason), header.reason.size() - 1));
     const iovec parts[] = {{&header, sizeof header}, {const_cast<std::uint8_t*>(body.data()), body.size()}};
     const int result = host::send_datagram(session.socket.get(), parts, descriptors, MSG_DONTWAIT);
     return result == 0 || result == EPIPE || result == ECONNRESET;  // the loop tells of its end

@@ -38,29 +38,62 @@ void rename(Device& device, unsigned position, std::string_view setting) {
     if (!prefix.empty()) set_name(device, std::string(prefix) + std::to_string(position));
 }
 
-}  // namespace
-
-bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
-    if (slot >= kMaxDevices) return false;
+// What `look` finds while the daemon does not write; false if it writes for ever.
+template <class Look>
+bool look_undisturbed(const DeviceTable& table, Look look) {
     for (unsigned attempt = 0; attempt < kMaxAttempts; attempt++) {
-        std::uint64_t before = table.sequence.load(std::memory_order_acquire);
+        const std::uint64_t before = table.sequence.load(std::memory_order_acquire);
         if (before & 1) {
             sched_yield();
             continue;
         }
-        // Most slots are free, and many ask for one device after the other.
-        const bool present = table.devices[slot].present;
-        if (present) std::memcpy(&out, &table.devices[slot], sizeof out);
-        unsigned position = 0;
-        for (unsigned i = 0; i < slot; i++) position += table.devices[i].present;
+        const bool found = look();
         std::atomic_thread_fence(std::memory_order_acquire);
-        if (table.sequence.load(std::memory_order_relaxed) != before) continue;
-        if (!present) return false;
-        out.name.back() = out.netdev.back() = '\0';
-        if (const char* setting = std::getenv("VERBENA_DEVICE")) rename(out, position, setting);
-        return true;
+        if (table.sequence.load(std::memory_order_relaxed) == before) return found;
     }
     return false;
+}
+
+bool has_address(const Device& device, const Gid& address) {
+    for (unsigned i = 0; i < std::min(device.gid_count, kMaxGids); i++)
+        if (device.gid_valid[i] && device.gids[i] == address) return true;
+    return false;
+}
+
+}  // namespace
+
+bool copy_device(const DeviceTable& table, unsigned slot, Device& out) {
+    if (slot >= kMaxDevices) return false;
+    const auto copy = [&] {
+        // Most slots are free, and many ask for one device after the other.
+        if (!table.devices[slot].present) return false;
+        std::memcpy(&out, &table.devices[slot], sizeof out);
+        return true;
+    };
+    if (!look_undisturbed(table, copy)) return false;
+    out.name.back() = out.netdev.back() = '\0';
+    return true;
+}
+
+bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
+    if (!copy_device(table, slot, out)) return false;
+    const char* const setting = std::getenv("VERBENA_DEVICE");
+    if (!setting) return true;
+    unsigned position = 0;
+    for (unsigned i = 0; i < slot; i++) position += table.devices[i].present;
+    rename(out, position, setting);
+    return true;
+}
+
+bool find_address(const DeviceTable& table, const Gid& address, std::uint32_t& index) {
+    return look_undisturbed(table, [&] {
+        for (const Device& device : table.devices) {
+            if (!device.present || !has_address(device, address)) continue;
+            index = device.index;
+            return true;
+        }
+        return false;
+    });
 }
 
 }  // namespace verbena::host

@@ -5,7 +5,7 @@
 // in the last slot, so that programs that take the first device get a real one. A slot in the middle may be
 // free.
 //
-// Reading: copy the device between two loads of `sequence` that are equal and even (read_device does it).
+// Reading: between two loads of `sequence` that are equal and even (the functions below do it).
 #pragma once
 
 #include <array>
@@ -49,10 +49,15 @@ struct DeviceTable {
 
 inline constexpr unsigned kLoopbackSlot = kMaxDevices - 1;
 
-// False if there is no device in that slot. The name is as this process wants it (VERBENA_DEVICE):
+// What follows is false if there is no such device. Thread safety: all.
+
+// As the daemon wrote it.
+bool copy_device(const DeviceTable& table, unsigned slot, Device& out);
+// With the name that this process wants (VERBENA_DEVICE):
 //     mlx5_            every device: the prefix and its position in the list: mlx5_0, mlx5_1, ...
 //     eth0=rxe0,...    the device of that netdev
-// Thread safety: all.
 bool read_device(const DeviceTable& table, unsigned slot, Device& out);
+// The index of the first one that has the address.
+bool find_address(const DeviceTable& table, const Gid& address, std::uint32_t& index);
 
 }  // namespace verbena::host

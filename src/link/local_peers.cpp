@@ -440,9 +440,16 @@ void LocalPeers::wait_for_them(Duration most) {
         pid = peer.pid;
         return peer.in && peer.in->marked(mark) && !(look && is_dead(peer));
     };
+    const auto idle = [this](unsigned index) {
+        std::lock_guard guard(lock_);
+        const LocalPeer& peer = *peers_[index];
+        for (unsigned mark = 0; peer.in && mark < LocalRing::kMarks; mark++)
+            if (peer.in->marked(mark)) return false;
+        return true;
+    };
     std::optional<Clock::time_point> began;
     for (unsigned i = 0; i < count(); i++)
-        for (unsigned mark = 0; mark < LocalRing::kMarks; mark++) {
+        for (unsigned mark = 0; mark < LocalRing::kMarks && !idle(i); mark++) {
             if (!busy(i, mark, false)) continue;
             if (!began) began = Clock::now();
             bool told = false;

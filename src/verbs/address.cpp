@@ -24,8 +24,8 @@ int resolve_path(Context& context, const ibv_ah_attr& attr, wire::Path& path) {
     if (!find_device(context, device)) return fail(EIO, "the device is gone");
     unsigned index = attr.grh.sgid_index;
     if (index >= host::kMaxGids || !device.gid_valid[index])
-        return fail(EINVAL, "grh.sgid_index %u is empty; %s has GIDs 0 to %u", index, device.name.data(),
-                    device.gid_count ? device.gid_count - 1 : 0);
+        return fail(EINVAL, "grh.sgid_index %u is empty; %s has GIDs 0 to %u", index,
+                    context.device->base.name, device.gid_count ? device.gid_count - 1 : 0);
     path.source = device.gids[index];
     std::memcpy(path.destination.bytes.data(), attr.grh.dgid.raw, 16);
     if (path.destination.is_zero()) return fail(EINVAL, "grh.dgid is zero");

@@ -69,7 +69,7 @@ int find_own_gid(Context& context, const Gid& destination, std::uint8_t& index) 
         return 0;
     }
     return fail(EINVAL, "%s, where the datagram was sent to, is no GID of %s", to_string(destination).c_str(),
-                device.name.data());
+                context.device->base.name);
 }
 
 int address_sender(Context& context, std::uint8_t port, const ibv_wc& wc, const ibv_grh* grh,

@@ -72,13 +72,8 @@ constexpr Duration kMeetingTime = 20 * kMillisecond;
 // Asked by threads that move packets, so without a call to the daemon.
 std::uint32_t device_of(const Gid& address) {
     const host::DeviceTable* known = device_table.load(std::memory_order_acquire);
-    host::Device device;
-    for (unsigned slot = 0; known && slot < host::kMaxDevices; slot++) {
-        if (!host::read_device(*known, slot, device)) continue;
-        for (unsigned i = 0; i < host::kMaxGids; i++)
-            if (device.gid_valid[i] && device.gids[i] == address) return device.index;
-    }
-    return adapter::kNoDevice;
+    std::uint32_t index;
+    return known && host::find_address(*known, address, index) ? index : adapter::kNoDevice;
 }
 
 bool is_local(const Gid& address) { return device_of(address) != adapter::kNoDevice; }

@@ -110,7 +110,7 @@ void fill_entry(const host::Device& device, unsigned index, ibv_gid_entry& entry
 
 bool find_device(Context& context, host::Device& out) {
     const host::DeviceTable* table = context.process->devices();
-    return table && host::read_device(*table, context.device->slot, out) &&
+    return table && host::copy_device(*table, context.device->slot, out) &&
            out.index == context.device->index;
 }
 

@@ -2,6 +2,7 @@
 // reader and a counter walk it. The counter proves when compiling that every layout is exactly 232 bytes.
 #include "wire/cm_messages.h"
 
+#include <cstring>
 #include <type_traits>
 
 namespace verbena::wire {
@@ -27,7 +28,8 @@ class Writer {
     }
     template <std::size_t N>
     void bytes(const std::array<std::uint8_t, N>& data) {
-        for (std::uint8_t byte : data) *next_++ = byte;
+        std::memcpy(next_, data.data(), N);
+        next_ += N;
     }
 
    private:
@@ -55,7 +57,8 @@ class Reader {
     }
     template <std::size_t N>
     void bytes(std::array<std::uint8_t, N>& data) {
-        for (std::uint8_t& byte : data) byte = *next_++;
+        std::memcpy(data.data(), next_, N);
+        next_ += N;
     }
 
    private:

@@ -1,4 +1,4 @@
-// The address of a UDP socket, as the kernel takes it.
+// The address of a UDP socket, as the kernel takes it, and the reverse.
 //
 // Thread safety: a value.
 #pragma once
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "base/gid.h"
 
@@ -42,5 +43,20 @@ class SocketAddress {
         sockaddr any;
     } address_;  // not set up by default
 };
+
+// Of a socket's address; nothing if it is of another family than these two.
+inline std::optional<Gid> gid_of(const sockaddr* address) {
+    if (address->sa_family == AF_INET) {
+        sockaddr_in ipv4;
+        std::memcpy(&ipv4, address, sizeof ipv4);
+        return Gid::from_ipv4(ntohl(ipv4.sin_addr.s_addr));
+    }
+    if (address->sa_family != AF_INET6) return std::nullopt;
+    sockaddr_in6 ipv6;
+    std::memcpy(&ipv6, address, sizeof ipv6);
+    Gid gid;
+    std::memcpy(gid.bytes.data(), &ipv6.sin6_addr, gid.bytes.size());
+    return gid;
+}
 
 }  // namespace verbena

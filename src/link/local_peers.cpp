@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -19,6 +18,7 @@
 #include "base/features.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
+#include "base/socket_address.h"
 #include "link/local_reference.h"
 
 namespace verbena::link {
@@ -30,18 +30,8 @@ bool is_address_of_this_host(const Gid& wanted) {
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) return false;
     bool found = false;
-    for (const ifaddrs* each = list; each && !found; each = each->ifa_next) {
-        if (!each->ifa_addr) continue;
-        if (each->ifa_addr->sa_family == AF_INET && wanted.is_ipv4()) {
-            sockaddr_in address;
-            std::memcpy(&address, each->ifa_addr, sizeof address);
-            found = ntohl(address.sin_addr.s_addr) == wanted.ipv4();
-        } else if (each->ifa_addr->sa_family == AF_INET6) {
-            sockaddr_in6 address;
-            std::memcpy(&address, each->ifa_addr, sizeof address);
-            found = std::memcmp(&address.sin6_addr, wanted.bytes.data(), 16) == 0;
-        }
-    }
+    for (const ifaddrs* each = list; each && !found; each = each->ifa_next)
+        found = each->ifa_addr && gid_of(each->ifa_addr) == wanted;
     freeifaddrs(list);
     return found;
 }

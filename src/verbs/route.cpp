@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "base/socket_address.h"
 #include "host/client.h"
 #include "verbs/queries.h"
 
@@ -26,37 +26,20 @@ struct Answer {
     bool own = false;  // an address of this namespace: the kernel would send to it from itself
 };
 
-template <class Address>
-void ask(int fd, const Address& to, Address& from, Answer& answer) {
-    socklen_t size = sizeof from;
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0 ||
-        getsockname(fd, reinterpret_cast<sockaddr*>(&from), &size) != 0)
-        answer.error = errno;
-}
-
 bool is_loopback(const Gid& gid) { return gid.is_ipv4() && gid.bytes[12] == 127; }
 
 Answer ask_kernel(const wire::Path& path) {
-    const Gid& destination = path.destination;
-    Answer answer;
-    const int fd = own_socket(destination.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC);
+    const SocketAddress to(path.destination, kPort, path.interface_index);
+    const int fd = own_socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC);
     if (fd < 0) return {0, true};  // not the answer to this question
-    if (destination.is_ipv4()) {
-        sockaddr_in to{}, from{};
-        to.sin_family = AF_INET;
-        to.sin_port = htons(kPort);
-        to.sin_addr.s_addr = htonl(destination.ipv4());
-        ask(fd, to, from, answer);
-        answer.own = from.sin_addr.s_addr == to.sin_addr.s_addr || is_loopback(destination);
-    } else {
-        sockaddr_in6 to{}, from{};
-        to.sin6_family = AF_INET6;
-        to.sin6_port = htons(kPort);
-        std::memcpy(&to.sin6_addr, destination.bytes.data(), sizeof to.sin6_addr);
-        if (destination.is_link_local()) to.sin6_scope_id = path.interface_index;
-        ask(fd, to, from, answer);
-        answer.own = std::memcmp(&from.sin6_addr, &to.sin6_addr, sizeof to.sin6_addr) == 0;
-    }
+    Answer answer;
+    sockaddr_in6 from{};
+    auto* const any = reinterpret_cast<sockaddr*>(&from);
+    socklen_t size = sizeof from;
+    if (connect(fd, to.get(), to.size()) != 0 || getsockname(fd, any, &size) != 0)
+        answer.error = errno;
+    else
+        answer.own = gid_of(any) == path.destination || is_loopback(path.destination);
     close(fd);
     return answer;
 }

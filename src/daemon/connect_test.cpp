@@ -124,7 +124,7 @@ TEST_F(ConnectTest, TheDaemonDisconnectsForTheDead) {
         ask<host::Empty>(host::Command::accept, ready);
         connected.hear();
         const Time killed = now();
-        kill(server, SIGKILL);
+        end_process(server);
         channel.expect(cm::EventType::disconnected);
         EXPECT_LT(now() - killed, kSecond);
     });
@@ -176,6 +176,7 @@ TEST_F(ConnectTest, WhatIsToldAndRefusedIsAnEvent) {
 
 TEST_F(ConnectTest, LowPortsNeedAPrivilege) {
     if (geteuid() != 0) GTEST_SKIP() << "needs root to drop it";
+    share_daemon();
     run([] {
         Channel channel;
         host::BindRequest bind;

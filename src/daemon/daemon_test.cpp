@@ -177,7 +177,7 @@ TEST_F(DaemonTest, ForgetsAKilledProgram) {
         EXPECT_EQ(before.files, 1u);
         EXPECT_EQ(before.queues, 1u);
         EXPECT_EQ(before.listeners, 1u);
-        kill(victim, SIGKILL);
+        end_process(victim);
         EXPECT_TRUE(eventually([] { return status().clients == 1; }));
         const host::StatusReply after = status();
         EXPECT_EQ(after.files, 0u);
@@ -190,7 +190,7 @@ TEST_F(DaemonTest, ForgetsAKilledProgram) {
         bind.local = endpoint("127.0.0.1", bound);
         ask<cm::IdInfo>(host::Command::bind, bind);
     });
-    kill(heir, SIGKILL);
+    end_process(heir);
 }
 
 TEST_F(DaemonTest, ItsDeathIsAnError) {
@@ -202,7 +202,7 @@ TEST_F(DaemonTest, ItsDeathIsAnError) {
         pollfd entry{lifeline, POLLIN, 0};
         EXPECT_EQ(poll(&entry, 1, 0), 0);
         const pid_t daemon = static_cast<pid_t>(status().daemon_pid);
-        kill(daemon, SIGKILL);
+        end_process(daemon);
         EXPECT_EQ(poll(&entry, 1, 10'000), 1);
         EXPECT_TRUE(entry.revents & POLLHUP);
         EXPECT_EQ(touch(id), EIO);
@@ -237,7 +237,7 @@ TEST_F(DaemonTest, OneThatIsDyingIsNotAskedForMore) {
                 other_end = open(entry.path().c_str(), O_WRONLY);
         }
         ASSERT_GE(other_end, 0);
-        kill(daemon, SIGKILL);
+        end_process(daemon);
         char byte;
         EXPECT_EQ(recv(channel.fd, &byte, 1, 0), 0);
         pollfd still_open{host::lifeline_fd(), 0, 0};

@@ -175,7 +175,7 @@ TEST_F(NetworkTest, ASuccessorWaitsForTheOldGroup) {
         });
         const auto first = static_cast<pid_t>(daemon.hear());
         ready.hear();
-        kill(first, SIGKILL);
+        end_process(first);
         EXPECT_TRUE(eventually([&] { return !is_running(first); }));
         const pid_t next = start([&] {
             const host::HelloReply reply = hello();
@@ -192,7 +192,7 @@ TEST_F(NetworkTest, ASuccessorWaitsForTheOldGroup) {
         const auto second = static_cast<pid_t>(daemon.hear());
         if (!lets_go) finish.say(1);
         EXPECT_EQ(wait_for(old), 0);
-        kill(second, SIGKILL);
+        end_process(second);
         EXPECT_TRUE(eventually([&] { return !is_running(second); }));
     }
 }

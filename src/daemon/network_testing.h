@@ -20,6 +20,7 @@ class NetworkTest : public FabricTest {
     void SetUp() override {
         if (geteuid() != 0) GTEST_SKIP() << "needs root to make a network namespace";
         FabricTest::SetUp();
+        share_daemon();
         unsetenv("VERBENA_FABRIC");
         unsetenv("VERBENA_PORT_PATIENCE_MS");
         setenv("VERBENA_IDLE_MS", "60000", 1);
@@ -29,7 +30,7 @@ class NetworkTest : public FabricTest {
     }
     void TearDown() override {
         FabricTest::TearDown();
-        for (std::uint32_t pid : daemons_) kill(static_cast<pid_t>(pid), SIGKILL);
+        for (std::uint32_t pid : daemons_) end_process(static_cast<pid_t>(pid));
     }
 
     static void become(uid_t user) { ASSERT_EQ(setresuid(user, user, user), 0); }

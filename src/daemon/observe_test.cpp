@@ -61,7 +61,7 @@ TEST_F(ObserveTest, AProgramsTablesAndWhatIsLeftOfThem) {
         EXPECT_EQ(before.ids[0].pid, static_cast<std::uint32_t>(victim));
         EXPECT_EQ(before.ids[0].id.state, cm::IdState::address_bound);
 
-        kill(victim, SIGKILL);
+        end_process(victim);
         EXPECT_TRUE(eventually([&] { return looker.look().programs.empty(); }));
         const observe::Snapshot after = looker.look();
         EXPECT_EQ(after.ports.at(kDevice).own.messages_sent, 7u);

@@ -6,17 +6,20 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/process_testing.h"
 #include "base/reason.h"
 #include "daemon/clock.h"
 #include "host/address_name.h"
@@ -44,6 +47,26 @@ inline bool is_running(pid_t pid) {
     return end != std::string::npos && text.size() > end + 2 && text[end + 2] != 'Z' && text[end + 2] != 'X';
 }
 
+// A copy that every user may run: what was built in root's home is nobody else's to find.
+class SharedDaemon {
+   public:
+    SharedDaemon() {
+        EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+        EXPECT_EQ(chmod(folder_.c_str(), 0755), 0);
+        std::filesystem::copy_file(VERBENAD, path());
+    }
+    ~SharedDaemon() {
+        std::error_code ignored;
+        std::filesystem::remove_all(folder_, ignored);
+    }
+    SharedDaemon(const SharedDaemon&) = delete;
+    SharedDaemon& operator=(const SharedDaemon&) = delete;
+    std::string path() const { return folder_ + "/verbenad"; }
+
+   private:
+    std::string folder_ = std::filesystem::temp_directory_path() / "verbena-test-XXXXXX";
+};
+
 // A fabric of the test's own, on a daemon that leaves soon.
 class FabricTest : public ::testing::Test {
    protected:
@@ -57,9 +80,15 @@ class FabricTest : public ::testing::Test {
     }
     void TearDown() override {
         for (pid_t pid : programs_) {
-            kill(pid, SIGKILL);
+            end_process(pid);
             waitpid(pid, nullptr, 0);
         }
+    }
+
+    // For tests in which programs are of other users.
+    static void share_daemon() {
+        static const SharedDaemon shared;
+        setenv("VERBENA_DAEMON", shared.path().c_str(), 1);
     }
 
     // A program that runs beside the test until it returns; its status is 0 if it had no test failure.

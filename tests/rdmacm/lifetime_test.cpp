@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process_testing.h"
 #include "fabric.h"
 #include "host/client.h"
 
@@ -99,7 +100,7 @@ TEST(Lifetime, KilledClientDisconnectsWithinASecond) {
         server.expect(RDMA_CM_EVENT_ESTABLISHED);
         told.get();
         auto killed = Clock::now();
-        kill(client, SIGKILL);
+        end_process(client);
         server.expect(RDMA_CM_EVENT_DISCONNECTED);
         EXPECT_LT(Clock::now() - killed, std::chrono::seconds(1));
         waitpid(client, nullptr, 0);
@@ -130,7 +131,7 @@ TEST(Lifetime, KilledServerDisconnectsAndFreesItsPort) {
         ASSERT_EQ(outcome(rdma_connect(id, &parameters)), 0);
         client.expect(RDMA_CM_EVENT_ESTABLISHED);
         told.get();
-        kill(server, SIGKILL);
+        end_process(server);
         client.expect(RDMA_CM_EVENT_DISCONNECTED);
         waitpid(server, nullptr, 0);
         EXPECT_EQ(outcome(rdma_bind_addr(client.id(), Address("127.0.0.1", port).get())), 0);
@@ -167,12 +168,12 @@ TEST(Lifetime, AZeroedConnParamSurvivesAPeerThatStandsStill) {
         ASSERT_EQ(outcome(rdma_connect(id, &nothing)), 0);
         client.expect(RDMA_CM_EVENT_ESTABLISHED);
         told.get();
-        kill(server, SIGSTOP);
+        signal_process(server, SIGSTOP);
         char buffer[64] = "there?";
         ibv_mr* region = rdma_reg_msgs(id, buffer, sizeof buffer);
         ASSERT_EQ(rdma_post_send(id, nullptr, buffer, sizeof buffer, region, IBV_SEND_SIGNALED), 0);
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        kill(server, SIGCONT);
+        signal_process(server, SIGCONT);
         ibv_wc completion{};
         EXPECT_EQ(rdma_get_send_comp(id, &completion), 1);
         EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
@@ -226,7 +227,7 @@ TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
             pid_t daemon = daemon_pid();
             ASSERT_GT(daemon, 0);
             ASSERT_NE(daemon, getpid());
-            kill(daemon, SIGKILL);
+            end_process(daemon);
             // Every id is told once, on its own channel; then the channel is at its end.
             EXPECT_EQ(idle.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, waiting);
             EXPECT_EQ(pair.client.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, pair.active);
@@ -264,7 +265,7 @@ TEST(Lifetime, DaemonsDeathIsToldOnAChannelThatTheLibraryWritesTo) {
         ids.insert(last);
         ASSERT_EQ(outcome(rdma_resolve_route(last, kResolveMs)), 0);
         const pid_t daemon = daemon_pid();
-        std::thread killer([daemon] { kill(daemon, SIGKILL); });
+        std::thread killer([daemon] { end_process(daemon); });
         side.expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
         for (std::size_t i = 0; i < ids.size(); i++)
             told.insert(side.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id);
@@ -347,7 +348,7 @@ TEST(Lifetime, ANewDaemonServesBeforeTheHelperHasSeenTheOldOnesEnd) {
             ASSERT_TRUE(pair.passive);
             there.put(1);
             stopped.get();
-            kill(daemon_pid(), SIGKILL);
+            end_process(daemon_pid());
             EXPECT_EQ(pair.client.expect(RDMA_CM_EVENT_DEVICE_REMOVAL).id, pair.active);
             Pair again;
             EXPECT_TRUE(again.passive);

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "api.h"
+#include "base/process_testing.h"
 
 namespace verbena::rsocket_test {
 namespace {
@@ -272,7 +273,7 @@ TEST_P(Stream, a_killed_peer) {
     EXPECT_EQ(receive(server, 5), "dying");
     const std::string data = pattern(100'000);
     EXPECT_GT(api().send(server, data.data(), data.size(), 0), 0);
-    EXPECT_EQ(kill(child, SIGKILL), 0);
+    end_process(child);
     int status;
     EXPECT_EQ(waitpid(child, &status, 0), child);
     char byte;

@@ -13,6 +13,7 @@
 
 #include <csignal>
 
+#include "base/process_testing.h"
 #include "harness.h"
 #include "host/client.h"
 
@@ -208,7 +209,7 @@ TEST(DaemonDeath, IsAFatalErrorOfTheDevice) {
     ibv_context* context = open_loopback();
     host::StatusReply status;
     ASSERT_EQ(host::call(host::Command::status, host::Empty{}, status), 0);
-    ASSERT_EQ(kill(static_cast<pid_t>(status.daemon_pid), SIGKILL), 0);
+    end_process(static_cast<pid_t>(status.daemon_pid));
     EXPECT_TRUE(wait_for(context, IBV_EVENT_DEVICE_FATAL));
     EXPECT_EQ(ibv_alloc_pd(context), nullptr);
     EXPECT_FALSE(readable(context->async_fd)) << "once";

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/process_testing.h"
 #include "harness.h"
 
 namespace verbena::verbs_test {
@@ -122,7 +123,7 @@ class Neighbor {
         pid = 0;
     }
     void kill_it() {
-        kill(pid, SIGKILL);
+        end_process(pid);
         end(SIGKILL);
     }
 
@@ -420,7 +421,7 @@ TEST(Neighbor, ATargetIsKilled) {
         here.meet();
         std::thread killer([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(3));
-            kill(neighbor.pid, SIGKILL);
+            end_process(neighbor.pid);
         });
         ibv_wc wc{};
         for (int i = 0; wc.status == IBV_WC_SUCCESS && (opcode != IBV_WR_SEND || i < 101); i++) {
@@ -446,7 +447,7 @@ TEST(Neighbor, ATargetIsStoppedForAWhile) {
     });
     Here here(neighbor.in, neighbor.out);
     here.meet();
-    kill(neighbor.pid, SIGSTOP);
+    signal_process(neighbor.pid, SIGSTOP);
     int status;
     waitpid(neighbor.pid, &status, WUNTRACED);
     here.memory.fill(3);
@@ -460,7 +461,7 @@ TEST(Neighbor, ATargetIsStoppedForAWhile) {
     ASSERT_EQ(here.post(IBV_WR_SEND, kSize), 0);
     const auto until = Clock::now() + std::chrono::seconds(3);
     while (Clock::now() < until) ASSERT_TRUE(empty(here.side.send_cq));
-    kill(neighbor.pid, SIGCONT);
+    signal_process(neighbor.pid, SIGCONT);
     success(here.side.send_cq);
     here.meet();
 }

@@ -1,0 +1,18 @@
+// Signals for tests. A test that has gone wrong may have 0 or -1 in place of a pid, and kill(2) would take
+// that for a whole group of processes, or for all that the user has.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/types.h>
+
+namespace verbena {
+
+inline void signal_process(pid_t pid, int signal) {
+    ASSERT_GT(pid, 1) << "the test has no such process";
+    kill(pid, signal);  // it may have ended
+}
+
+inline void end_process(pid_t pid) { signal_process(pid, SIGKILL); }
+
+}  // namespace verbena

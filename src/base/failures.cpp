@@ -23,7 +23,7 @@ struct Failure {
 
 std::mutex lock;
 std::array<Failure, kFailuresKept> ring;
-// Of each of these, together, since each new queue pair asks for all; 0: nothing is here, or it is forgotten.
+// The queue pair of each, by itself, since each new one looks through all; 0: none yet, or it is forgotten.
 std::array<std::uint32_t, kFailuresKept> qp_numbers;
 std::size_t recorded = 0;           // since the start; the next one's place modulo kFailuresKept
 std::atomic<bool> any_yet = false;  // so that programs without failures never take the lock
@@ -74,18 +74,19 @@ void record_failure(FailedPart part, std::uint32_t qp_number, std::uint64_t wr_i
 void forget_failures(std::uint32_t qp_number) {
     if (!any_yet.load(std::memory_order_relaxed)) return;
     std::lock_guard guard(lock);
+    // Without a branch several are compared at once.
     for (std::uint32_t& number : qp_numbers) number = number == qp_number ? 0 : number;
 }
 
 std::string failure_of_request(std::uint32_t qp_number, std::uint64_t wr_id) {
     std::lock_guard guard(lock);
-    std::string text = newest([=](const Failure& failure, std::uint32_t of) {
-        return of == qp_number && failure.wr_id == wr_id &&
+    std::string text = newest([=](const Failure& failure, std::uint32_t number) {
+        return number == qp_number && failure.wr_id == wr_id &&
                (failure.part == FailedPart::send || failure.part == FailedPart::receive);
     });
     if (text.empty())
-        text = newest([=](const Failure& failure, std::uint32_t of) {
-            return of == qp_number && failure.part == FailedPart::peer_request;
+        text = newest([=](const Failure& failure, std::uint32_t number) {
+            return number == qp_number && failure.part == FailedPart::peer_request;
         });
     return text;
 }

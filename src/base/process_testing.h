@@ -6,13 +6,18 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <cerrno>
+#include <cstring>
+
 namespace verbena {
 
+// To a process that may have ended.
 inline void signal_process(pid_t pid, int signal) {
     ASSERT_GT(pid, 1) << "the test has no such process";
-    kill(pid, signal);  // it may have ended
+    EXPECT_TRUE(kill(pid, signal) == 0 || errno == ESRCH) << pid << ": " << std::strerror(errno);
 }
 
+// Does not wait for its end.
 inline void end_process(pid_t pid) { signal_process(pid, SIGKILL); }
 
 }  // namespace verbena

@@ -28,6 +28,8 @@ class Devices {
     // queue, in bytes; up to 128 packets arrive unasked (Linux rxe's window), so it bounds the path MTU, down
     // to 1024.
     Devices(host::DeviceTable& table, std::uint64_t random, std::size_t receive_buffer);
+    Devices(const Devices&) = delete;
+    Devices& operator=(const Devices&) = delete;
 
     // Returns the indices of devices that are gone. changed(): whether the table is another one since.
     std::vector<std::uint32_t> update(std::span<const Interface> interfaces,
@@ -63,7 +65,8 @@ class Devices {
     const std::size_t receive_buffer_;
     std::uint32_t next_index_ = 0;
     std::array<host::Device, host::kMaxDevices> devices_{};  // what the table holds
-    std::vector<const host::Device*> present_;               // of these, since the last update
+    // Those that are there, since the last update(), which has to ask the table itself (by_interface()).
+    std::vector<const host::Device*> present_;
     bool changed_ = false;
     std::vector<std::uint32_t> moved_;
     std::vector<Interface> interfaces_;

@@ -57,7 +57,9 @@ constexpr std::array kCommands = {
 
 consteval bool sizes_fit() {
     for (const CommandInfo& info : kCommands)
-        if (sizeof(host::RequestHeader) + info.request_size > kMaxRequestSize) return false;
+        if (sizeof(host::RequestHeader) + info.request_size > kMaxRequestSize ||
+            info.reply_size > kMaxReplySize)
+            return false;
     return true;
 }
 static_assert(sizes_fit());

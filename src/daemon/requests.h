@@ -27,8 +27,8 @@ struct CommandInfo {
 // nullptr if there is no such command.
 const CommandInfo* find_command(host::Command command);
 
-// The largest datagram that a program may send.
-inline constexpr std::size_t kMaxRequestSize = 2048;
+// Bytes of the largest datagram that a program may send, and of what it is answered behind the header.
+inline constexpr std::size_t kMaxRequestSize = 2048, kMaxReplySize = 2048;
 
 struct Request {
     host::RequestHeader header;

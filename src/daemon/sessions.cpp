@@ -161,7 +161,7 @@ void Sessions::refuse_version(Session& session, const host::RequestHeader& reque
 
 void Sessions::answer(Session& session, const Request& request, host::Received& received) {
     const SessionNumber number = session.number;
-    std::array<std::uint8_t, 2048> body;
+    std::array<std::uint8_t, kMaxReplySize> body;
     std::vector<int> descriptors;
     const auto reply_body = std::span(body).first(request.info->reply_size);
     std::ranges::fill(reply_body, std::uint8_t{0});

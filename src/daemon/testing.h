@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -47,13 +46,25 @@ inline bool is_running(pid_t pid) {
     return end != std::string::npos && text.size() > end + 2 && text[end + 2] != 'Z' && text[end + 2] != 'X';
 }
 
-// A copy that every user may run: what was built in root's home is nobody else's to find.
+// Whether every user may run that program: what was built in root's home is nobody else's to find.
+inline bool is_everybodys(const std::filesystem::path& program) {
+    using std::filesystem::perms;
+    std::error_code error;
+    for (std::filesystem::path at = program;; at = at.parent_path()) {
+        if ((std::filesystem::status(at, error).permissions() & perms::others_exec) == perms::none)
+            return false;
+        if (at == at.root_path()) return true;
+    }
+}
+
+// A copy of the daemon that every user may run.
 class SharedDaemon {
    public:
     SharedDaemon() {
         EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-        EXPECT_EQ(chmod(folder_.c_str(), 0755), 0);
         std::filesystem::copy_file(VERBENAD, path());
+        EXPECT_EQ(chmod(path().c_str(), 0755), 0);
+        EXPECT_EQ(chmod(folder_.c_str(), 0755), 0);
     }
     ~SharedDaemon() {
         std::error_code ignored;
@@ -64,7 +75,7 @@ class SharedDaemon {
     std::string path() const { return folder_ + "/verbenad"; }
 
    private:
-    std::string folder_ = std::filesystem::temp_directory_path() / "verbena-test-XXXXXX";
+    std::string folder_ = "/tmp/verbena-test-XXXXXX";
 };
 
 // A fabric of the test's own, on a daemon that leaves soon.
@@ -87,6 +98,7 @@ class FabricTest : public ::testing::Test {
 
     // For tests in which programs are of other users.
     static void share_daemon() {
+        if (is_everybodys(VERBENAD)) return;
         static const SharedDaemon shared;
         setenv("VERBENA_DAEMON", shared.path().c_str(), 1);
     }
@@ -99,12 +111,13 @@ class FabricTest : public ::testing::Test {
             program();
             _exit(::testing::Test::HasFailure() ? 1 : 0);
         }
-        programs_.push_back(pid);
+        EXPECT_GT(pid, 0) << "fork";
+        if (pid > 0) programs_.push_back(pid);
         return pid;
     }
     int wait_for(pid_t pid) {
         int status = -1;
-        waitpid(pid, &status, 0);
+        if (pid > 0) waitpid(pid, &status, 0);
         std::erase(programs_, pid);
         return status;
     }

@@ -38,7 +38,8 @@ void rename(Device& device, unsigned position, std::string_view setting) {
     if (!prefix.empty()) set_name(device, std::string(prefix) + std::to_string(position));
 }
 
-// What `look` finds while the daemon does not write; false if it writes for ever.
+// What `look` finds while the daemon does not write, for which it may look several times; false, and what
+// else it found is worth nothing, if the daemon writes for ever.
 template <class Look>
 bool look_undisturbed(const DeviceTable& table, Look look) {
     for (unsigned attempt = 0; attempt < kMaxAttempts; attempt++) {
@@ -54,8 +55,25 @@ bool look_undisturbed(const DeviceTable& table, Look look) {
     return false;
 }
 
+// `position`, where it is wanted: how many devices come before it in the list.
+bool copy(const DeviceTable& table, unsigned slot, Device& out, unsigned* position) {
+    if (slot >= kMaxDevices) return false;
+    const bool found = look_undisturbed(table, [&] {
+        // Most slots are free, and many ask for one device after the other.
+        if (!table.devices[slot].present) return false;
+        std::memcpy(&out, &table.devices[slot], sizeof out);
+        if (!position) return true;
+        *position = 0;
+        for (unsigned i = 0; i < slot; i++) *position += table.devices[i].present;
+        return true;
+    });
+    if (found) out.name.back() = out.netdev.back() = '\0';
+    return found;
+}
+
 bool has_address(const Device& device, const Gid& address) {
-    for (unsigned i = 0; i < std::min(device.gid_count, kMaxGids); i++)
+    const unsigned count = std::min(device.gid_count, kMaxGids);
+    for (unsigned i = 0; i < count; i++)
         if (device.gid_valid[i] && device.gids[i] == address) return true;
     return false;
 }
@@ -63,25 +81,14 @@ bool has_address(const Device& device, const Gid& address) {
 }  // namespace
 
 bool copy_device(const DeviceTable& table, unsigned slot, Device& out) {
-    if (slot >= kMaxDevices) return false;
-    const auto copy = [&] {
-        // Most slots are free, and many ask for one device after the other.
-        if (!table.devices[slot].present) return false;
-        std::memcpy(&out, &table.devices[slot], sizeof out);
-        return true;
-    };
-    if (!look_undisturbed(table, copy)) return false;
-    out.name.back() = out.netdev.back() = '\0';
-    return true;
+    return copy(table, slot, out, nullptr);
 }
 
 bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
-    if (!copy_device(table, slot, out)) return false;
     const char* const setting = std::getenv("VERBENA_DEVICE");
-    if (!setting) return true;
     unsigned position = 0;
-    for (unsigned i = 0; i < slot; i++) position += table.devices[i].present;
-    rename(out, position, setting);
+    if (!copy(table, slot, out, setting ? &position : nullptr)) return false;
+    if (setting) rename(out, position, setting);
     return true;
 }
 

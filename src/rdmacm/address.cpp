@@ -15,6 +15,7 @@
 
 #include "base/call_fault.h"
 #include "base/reason.h"
+#include "base/socket_address.h"
 #include "rdmacm/daemon_call.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
@@ -83,17 +84,16 @@ int to_endpoint(const sockaddr* address, cm::Endpoint& endpoint) {
     endpoint = {};
     if (!address) return fail_minus_one(EINVAL, "the address is NULL");
     endpoint.family = address->sa_family;
+    endpoint.address = gid_of(address).value_or(Gid{});
     if (address->sa_family == AF_INET) {
         sockaddr_in in;
         std::memcpy(&in, address, sizeof in);
-        endpoint.address = Gid::from_ipv4(ntohl(in.sin_addr.s_addr));
         endpoint.port = ntohs(in.sin_port);
         return 0;
     }
     if (address->sa_family == AF_INET6) {
         sockaddr_in6 in6;
         std::memcpy(&in6, address, sizeof in6);
-        std::memcpy(endpoint.address.bytes.data(), &in6.sin6_addr, endpoint.address.bytes.size());
         endpoint.port = ntohs(in6.sin6_port);
         endpoint.scope_id = in6.sin6_scope_id;
         endpoint.flow_info = in6.sin6_flowinfo;

@@ -13,7 +13,8 @@ namespace verbena::verbs {
 
 struct Context;
 
-// The daemon's entry of the context's device; false if the device is gone.
+// The daemon's entry of the context's device, with the daemon's name of it, not the program's (that is
+// context.device->base.name); false if the device is gone.
 bool find_device(Context& context, host::Device& out);
 
 // Turns an address vector into a path: checks what RoCE needs of it. 0, EINVAL, or what check_route() says.

@@ -15,7 +15,8 @@ ROCE_PORT = 4791
 
 
 def texts():
-    return sorted(path for place in ("*.md", "docs/**/*.md", "tests/**/*.md") for path in ROOT.glob(place))
+    own = (path for path in ROOT.iterdir() if not path.name.startswith((".", "build")))
+    return sorted(text for path in own for text in ([path] if path.suffix == ".md" else path.rglob("*.md")))
 
 
 def frames(path):

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -192,6 +193,16 @@ TEST_F(DaemonTest, ForgetsAKilledProgram) {
         ask<cm::IdInfo>(host::Command::bind, bind);
     });
     end_process(heir);
+}
+
+// In a namespace of users without a map all have the same number: nobody can be told from another.
+TEST_F(DaemonTest, WhoHasNoNumberIsToldToGetOne) {
+    run([] {
+        if (unshare(CLONE_NEWUSER) != 0) return;  // not here
+        EXPECT_EQ(host::devices(), nullptr);
+        EXPECT_EQ(errno, EACCES);
+        EXPECT_NE(std::strstr(last_reason(), "map the user"), nullptr) << last_reason();
+    });
 }
 
 TEST_F(DaemonTest, ItsDeathIsAnError) {

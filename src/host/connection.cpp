@@ -149,10 +149,11 @@ int try_address(const std::string& name, bool service, Connection& out) {
         close(fd);
         if (service) return ECONNREFUSED;
         if (peer.user == geteuid())
-            return fail(EACCES,
-                        "the socket @%s belongs to user %u, as this program does, which here is everybody "
-                        "without a number (user_namespaces(7)); map the user, as unshare --map-root-user does",
-                        name.c_str(), peer.user);
+            return fail(
+                EACCES,
+                "the socket @%s belongs to user %u, as this program does, which here is everybody "
+                "without a number (user_namespaces(7)); map the user, as unshare --map-root-user does",
+                name.c_str(), peer.user);
         return fail(EACCES, "the socket @%s belongs to user %u (pid %d), not to this user", name.c_str(),
                     peer.user, peer.pid);
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/features.h"
+#include "base/ipv6_testing.h"
 #include "link/hooks.h"
 #include "link/socket_options.h"
 #include "link/steering.h"
@@ -65,6 +66,7 @@ class UdpLinkTest : public testing::TestWithParam<Parameters> {
         setup.port = port_;
         link_ = UdpLink::create(setup);
         ASSERT_EQ(link_->add_queue(fd, 1), 0);
+        if (!GetParam().ipv4 && !has_ipv6()) GTEST_SKIP() << kNoIpv6;
         path_.source = path_.destination = GetParam().ipv4 ? ipv4_loopback() : ipv6_loopback();
         path_.udp_source_port = 0xc123;
     }

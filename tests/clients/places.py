@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import socket
 import subprocess
 
 from stations import Station
@@ -40,6 +41,9 @@ def make_places(names, launcher, loopback):
         for name in names:
             kind, family, mtu = re.fullmatch(r"([a-z]+)([46])-?(\d*)", name).groups()
             if kind in stations:
+                if not has_loopback(int(family)):
+                    places.append((name, f"{LOOPBACK[int(family)]} is no address of this host"))
+                    continue
                 here = stations[kind]
                 places.append((name, Place(name, int(family), here, here, "loopback")))
                 continue
@@ -49,6 +53,16 @@ def make_places(names, launcher, loopback):
             except Unavailable as reason:
                 places.append((name, str(reason)))
         yield places
+
+
+def has_loopback(family):
+    """Many containers have no IPv6."""
+    with socket.socket(socket.AF_INET6 if family == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((LOOPBACK[family], 0))
+        except OSError:
+            return False
+    return True
 
 
 @contextlib.contextmanager

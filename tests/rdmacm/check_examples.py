@@ -8,6 +8,7 @@ VERBENA_DAEMON names the daemon; the run has a fabric of its own.
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,18 @@ from pathlib import Path
 
 TIMEOUT = 60
 HOSTS = ["127.0.0.1", "::1", "localhost"]
+
+
+def has(address):
+    """Many containers have no IPv6."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
 
 # (server command, client command, server's lines after the port, client's lines); a set where the order is open
 PAIRS = [
@@ -119,6 +132,9 @@ def main():
             # one_sided's passive side listens on IPv4 or IPv6, whichever the resolver gives first.
             hosts = HOSTS if pair[0] == ["hello_server"] else ["127.0.0.1"]
             for host in hosts:
+                if host == "::1" and not has(host):
+                    print(f"{pair[1][0]} {host}: not run, no address of this host")
+                    continue
                 problem = run_pair(directory, environment, host, pair)
                 print(f"{' '.join(pair[1])} {host}: {problem or 'ok'}")
                 failures += problem is not None

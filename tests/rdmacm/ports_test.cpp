@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 
+#include "base/ipv6_testing.h"
 #include "fabric.h"
 
 namespace verbena::rdmacm_test {
@@ -139,7 +140,9 @@ TEST(Ports, WhoReachesWhichListener) {
         {"127.0.0.1", "::1", false},
         {"::1", "127.0.0.1", false},
     };
+    const bool ipv6 = has_ipv6();
     for (const Meeting& row : table) {
+        if (!ipv6 && std::string(row.connect_to) == "::1") continue;
         SCOPED_TRACE(std::string(row.listen_on) + " <- " + row.connect_to);
         Side server, client;
         std::uint16_t port = 0;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "api.h"
+#include "base/ipv6_testing.h"
 
 namespace verbena::rsocket_test {
 namespace {
@@ -27,6 +28,7 @@ INSTANTIATE_TEST_SUITE_P(, Datagram, testing::Values(&kKernel, &kRsockets),
 
 TEST_P(Datagram, questions_and_answers) {
     for (int family : {AF_INET, AF_INET6}) {
+        if (family == AF_INET6 && !has_ipv6()) GTEST_SKIP() << kNoIpv6;
         Name server_name, client_name, from(family);
         const int server = bound(server_name, family), client = bound(client_name, family);
         char room[4096];

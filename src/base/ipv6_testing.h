@@ -1,18 +1,18 @@
 // Many containers have no IPv6, not even on loopback. What a test says of it is left out there, and said so.
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/socket_address.h"
 
 namespace verbena {
 
 inline bool has_ipv6() {
+    Gid loopback;
+    loopback.bytes[15] = 1;
+    const SocketAddress address(loopback, 0);
     const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_addr = in6addr_loopback;
-    const bool bound = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    const bool bound = fd >= 0 && bind(fd, address.get(), address.size()) == 0;
     if (fd >= 0) close(fd);
     return bound;
 }

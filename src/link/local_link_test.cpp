@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process_testing.h"
 #include "link/local_link_harness.h"
 #include "link/local_reference.h"
 #include "wire/opcode.h"
@@ -253,7 +254,7 @@ TEST(LocalLinkTest, APeerThatIsKilled) {
         }
         pollfd said{ready[0], POLLIN, 0};
         while (poll(&said, 1, 1) == 0) here.receive();
-        kill(child, SIGKILL);
+        end_process(child);
         waitpid(child, nullptr, 0);
         here.peers().wait_for_them(kNever);
         here.receive();

@@ -8,9 +8,9 @@ import contextlib
 import dataclasses
 import os
 import re
-import socket
 import subprocess
 
+from addresses import is_own
 from stations import Station
 
 NAMES = ("lo4", "lo6", "local4", "local6", "ns4-1500", "ns6-1500", "ns4-9000", "ns6-9000")
@@ -41,8 +41,8 @@ def make_places(names, launcher, loopback):
         for name in names:
             kind, family, mtu = re.fullmatch(r"([a-z]+)([46])-?(\d*)", name).groups()
             if kind in stations:
-                if not has_loopback(int(family)):
-                    places.append((name, f"{LOOPBACK[int(family)]} is no address of this host"))
+                if not is_own(loopback[int(family)]):
+                    places.append((name, f"{loopback[int(family)]} is no address of this host"))
                     continue
                 here = stations[kind]
                 places.append((name, Place(name, int(family), here, here, "loopback")))
@@ -53,16 +53,6 @@ def make_places(names, launcher, loopback):
             except Unavailable as reason:
                 places.append((name, str(reason)))
         yield places
-
-
-def has_loopback(family):
-    """Many containers have no IPv6."""
-    with socket.socket(socket.AF_INET6 if family == 6 else socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((LOOPBACK[family], 0))
-        except OSError:
-            return False
-    return True
 
 
 @contextlib.contextmanager

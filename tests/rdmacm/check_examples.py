@@ -8,26 +8,18 @@ VERBENA_DAEMON names the daemon; the run has a fabric of its own.
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
+
+from addresses import is_own  # noqa: E402
+
 TIMEOUT = 60
 HOSTS = ["127.0.0.1", "::1", "localhost"]
-
-
-def has(address):
-    """Many containers have no IPv6."""
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((address, 0))
-        except OSError:
-            return False
-    return True
-
-
 
 # (server command, client command, server's lines after the port, client's lines); a set where the order is open
 PAIRS = [
@@ -132,7 +124,7 @@ def main():
             # one_sided's passive side listens on IPv4 or IPv6, whichever the resolver gives first.
             hosts = HOSTS if pair[0] == ["hello_server"] else ["127.0.0.1"]
             for host in hosts:
-                if host == "::1" and not has(host):
+                if host == "::1" and not is_own(host):
                     print(f"{pair[1][0]} {host}: not run, no address of this host")
                     continue
                 problem = run_pair(directory, environment, host, pair)

@@ -93,7 +93,7 @@ bool leave_network() {
     if (unshare(CLONE_NEWNET) == 0) return true;
     const uid_t user = geteuid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-    // Without a name there programs would not know each other for the same user's.
+    // Without a number there programs would not know each other for the same user's.
     std::ofstream map("/proc/self/uid_map");
     map << "0 " << user << " 1" << std::flush;
     return map.good();

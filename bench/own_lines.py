@@ -16,7 +16,7 @@ def make_lines(build, fabric, yardsticks):
 
 def without_process_vm(build, fabric):
     """On one host, where the kernel forbids process_vm_*. The daemon starts there, too, so it is another one."""
-    filtered = (str(build / "bench/without_process_vm"),)
+    filtered = (str(build / "tests/kernels/without"), "process_vm")
     name = fabric["VERBENA_FABRIC"] + "-without"
     return measuring.Perftest(build, {"VERBENA_FABRIC": name, "VERBENA_LINK": "local"}, wrap=(filtered, filtered))
 

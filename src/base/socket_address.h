@@ -1,4 +1,4 @@
-// The address of a UDP socket, as the kernel takes it, and the reverse.
+// The address of a UDP socket, as the kernel takes it and gives it back.
 //
 // Thread safety: a value.
 #pragma once
@@ -58,5 +58,15 @@ inline std::optional<Gid> gid_of(const sockaddr* address) {
     std::memcpy(gid.bytes.data(), &ipv6.sin6_addr, gid.bytes.size());
     return gid;
 }
+
+// Of either family: it lies at the same place in both.
+inline std::uint16_t port_of(const sockaddr* address) {
+    sockaddr_in ipv4;
+    std::memcpy(&ipv4, address, sizeof ipv4);
+    return ntohs(ipv4.sin_port);
+}
+
+// What a socket of `family` (AF_INET or AF_INET6) binds to for all addresses; with AF_INET6 IPv4's, too.
+inline Gid any_address(int family) { return family == AF_INET ? Gid::from_ipv4(INADDR_ANY) : Gid{}; }
 
 }  // namespace verbena

@@ -165,6 +165,9 @@ void Daemon::refresh_devices() {
         log(LogLevel::error, "the interfaces cannot be listed; the devices stay as they are");
         return;
     }
+    // Addresses that no socket of ours could use, where IPv6 is there but not for us.
+    if (!queues_.takes_ipv6())
+        std::erase_if(addresses, [](const Address& each) { return !each.gid.is_ipv4(); });
     for (std::uint32_t gone : devices_->update(interfaces, addresses, sessions_.count() == 0))
         manager_->device_removed(gone, now());
     for (std::uint32_t moved : devices_->moved()) manager_->hardware_address_changed(moved);

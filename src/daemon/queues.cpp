@@ -1,5 +1,7 @@
 #include "daemon/queues.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -32,6 +34,8 @@ int Queues::open(const Setup& setup) {
     queues_.push_back(std::move(first));
     return 0;
 }
+
+bool Queues::takes_ipv6() const { return link::family_of(queues_[0].socket.get()) == AF_INET6; }
 
 std::size_t Queues::receive_buffer() const { return link::receive_buffer(queues_[0].socket.get()); }
 

@@ -30,6 +30,7 @@ class Queues {
     int open(const Setup& setup);
 
     std::uint16_t port() const { return port_; }
+    bool takes_ipv6() const;
     int descriptor(std::uint32_t queue) const { return queues_[queue].socket.get(); }
     std::size_t receive_buffer() const;
     std::size_t in_use() const;

@@ -13,6 +13,7 @@
 #include "base/features.h"
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "base/socket_address.h"
 #include "link/socket_options.h"
 
 #ifndef SO_BINDTOIFINDEX
@@ -42,22 +43,18 @@ int join_with(int fd, const Gid& group, std::uint32_t interface_index) {
 int bind_to(int fd, const Gid& group, std::uint32_t interface_index, std::uint16_t port) {
     const int on = 1;
     const int interface = static_cast<int>(interface_index);
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    std::memcpy(&address.sin6_addr, group.bytes.data(), 16);
-    if (!group.is_ipv4()) address.sin6_scope_id = interface_index;
+    const SocketAddress address(group, port, interface_index);
     // Old kernels do not let everybody bind to an interface; the membership is for one in any case.
     if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof interface) != 0)
         log(LogLevel::debug, "setsockopt(SO_BINDTOIFINDEX): %s", std::strerror(errno));
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0 &&
-        bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+        bind(fd, address.get(), address.size()) == 0)
         return 0;
     return fail(errno, "binding a socket to group %s: %s", to_string(group).c_str(), std::strerror(errno));
 }
 
 int open_socket(const Gid& group, std::uint32_t interface_index, std::uint16_t port, int& fd) {
-    fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+    fd = own_socket(group.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return fail(errno, "a socket for group %s: %s", to_string(group).c_str(), std::strerror(errno));
     int error = prepare_receive_socket(fd, features().gro);

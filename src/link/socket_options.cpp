@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_socket.h"
 #include "base/reason.h"
 
 #ifndef UDP_NO_CHECK6_RX
@@ -49,21 +50,38 @@ constexpr int kForcedBuffer = 16 << 20;
 
 }  // namespace
 
+int open_receive_socket(int type) {
+    const int fd = own_socket(AF_INET6, SOCK_DGRAM | type);
+    return fd < 0 && errno == EAFNOSUPPORT ? own_socket(AF_INET, SOCK_DGRAM | type) : fd;
+}
+
+int family_of(int fd) {
+    int family = AF_INET6;
+    socklen_t size = sizeof family;
+    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+    return family;
+}
+
 int prepare_receive_socket(int fd, bool gro) {
-    static constexpr Option kOptions[] = {
+    static constexpr Option kBoth[] = {
         {IPPROTO_IPV6, IPV6_V6ONLY, 0, "IPV6_V6ONLY", true},
         {IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, "UDP_NO_CHECK6_RX", false},
-        {IPPROTO_IP, IP_MULTICAST_ALL, 0, "IP_MULTICAST_ALL", false},
         {IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0, "IPV6_MULTICAST_ALL", false},
-        {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, "IP_MTU_DISCOVER", false},
         {IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER", false},
         {IPPROTO_IPV6, IPV6_RECVPKTINFO, 1, "IPV6_RECVPKTINFO", true},
         {IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, "IPV6_RECVHOPLIMIT", false},
         {IPPROTO_IPV6, IPV6_RECVTCLASS, 1, "IPV6_RECVTCLASS", false},
+    };
+    static constexpr Option kIpv4Alone[] = {{IPPROTO_IP, IP_PKTINFO, 1, "IP_PKTINFO", true}};
+    static constexpr Option kIpv4[] = {
+        {IPPROTO_IP, IP_MULTICAST_ALL, 0, "IP_MULTICAST_ALL", false},
+        {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, "IP_MTU_DISCOVER", false},
         {IPPROTO_IP, IP_RECVTTL, 1, "IP_RECVTTL", false},
         {IPPROTO_IP, IP_RECVTOS, 1, "IP_RECVTOS", false},
     };
-    if (int error = set_options(fd, kOptions)) return error;
+    if (int error = family_of(fd) == AF_INET ? set_options(fd, kIpv4Alone) : set_options(fd, kBoth))
+        return error;
+    if (int error = set_options(fd, kIpv4)) return error;
     if (int error = enlarge_receive_buffer(fd)) return error;
     return set_option(fd, {IPPROTO_UDP, UDP_GRO, gro ? 1 : 0, "UDP_GRO", false});
 }

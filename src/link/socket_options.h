@@ -6,10 +6,18 @@
 
 namespace verbena::link {
 
-// A receive socket (AF_INET6, dual stack, not yet bound): takes packets without UDP checksum over IPv6 (Linux
-// rxe sends none), only the multicast groups that it joined itself, and tells destination address, interface,
-// TTL and TOS of each packet. `gro`: the kernel may hand over several packets of one flow in one piece. The
-// receive buffer is enlarged. Returns 0 or an errno value with a reason.
+// A receive socket for packets of both families (AF_INET6, dual stack); for IPv4's alone where the kernel
+// knows no IPv6 (ipv6.disable=1, a filter on system calls). `type`: further flags of socket(2). -1 with
+// errno.
+int open_receive_socket(int type);
+
+// AF_INET or AF_INET6.
+int family_of(int fd);
+
+// A receive socket (not yet bound): takes packets without UDP checksum over IPv6 (Linux rxe sends none), only
+// the multicast groups that it joined itself, and tells destination address, interface, TTL and TOS of each
+// packet. `gro`: the kernel may hand over several packets of one flow in one piece. The receive buffer is
+// enlarged. Returns 0 or an errno value with a reason.
 int prepare_receive_socket(int fd, bool gro);
 
 // Makes the receive buffer as large as net.core.rmem_max allows, or 32 MiB of kernel memory for who may

@@ -15,13 +15,13 @@ namespace verbena::link {
 namespace {
 
 // The wanted port, else another of the range that RoCE v2 leaves to senders (annex A17.9.2). 0: none is free.
-std::uint16_t bind_near(int fd, const Gid& any, std::uint16_t wanted) {
+std::uint16_t bind_near(int fd, int family, std::uint16_t wanted) {
     constexpr unsigned kRange = 0x10000 - wire::kFirstUdpSourcePort;
     constexpr unsigned kTries = 256;
     constexpr unsigned kStride = 613;  // odd, so that all of the range is reachable
     for (unsigned i = 0; i < kTries; i++) {
         auto port = static_cast<std::uint16_t>(wire::kFirstUdpSourcePort + (wanted + i * kStride) % kRange);
-        const SocketAddress address(any, port);
+        const SocketAddress address(any_address(family), port);
         if (bind(fd, address.get(), address.size()) == 0) return port;
         if (errno != EADDRINUSE) break;
     }
@@ -57,9 +57,8 @@ SourcePorts::Source SourcePorts::open(Family& family, bool ipv4, std::uint16_t w
     const unsigned count = family.count.load(std::memory_order_relaxed);
     const int domain = ipv4 ? AF_INET : AF_INET6;
     const int fd = own_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC);
-    const Gid any = ipv4 ? Gid::from_ipv4(INADDR_ANY) : Gid{};
     std::uint16_t port = 0;
-    if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, any, wanted);
+    if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, domain, wanted);
     if (port == 0) {
         log(LogLevel::warn, "no socket to send %s packets from: %s", ipv4 ? "IPv4" : "IPv6",
             std::strerror(errno));

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <optional>
 
-#include "base/own_socket.h"
 #include "base/reason.h"
 #include "base/socket_address.h"
 #include "link/socket_options.h"
@@ -23,7 +22,7 @@ int close_and_fail(int fd, int error) {
 }
 
 bool bind_to(int fd, std::uint16_t port) {
-    const SocketAddress any(Gid{}, port);
+    const SocketAddress any(any_address(family_of(fd)), port);
     return bind(fd, any.get(), any.size()) == 0;
 }
 
@@ -55,16 +54,16 @@ class FreePort {
 }  // namespace
 
 int open_lone_socket(std::uint16_t port) {
-    const int fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC);
+    const int fd = open_receive_socket(SOCK_CLOEXEC);
     if (fd < 0) return -1;
     const int off = 0;
-    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (family_of(fd) == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     return bind_to(fd, port) ? fd : close_and_fail(fd, errno);
 }
 
 int open_group_socket(std::uint16_t port, bool gro) {
-    int fd = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return fail_minus_one(errno, "socket(AF_INET6, UDP): %s", std::strerror(errno));
+    int fd = open_receive_socket(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return fail_minus_one(errno, "no UDP socket: %s", std::strerror(errno));
     if (int error = share(fd))
         return close_and_fail(fd, fail(error, "setsockopt(SO_REUSEPORT): %s", std::strerror(error)));
     if (int error = prepare_receive_socket(fd, gro)) return close_and_fail(fd, error);
@@ -83,9 +82,9 @@ int open_group_socket(std::uint16_t port, bool gro) {
 
 std::uint16_t bound_port(int fd) {
     sockaddr_in6 address{};
+    auto* const either = reinterpret_cast<sockaddr*>(&address);
     socklen_t size = sizeof address;
-    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-    return ntohs(address.sin6_port);  // the port lies at the same place in sockaddr_in
+    return getsockname(fd, either, &size) == 0 ? port_of(either) : 0;
 }
 
 int attach_steering(int fd, std::uint32_t group_size) {

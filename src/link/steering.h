@@ -20,12 +20,12 @@ inline constexpr std::uint32_t kMaxBlocks = 1u << (24 - kBlockBits);
 
 constexpr std::uint32_t block_of(std::uint32_t qpn) { return qpn >> kBlockBits; }
 
-// The next socket of the group on [::]:port (IPv4 too), with all options set. Returns the descriptor (close
-// on exec, non-blocking), or -1 with errno and a reason: EADDRINUSE if another user holds the port. `port` 0
-// chooses one that nobody has.
+// The next socket of the group on all addresses of both families (open_receive_socket), with all options set.
+// Returns the descriptor (close on exec, non-blocking), or -1 with errno and a reason: EADDRINUSE if another
+// user holds the port. `port` 0 chooses one that nobody has.
 int open_group_socket(std::uint16_t port, bool gro);
 
-// A socket on [::]:port (IPv4 too) that shares it with no group, not even of this user; `port` 0: any. -1
+// A socket on the same addresses that shares its port with no group, not even of this user; `port` 0: any. -1
 // with errno.
 int open_lone_socket(std::uint16_t port);
 

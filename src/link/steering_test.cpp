@@ -31,7 +31,7 @@ class SteeringTest : public testing::Test {
         ASSERT_EQ(attach_steering(sockets_[0], size), 0);
         for (int family : {AF_INET, AF_INET6}) {
             int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-            ASSERT_GE(fd, 0);
+            ASSERT_TRUE(fd >= 0 || (family == AF_INET6 && !knows_ipv6()));
             senders_.push_back(fd);
         }
     }

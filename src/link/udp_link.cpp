@@ -75,7 +75,7 @@ int UdpLink::add_queue(int fd, std::uint32_t block) {
 
 // A thread may be reading from the sockets: the descriptors stay, but lead to a socket that receives nothing.
 void UdpLink::close_queues() {
-    const int nothing = own_socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int nothing = own_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
     for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++) {
         epoll_ctl(wait_fd_, EPOLL_CTL_DEL, queues_[i].fd, nullptr);
         if (nothing >= 0) dup3(nothing, queues_[i].fd, O_CLOEXEC);

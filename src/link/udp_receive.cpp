@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/socket_address.h"
 #include "link/packet_order.h"
 #include "wire/opcode.h"
 
@@ -20,8 +21,8 @@ Value value_of(const cmsghdr* header) {
     return value;
 }
 
-// What the control messages say; an IPv4 packet on our IPv6 socket has its addresses mapped by the kernel,
-// but brings TTL and TOS as IPv4 ones. Returns the size of the merged packets, 0 if there is one only.
+// What the control messages say; an IPv4 packet on an IPv6 socket has its addresses mapped by the kernel, but
+// brings TTL and TOS as IPv4 ones. Returns the size of the merged packets, 0 if there is one only.
 std::size_t read_control(msghdr& message, wire::Path& path) {
     std::size_t segment = 0;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
@@ -29,6 +30,10 @@ std::size_t read_control(msghdr& message, wire::Path& path) {
             auto info = value_of<in6_pktinfo>(header);
             std::memcpy(path.destination.bytes.data(), &info.ipi6_addr, 16);
             path.interface_index = info.ipi6_ifindex;
+        } else if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
+            auto info = value_of<in_pktinfo>(header);
+            path.destination = Gid::from_ipv4(ntohl(info.ipi_addr.s_addr));
+            path.interface_index = static_cast<std::uint32_t>(info.ipi_ifindex);
         } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_HOPLIMIT) {
             path.hop_limit = static_cast<std::uint8_t>(value_of<int>(header));
         } else if (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_TCLASS) {
@@ -109,8 +114,9 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
         return 1;
     }
     wire::Path path;
-    std::memcpy(path.source.bytes.data(), &sources_[index].sin6_addr, 16);
-    path.udp_source_port = ntohs(sources_[index].sin6_port);
+    const auto* const source = static_cast<const sockaddr*>(header.msg_name);
+    path.source = gid_of(source).value_or(Gid{});
+    path.udp_source_port = port_of(source);
     std::size_t segment = read_control(header, path);
     if (segment == 0 || segment > size) segment = std::max<std::size_t>(size, 1);  // nothing is a packet, too
 

@@ -45,7 +45,7 @@ class UdpReader {
         alignas(cmsghdr) std::array<std::uint8_t, 192> bytes;
     };
     std::array<Control, kMessages> controls_;
-    std::array<sockaddr_in6, kMessages> sources_;
+    std::array<sockaddr_in6, kMessages> sources_;  // or a sockaddr_in, which is shorter
     std::array<iovec, kMessages> iovecs_;
     std::array<mmsghdr, kMessages> headers_;
 };

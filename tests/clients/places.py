@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 
-from addresses import is_own
+from addresses import is_own, knows
 from stations import Station
 
 NAMES = ("lo4", "lo6", "local4", "local6", "ns4-1500", "ns6-1500", "ns4-9000", "ns6-9000")
@@ -47,6 +47,9 @@ def make_places(names, launcher, loopback):
                 here = stations[kind]
                 places.append((name, Place(name, int(family), here, here, "loopback")))
                 continue
+            if not knows(int(family)):
+                places.append((name, "this kernel knows no IPv6"))
+                continue
             try:
                 pair = made.enter_context(namespaces(name, launcher, int(mtu)))
                 places.append((name, Place(name, int(family), *pair, name)))
@@ -71,7 +74,8 @@ def namespaces(place, launcher, mtu):
             for name, addresses in zip(names, ADDRESSES):
                 ip("-n", name, "link", "set", "eth0", "up")
                 ip("-n", name, "address", "add", addresses[4] + "/24", "dev", "eth0")
-                ip("-n", name, "address", "add", addresses[6] + "/64", "dev", "eth0", "nodad")
+                if knows(6):
+                    ip("-n", name, "address", "add", addresses[6] + "/64", "dev", "eth0", "nodad")
         except subprocess.CalledProcessError as error:
             raise Unavailable(f"network namespaces cannot be made here: {error.stderr.strip()}") from error
         yield [Station(name, ["ip", "netns", "exec", name, *launcher], addresses)

@@ -54,13 +54,12 @@ std::uint16_t wire_port() {
     for (int fd = 0; fd < 256; fd++) {
         int shares = 0, type = 0;
         socklen_t size = sizeof shares;
-        sockaddr_in6 address{};
+        sockaddr_in address{};  // or a sockaddr_in6, which has the port at the same place
         socklen_t length = sizeof address;
         if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM &&
             getsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shares, &size) == 0 && shares &&
-            getsockname(fd, static_cast<sockaddr*>(static_cast<void*>(&address)), &length) == 0 &&
-            address.sin6_family == AF_INET6)
-            return ntohs(address.sin6_port);
+            getsockname(fd, static_cast<sockaddr*>(static_cast<void*>(&address)), &length) == 0)
+            return ntohs(address.sin_port);
     }
     return 0;
 }

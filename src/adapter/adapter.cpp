@@ -101,6 +101,8 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.number = number;
         slot.record = record;
         slot.was_connected = slot.again = false;
+        slot.gathered = 0;
+        slot.gathering = {};
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
         slot.there.store(result, std::memory_order_relaxed);
@@ -173,6 +175,10 @@ Segment& Adapter::segment() { return state_->segment; }
 Time Adapter::next_deadline() const {
     return std::min(state_->timers.next(), state_->event_deadlines.next());
 }
+
+const std::atomic<Time>& Adapter::gathers_until() const { return state_->gathers_until; }
+
+void Adapter::look_at_gathered(Time now) { state_->look_at_gathered(now); }
 
 completion::EventDeadlines& Adapter::event_deadlines() { return state_->event_deadlines; }
 
@@ -266,11 +272,17 @@ int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::Send
 int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                                 Time now) {
     int error = 0;
-    const bool there = state_->work_on(qp.number(), now, [&](Slot&) {
+    CrowdedFlow crowded;
+    {
+        LockedQp locked = state_->lock(qp.number());
+        if (!locked) return no_queue_pair();
+        const bool gathers = state_->may_gather(locked.slot(), requests, now);
         error = qp.check_send(requests);
         for (std::size_t i = 0; i < requests.size() && !error; i++) error = qp.post_send(requests[i], now);
-    });
-    if (!there) return no_queue_pair();
+        if (error || !gathers || !state_->gather(locked.slot(), requests, now))
+            crowded = state_->transmit(locked.slot(), now, false);
+    }
+    if (crowded) state_->serve(crowded, now);
     if (error) errno = error;
     return error;
 }
@@ -333,6 +345,11 @@ unsigned Adapter::progress(Time now, bool idle) {
     return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays) : 0;
 }
 
+unsigned Adapter::progress_between_posts(Time now) {
+    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
+    return lock ? state_->run(now, State::Owed::leaves, false) : 0;
+}
+
 unsigned Adapter::progress_in_turn(LazyTime now) {
     std::lock_guard lock(state_->progress_lock);
     return state_->run(now.get(), State::Owed::may_wait);
@@ -340,7 +357,9 @@ unsigned Adapter::progress_in_turn(LazyTime now) {
 
 bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (!lock || state_->link.looks_empty()) return false;
+    if (!lock ||
+        (state_->link.looks_empty() && state_->gathers_until.load(std::memory_order_relaxed) == kNever))
+        return false;
     done = state_->run(now.get(), in_turn ? State::Owed::may_wait : State::Owed::leaves);
     return true;
 }
@@ -370,6 +389,7 @@ bool Adapter::owes() const {
 
 void Adapter::push_all_acknowledgements(Time now) {
     std::lock_guard lock(state_->progress_lock);
+    state_->push_gathered(now, State::Gathered::all);
     state_->push_owed(now, false);
 }
 

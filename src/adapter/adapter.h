@@ -124,8 +124,11 @@ class Adapter {
     // of datagrams and timers. One thread at a time gets in; others return 0 at once.
     unsigned progress(Time now, bool idle);
 
-    // The same for the helper. If another thread is inside it waits for its turn, asleep: looking again at
-    // once, it might keep the other, on the same processor, from getting through. An acknowledgement that
+    // As progress() of an idle caller, for one who goes on posting: requests that wait for others go on, too.
+    unsigned progress_between_posts(Time now);
+
+    // As progress() for the helper. If another thread is inside it waits for its turn, asleep: looking again
+    // at once, it might keep the other, on the same processor, from getting through. An acknowledgement that
     // will probably leave with the program's next request waits for that.
     unsigned progress_in_turn(LazyTime now);
 
@@ -137,8 +140,13 @@ class Adapter {
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);
 
-    // For the program's end: may acknowledgements be owed (perhaps by who is inside just now)? Then they
-    // leave. owes() waits for nobody.
+    // Of requests that wait for others (gathering.cpp), the first to have waited for long enough, or kNever.
+    // progress() lets all of them leave; look_at_gathered() those that have waited as long.
+    const std::atomic<Time>& gathers_until() const;
+    void look_at_gathered(Time now);
+
+    // For the program's end: may acknowledgements be owed (perhaps by who is inside just now), or
+    // requests wait? Then they leave. owes() waits for nobody.
     bool owes() const;
     void push_all_acknowledgements(Time now);
 

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +38,7 @@ bool bound_to_one_processor() {
 Engine::Engine(Adapter& adapter, link::Link& link)
     : adapter_(adapter),
       link_(link),
+      gathers_until_(adapter.gathers_until()),
       inline_progress_(features().inline_progress),
       bound_(bound_to_one_processor()) {}
 
@@ -49,7 +49,6 @@ Engine::~Engine() {
         pthread_join(thread_, nullptr);
     }
     if (kick_fd_ >= 0) close(kick_fd_);
-    if (timer_fd_ >= 0) close(timer_fd_);
 }
 
 void Engine::watch(int fd, std::function<bool()> ready) {
@@ -63,8 +62,7 @@ int Engine::start() {
     if (started_.load()) return 0;
     start_capture_if_asked(program_invocation_short_name);
     if (kick_fd_ < 0) kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (timer_fd_ < 0) timer_fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (kick_fd_ < 0 || timer_fd_ < 0)
+    if (kick_fd_ < 0 || !timer_.open() || !gathering_timer_.open())
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
     make_room_out_of_the_way();
 
@@ -136,13 +134,13 @@ void Engine::show_activity() {
     activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-unsigned Engine::poll(Time now) {
+unsigned Engine::poll(Time now, Who who) {
     show_activity();
     if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
         polls_.store(polls + 1, std::memory_order_relaxed);
     if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
         change(Mode::armed, Mode::ticking);
-    return progress(now);
+    return progress(now, who);
 }
 
 void Engine::posted(Time since) {
@@ -153,11 +151,11 @@ void Engine::posted(Time since) {
     posting_.store(looks ? 0 : posting, std::memory_order_relaxed);
     if (!looks) return;
     if (polls_.load(std::memory_order_relaxed) < kManyPolls) {
-        progress(time);
+        progress(time, Who::posts);
         return;
     }
     streak_.napped(time - posting, time);
-    poll(time);
+    poll(time, Who::posts);
 }
 
 Engine::Yield Engine::yield() const {
@@ -194,8 +192,9 @@ void Engine::arm() {
 
 // Who drives is not always the next to sleep: a poller goes away, the helper leaves the link to a thread that
 // sleeps already. So whoever sleeps is told of the timers that were set here, as after a post.
-unsigned Engine::progress(Time now) {
-    const unsigned done = adapter_.progress(now, true);
+unsigned Engine::progress(Time now, Who who) {
+    const unsigned done =
+        who == Who::waits ? adapter_.progress(now, true) : adapter_.progress_between_posts(now);
     posted();
     return done;
 }
@@ -208,7 +207,7 @@ void Engine::enter_sleep() {
     const Time deadline = adapter_.next_deadline();
     {
         std::lock_guard guard(timer_lock_);
-        if (sleepers_++ == 0) sleeping_until_.store(timer_set_);
+        if (sleepers_++ == 0) sleeping_until_.store(timer_.set());
     }
     if (deadline < sleeping_until_.load()) lower_timer(deadline);
     posted();
@@ -221,24 +220,14 @@ void Engine::leave_sleep() {
     if (--sleepers_ == 0) sleeping_until_.store(kNobody);
 }
 
-// The timer is only ever moved to an earlier time: it wakes somebody once in vain when an acknowledgement
-// came in time, which is cheaper than a call at each deadline that moves.
 void Engine::lower_timer(Time deadline) {
     std::lock_guard guard(timer_lock_);
-    if (deadline >= timer_set_) return;
-    itimerspec setting{};
-    setting.it_value = to_timespec(std::max<Time>(deadline, 1));  // 0 would disarm it
-    timerfd_settime(timer_fd_, TFD_TIMER_ABSTIME, &setting, nullptr);
-    timer_set_ = deadline;
-    if (sleepers_ > 0) sleeping_until_.store(deadline);
+    if (timer_.ring_by(deadline) && sleepers_ > 0) sleeping_until_.store(deadline);
 }
 
 void Engine::timer_fired() {
     std::lock_guard guard(timer_lock_);
-    std::uint64_t count;
-    if (read(timer_fd_, &count, sizeof count) != sizeof count) return;  // another sleeper was faster
-    timer_set_ = kNever;
-    if (sleepers_ > 0) sleeping_until_.store(kNever);
+    if (timer_.take() && sleepers_ > 0) sleeping_until_.store(kNever);
 }
 
 bool Engine::ask_whether_blocks(Awaited& awaited) {
@@ -307,7 +296,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
         const bool due = time - kernel_asked > kLinger, look = due || !awaited.counted;
         if (linger && !(served && look) && round % kLookAside != 0) continue;
 
-        pollfd fds[3] = {{awaited.fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_fd_, POLLIN, 0}};
+        pollfd fds[3] = {{awaited.fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_.fd(), POLLIN, 0}};
         int ready = 0;
         if ((!linger || due) && !ask_whether_blocks(awaited)) return Wait::readable;
         if (linger) {

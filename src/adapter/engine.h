@@ -26,6 +26,7 @@
 #include <mutex>
 
 #include "adapter/adapter.h"
+#include "adapter/alarm.h"
 #include "adapter/patience.h"
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
@@ -58,18 +59,20 @@ class Engine {
     bool poll_progress();
 
     // Handles what has come and is due, without regard to who polls; the number of packets and timers.
-    unsigned progress(Time now);
+    unsigned progress(Time now) { return progress(now, Who::waits); }
 
     // ibv_req_notify_cq: the caller will soon sleep on something that it does not tell us (a channel in
     // poll()).
     void arm();
 
     // After a post, a modify or whatever else moved the adapter: whoever sleeps gets to know of an earlier
-    // timer.
+    // timer, and a helper that ticks of requests that wait for others.
     void posted() {
-        const Time until = sleeping_until_.load();
-        if (until == kNobody) return;
-        if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
+        if (const Time until = sleeping_until_.load(); until != kNobody) {
+            if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
+        } else if (const Time by = gathers_until_.load(); by < gathering_timer_.set()) {
+            gathering_timer_.ring_by(by);
+        }
     }
     // After a post that began at `since` and may have copied much. A program that does nothing but post large
     // messages looks at its completions seldom, and would have the helper at its side for each of them: so
@@ -108,7 +111,9 @@ class Engine {
         bool helped;  // the helper ran meanwhile
     };
     void show_activity();
-    unsigned poll(Time now);
+    enum class Who : std::uint8_t { waits, posts };
+    unsigned poll(Time now, Who who = Who::waits);
+    unsigned progress(Time now, Who who);
     Yield yield() const;
     void pause(Patience& patience);
 
@@ -139,6 +144,7 @@ class Engine {
 
     Adapter& adapter_;
     link::Link& link_;
+    const std::atomic<Time>& gathers_until_;  // the adapter's
     const bool inline_progress_;
     const bool bound_;  // to one processor, at first
 
@@ -148,8 +154,9 @@ class Engine {
     enum class Farewell : std::uint8_t { none, wanted, said };
     std::atomic<Farewell> farewell_{Farewell::none};
     pthread_t thread_{};
-    int kick_fd_ = -1;   // eventfd
-    int timer_fd_ = -1;  // ends the sleep at the earliest deadline
+    int kick_fd_ = -1;       // eventfd
+    Alarm timer_;            // ends the sleep at the earliest deadline
+    Alarm gathering_timer_;  // for the helper that nobody needs otherwise
     int watched_fd_ = -1;
     std::function<bool()> ready_;
 
@@ -174,7 +181,6 @@ class Engine {
     static constexpr Time kNobody = INT64_MIN;
     std::mutex timer_lock_;
     unsigned sleepers_ = 0;
-    Time timer_set_ = kNever;
     std::atomic<Time> sleeping_until_{kNobody};
 };
 

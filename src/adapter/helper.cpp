@@ -83,16 +83,24 @@ void Engine::look_at_share(Time now) {
     if (const std::optional<bool> small = share_.is_small(now)) adapter_.set_crowded(*small);
 }
 
-// Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well.
+// Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well, and requests
+// that have waited for others for long enough.
 bool Engine::take_orders(Time until) {
-    pollfd fds[2] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}};
-    const int ready = poll_until(fds, 2, until);
-    helper_turns_.fetch_add(1, std::memory_order_relaxed);
-    if (ready <= 0) return false;
-    if (fds[1].revents) look_at_watched();
-    if (!fds[0].revents) return false;
-    kicked();
-    return true;
+    pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
+    for (;;) {
+        const int ready = poll_until(fds, 3, until);
+        helper_turns_.fetch_add(1, std::memory_order_relaxed);
+        if (ready <= 0) return false;
+        if (fds[1].revents) look_at_watched();
+        if (fds[0].revents) {
+            kicked();
+            return true;
+        }
+        if (!fds[2].revents) return false;
+        gathering_timer_.take();
+        adapter_.look_at_gathered(now());
+        posted();
+    }
 }
 
 void Engine::look_at_watched() {
@@ -125,7 +133,7 @@ void Engine::stand_in() {
         pollfd fds[4] = {{kick_fd_, POLLIN, 0},
                          {watched_fd_, POLLIN, 0},
                          {link_.wait_fd(), POLLIN, 0},
-                         {timer_fd_, POLLIN, 0}};
+                         {timer_.fd(), POLLIN, 0}};
         const int ready = poll_until(fds, 4, kNever);
         leave_sleep();
         if (ready <= 0) continue;

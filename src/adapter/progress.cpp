@@ -21,13 +21,20 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 
 }  // namespace
 
-unsigned Adapter::State::run(Time now, Owed owed) {
+unsigned Adapter::State::run(Time now, Owed owed, bool waits) {
     now_ = now;
+    waits_ = waits;
+    if (waits) {
+        looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        push_gathered(now, Gathered::all);
+    }
     unsigned done = link.receive(*this, kReceiveBudget);
     if (held_ || !touched_.empty()) finish_touched();
     timers.fire(now, [&](TimerNode& node) {
         if (&node == &owed_timer_)
             push_due(now);
+        else if (&node == &gathering_timer_)
+            push_gathered(now, Gathered::due);
         else
             done += fire(static_cast<Slot&>(node), now);
     });
@@ -255,8 +262,9 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
                          Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
+    const bool gathers = may_gather(slot, requests, now);
     Time look_by = kNever;
-    if (!link::packet_faults()) {
+    if (!gathers && !link::packet_faults()) {
         wire::PacketSink& sink = link.borrow_sink();
         const auto together = [&] { return static_cast<std::uint32_t>(requests.size() - index); };
         while (index < requests.size() &&
@@ -272,12 +280,13 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
     int error = 0;
     for (; index < requests.size(); index++)
         if ((error = qp.post_send(requests[index], now)) != 0) break;
-    crowded = transmit(slot, now, false);
+    if (error || !gathers || !gather(slot, requests, now)) crowded = transmit(slot, now, false);
     return error;
 }
 
 CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
     transport::QueuePair& qp = *slot.qp;
+    slot.gathered = 0;
     link::PacketFaults* const faults = link::packet_faults();
     if (faults) [[unlikely]]
         while (const auto late = faults->late(slot.number, now)) qp.receive(late->packet, late->path, now);

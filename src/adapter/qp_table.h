@@ -24,7 +24,19 @@
 
 namespace verbena::adapter {
 
-// Two cache lines.
+// How a program posts, and what waits for others (gathering.cpp).
+struct alignas(64) Gathering {
+    Time until = 0;           // the first that waits leaves by then
+    Time posted_at = 0;       // the newest
+    Duration gap = 0;         // between two posts of a row, smoothed
+    std::uint32_t looks = 0;  // State::looks_ by then
+    std::uint32_t bytes = 0;  // of those that wait
+    unsigned most = 0;        // requests that leave together
+    unsigned row = 0;         // requests that came behind each other, up to some
+    unsigned last_row = 0;    // ... before these
+};
+
+// Two cache lines, and one for who posts by packets.
 struct alignas(64) Slot : TimerNode {
     Lock lock;
     // Under the lock.
@@ -39,14 +51,18 @@ struct alignas(64) Slot : TimerNode {
     bool owing = false;
     bool told = false;  // since it was touched: what it was told may have set any deadline
 
+    bool enlisted = false;  // among those that gather; under that list's lock
+
     // Copies that are read without the lock: by post_receive(), and to prefetch.
     std::atomic<transport::QpState> state{transport::QpState::reset};
     std::atomic<const transport::QueuePair*> there{nullptr};
 
     // Under the lock.
     std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
+    std::uint32_t gathered = 0;  // requests that wait for others
+    Gathering gathering;
 };
-static_assert(sizeof(Slot) == 128);
+static_assert(sizeof(Slot) == 192);
 
 class QpTable {
    public:

@@ -80,6 +80,7 @@ class Adapter::State final : public link::Receiver {
              CrowdedFlow& crowded);
     // Lets those who wait send, in their order, while the window is open. No queue pair's lock is held.
     void serve(const CrowdedFlow& flow, Time now);
+    void serve_crowded(Time now);  // all that transmit() met; needs progress_lock
     // `work(slot)` under the queue pair's lock; then what became ready leaves. False: there is no such queue
     // pair.
     template <typename Work>
@@ -96,11 +97,22 @@ class Adapter::State final : public link::Receiver {
     }
     // Acknowledgements that were held back, when there is nothing else to do.
     enum class Owed : std::uint8_t { stays, leaves, may_wait };
-    unsigned run(Time now, Owed owed);             // needs progress_lock
-    void push_owed(Time now, bool patient);        // needs progress_lock
-    void push_due(Time now);                       // needs progress_lock
-    bool owes() const { return !owing_.empty(); }  // needs progress_lock
+    // `waits`: the caller for something, so what gathers leaves. Needs progress_lock.
+    unsigned run(Time now, Owed owed, bool waits = true);
+    void push_owed(Time now, bool patient);  // needs progress_lock
+    void push_due(Time now);                 // needs progress_lock
+    bool owes() const {                      // needs progress_lock
+        return !owing_.empty() || gathers_until.load() != kNever;
+    }
     void datagram(const link::Datagram& datagram) override;
+
+    // gathering.cpp. A slot's lock is held, but for push_gathered(), which needs progress_lock, and for
+    // look_at_gathered().
+    bool may_gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
+    bool gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
+    enum class Gathered : std::uint8_t { all, due };
+    bool push_gathered(Time now, Gathered which);
+    void look_at_gathered(Time now);
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
@@ -129,6 +141,7 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
+    std::atomic<Time> gathers_until{kNever};  // the first to have waited for others for long enough
     Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
 
@@ -140,6 +153,8 @@ class Adapter::State final : public link::Receiver {
     static constexpr std::uint64_t kBurstTrial = 512;  // packets
     // Queue pairs that owe an acknowledgement: so many are a good part of what a sender has outstanding.
     static constexpr std::size_t kOwedTogether = 24;
+    static constexpr Duration kShortestWait = 50 * kMicrosecond,
+                              kLongestWait = kMillisecond;  // gathering.cpp
     static constexpr std::uint32_t kMany = 64;  // queue pairs: what few consist of stays in a cache
 
     std::uint64_t random();
@@ -174,12 +189,12 @@ class Adapter::State final : public link::Receiver {
         if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
         held_.emplace(slot, number, segment.sections());
     }
+    void enlist_gathering(Slot& slot);
     void finish_touched();
     bool fire(Slot& slot, Time now);
     static Time deadline_of(const Slot& slot);
     void watch_bursts(Slot& slot);
     void remember(CrowdedFlow flow);
-    void serve_crowded(Time now);
 
     memory::Outsiders* const outsiders_;
     std::uint32_t (*const device_of_)(const Gid&);
@@ -189,7 +204,15 @@ class Adapter::State final : public link::Receiver {
     std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
     Time latest_ = 0;                            // under table_lock
 
+    Lock gathering_lock_;           // behind a slot's
+    std::vector<Slot*> gathering_;  // under it
+    TimerNode gathering_timer_;
+    std::atomic<Duration> gathering_wait_{kShortestWait};
+    std::atomic<std::uint32_t> looks_{0};  // run()
+
     // The thread in run() only.
+    bool waits_ = true;
+    std::vector<Slot*> gathered_;
     Time now_ = 0;
     std::optional<LockedQp> held_;        // of the burst's current queue pair
     std::vector<std::uint32_t> members_;  // of the group that a packet is for

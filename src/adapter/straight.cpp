@@ -145,6 +145,7 @@ void Adapter::State::come_again(Slot& slot, Time now) {
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::go_on(Slot& slot, Straight follows) {
     if (follows & QueuePair::kGoesOn) [[unlikely]] {
+        if (!waits_ && slot.gathered > 0) return;  // it leaves with them
         if (slot.qp->took_long()) return come_again(slot, now_);
         remember(transmit(slot, now_, false));
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);

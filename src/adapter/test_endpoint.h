@@ -30,8 +30,10 @@ class MemoryLink final : public link::Link {
     std::vector<std::uint32_t> strays;
     std::atomic<bool> polled{false};
     unsigned at_once = ~0u;  // packets at a time
+    unsigned together = 1;   // longest_run()
 
     void set_polled(bool now) override { polled = now; }
+    unsigned longest_run(const wire::Path&, std::uint32_t) override { return together; }
 
     void send(const wire::OutPacket& packet) override {
         Flying flying{*packet.path, {packet.header.begin(), packet.header.begin() + packet.header_length}};

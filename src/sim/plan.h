@@ -100,6 +100,7 @@ struct ProcessPlan {
     std::uint32_t idle_chance =
         500'000;          // that a turn polls until nothing is left and so pushes acknowledgements
     bool events = false;  // waits for CQ events instead of polling
+    bool rows = false;    // goes on posting: its requests gather until they fill a burst, or a deadline comes
     bool solicited_only = false;
     std::uint32_t poll_at_once = 16;
     std::uint32_t most_queue_pairs = 16;

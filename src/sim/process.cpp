@@ -91,13 +91,17 @@ void Process::run() {
 }
 
 void Process::serve() {
-    for (unsigned round = 0; adapter_->progress(world_.now(), false) > 0; round++) {
+    const auto progress = [&] {
+        return plan_.rows ? adapter_->progress_between_posts(world_.now())
+                          : adapter_->progress(world_.now(), false);
+    };
+    for (unsigned round = 0; progress() > 0; round++) {
         if (round > kMostRounds) {
             world_.verdict.violation(world_.now(), "the adapter does not come to rest");
             return;
         }
     }
-    if (random_.chance(plan_.idle_chance)) adapter_->progress(world_.now(), true);
+    if (!plan_.rows && random_.chance(plan_.idle_chance)) adapter_->progress(world_.now(), true);
 }
 
 // Deadlines that have come must have been served.

@@ -324,6 +324,7 @@ Plan draw_plan(std::uint64_t seed) {
         for (ProcessPlan& process : plan.processes)
             process.largest_payload = local.pick({4u, 16u, 16u, 48u}) * 1024;
     for (ProcessPlan& process : plan.processes) process.longest_run = local.pick({1u, 3u, 64u, 64u});
+    for (ProcessPlan& process : plan.processes) process.rows = local.one_in(3);
     for (unsigned from = 0; from < plan.hosts; from++)
         for (unsigned to = 0; to < plan.hosts; to++) {
             Faults faults = draw_faults(random, mood);

@@ -175,6 +175,12 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
+    // The request may wait for others to leave with it: it is one packet, and something is under way by a
+    // wire. And how many packets of such requests the sink sends at once.
+    virtual bool may_gather(const SendRequest&) const { return false; }
+    virtual unsigned packets_together(wire::PacketSink&) const { return 1; }
+    virtual Duration round_trip() const { return 0; }  // as measured; 0: it is not known
+
     // An acknowledgement is owed, and will probably leave with a request before next_deadline().
     virtual bool awaits_company() const { return false; }
 

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "transport/company.h"
+#include "transport/copy.h"
 #include "transport/rc_requester.h"
 #include "transport/rc_responder.h"
 
@@ -52,6 +53,15 @@ class RcQueuePair final : public QueuePair {
     Straight what_follows(Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
+    bool may_gather(const SendRequest& request) const override {
+        return state_ == QpState::rts && requester_->is_under_way() &&
+               request.operation <= Operation::send_with_immediate && !(request.flags & kFence) &&
+               total_length(request.sges) <= attributes_.path_mtu;
+    }
+    unsigned packets_together(wire::PacketSink& sink) const override {
+        return sink.longest_run(attributes_.path, attributes_.destination_qp);
+    }
+    Duration round_trip() const override { return requester_->smoothed_round_trip(); }
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();
     }

@@ -102,7 +102,8 @@ class RcRequester {
     bool is_crowded() const { return flow_.is_crowded(); }
     // The last transmit() has written a large message, and there is more.
     bool took_long() const { return took_long_ && wants_to_send(); }
-    bool outstanding() const { return una_ != max_psn_; }  // sent, and not acknowledged
+    bool outstanding() const { return una_ != max_psn_; }                 // sent, and not acknowledged
+    bool is_under_way() const { return !flow_.idle() && outstanding(); }  // by a wire
 
     Time next_deadline() const {
         if (!shared_.reliable()) [[unlikely]]

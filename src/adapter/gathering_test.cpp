@@ -1,0 +1,155 @@
+// When requests wait for others, and when they leave: a sender whose peer does not look, under a clock of the
+// test's own. What has left is what waits at the peer.
+#include <gtest/gtest.h>
+
+#include "adapter/adapter.h"
+#include "adapter/test_endpoint.h"
+#include "link/steering.h"
+
+namespace verbena::adapter {
+namespace {
+
+using testing::Endpoint;
+using testing::MemoryLink;
+using transport::Operation;
+
+constexpr unsigned kTogether = 16;  // packets that the link sends at once
+constexpr unsigned kRow = 8;
+constexpr Duration kPatience = 50 * kMicrosecond;
+
+class GatheringTest : public ::testing::Test {
+   protected:
+    GatheringTest() {
+        links_[0].peer = &links_[1];
+        links_[1].peer = &links_[0];
+        links_[0].together = kTogether;
+        left_.connect(right_, now_);
+        right_.connect(left_, now_);
+    }
+    void post(unsigned count, std::uint32_t length = 8) {
+        for (unsigned i = 0; i < count; i++, now_ += kMicrosecond)
+            ASSERT_EQ(
+                left_.post(Operation::rdma_write, 0, length, now_, right_.address_of(0), right_.keys.rkey),
+                0);
+    }
+    std::size_t left() { return links_[1].waiting(); }
+    void peer_answers() {
+        for (int i = 0; i < 2; i++)
+            right_.adapter->progress(now_, true);  // an acknowledgement is held back once
+        left_.adapter->progress_between_posts(now_);
+    }
+    void poll_in_vain() { left_.adapter->progress(now_, true); }
+
+    Time now_ = kSecond;
+    MemoryLink links_[2];
+    Endpoint left_{links_[0], 1 << link::kBlockBits, Gid::from_ipv4(0x0a000001)};
+    Endpoint right_{links_[1], 2 << link::kBlockBits, Gid::from_ipv4(0x0a000002)};
+};
+
+TEST_F(GatheringTest, WaitFromTheEighthOfARowOnAndFillABurst) {
+    post(kRow - 1);
+    EXPECT_EQ(left(), kRow - 1);
+    post(kTogether - 1);
+    EXPECT_EQ(left(), kRow - 1);
+    post(1);
+    EXPECT_EQ(left(), kRow - 1 + kTogether);
+}
+
+TEST_F(GatheringTest, LeaveWhenSomebodyPollsInVain) {
+    post(kRow + 2);
+    EXPECT_EQ(left(), kRow - 1);
+    unsigned done = 0;
+    left_.adapter->glance(now_, done);
+    EXPECT_EQ(left(), kRow + 2);
+}
+
+TEST_F(GatheringTest, LeaveInTime) {
+    post(kRow);
+    const Time posted_at = now_ - kMicrosecond;
+    EXPECT_EQ(left_.adapter->gathers_until(), posted_at + kPatience);
+    EXPECT_EQ(left_.adapter->next_deadline(), posted_at + kPatience);
+    left_.adapter->progress_between_posts(posted_at + kPatience - 1);
+    EXPECT_EQ(left(), kRow - 1);
+    left_.adapter->progress_between_posts(posted_at + kPatience);
+    EXPECT_EQ(left(), kRow);
+    EXPECT_EQ(left_.adapter->gathers_until(), kNever);
+}
+
+TEST_F(GatheringTest, OfTheNextRowAllButTheFirstWait) {
+    post(kRow);
+    poll_in_vain();
+    peer_answers();
+    ASSERT_EQ(left(), 0u);
+    post(1);
+    EXPECT_EQ(left(), 1u) << "nothing is under way";
+    post(2);
+    EXPECT_EQ(left(), 1u);
+    poll_in_vain();
+    EXPECT_EQ(left(), 3u);
+    post(kRow - 1);  // the row before was short
+    EXPECT_EQ(left(), 3u + kRow - 1);
+}
+
+TEST_F(GatheringTest, NothingWaitsThatWasPostedWhileWaitingOrNowAndThen) {
+    for (unsigned i = 0; i < 2 * kRow; i++) {
+        post(1);
+        poll_in_vain();
+        EXPECT_EQ(left(), i + 1);
+    }
+    for (unsigned i = 0; i < 2 * kRow; i++) {
+        now_ += 51 * kMicrosecond;
+        post(1);
+        EXPECT_EQ(left(), 2 * kRow + i + 1);
+    }
+}
+
+TEST_F(GatheringTest, WhatDoesNotGatherTakesThemAlong) {
+    post(kRow + 1);
+    EXPECT_EQ(left(), kRow - 1);
+    post(1, 1500);  // two packets
+    EXPECT_EQ(left(), kRow + 1 + 2);
+    post(1);
+    ASSERT_EQ(left(), kRow + 1 + 2);
+    ASSERT_EQ(left_.post(Operation::rdma_read, 0, 8, now_, right_.address_of(0), right_.keys.rkey), 0);
+    EXPECT_EQ(left(), kRow + 1 + 2 + 2);
+}
+
+TEST_F(GatheringTest, AnAcknowledgementDoesNotSendThemButKeepsThemInTime) {
+    post(kRow + 1);
+    peer_answers();
+    EXPECT_EQ(left(), 0u);
+    post(1);
+    EXPECT_EQ(left(), 3u) << "nothing is under way any more";
+}
+
+TEST_F(GatheringTest, WhoLooksInVainLooksLessOften) {
+    Duration patience = kPatience;
+    for (unsigned i = 0; i < 6; i++) {
+        post(2 * kRow);
+        const Time until = left_.adapter->gathers_until();
+        poll_in_vain();
+        peer_answers();
+        EXPECT_LE(until, now_ + patience);
+        EXPECT_GT(until, now_ + patience - 2 * kRow * kMicrosecond - 1) << "round " << i;
+        left_.adapter->look_at_gathered(until);
+        patience = std::min<Duration>(2 * patience, kMillisecond);
+        left_.poll();
+    }
+    post(2 * kRow);
+    const std::size_t before = left();
+    left_.adapter->look_at_gathered(left_.adapter->gathers_until());
+    EXPECT_GT(left(), before) << "this look was needed";
+    peer_answers();
+    post(kRow);
+    EXPECT_LE(left_.adapter->gathers_until(), now_ + kPatience);
+}
+
+TEST_F(GatheringTest, LeaveBeforeTheirQueuePairEnds) {
+    post(kRow + 1);
+    left_.adapter->destroy_qp(left_.qp, now_);
+    left_.qp = nullptr;
+    EXPECT_EQ(left(), kRow + 1);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -62,8 +62,12 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
         count(counters.strays);
         return link.stray(datagram, number);
     }
+    std::uint32_t ip_id = 0;
+    if (!is_whole(datagram, ip_id)) return;
+    if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer() && goes_straight(datagram))
+        return;
     wire::Packet packet;
-    if (is_good(datagram, packet)) deliver(slot, number, datagram, packet);
+    if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
 }
 
 void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
@@ -102,22 +106,24 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
 void Adapter::State::to_group(const link::Datagram& datagram) {
     if (!groups.members(datagram.path->destination, datagram.path->interface_index, members_))
         return count(segment.counters().no_queue_pair);
+    std::uint32_t ip_id = 0;
     wire::Packet packet;
-    if (!is_good(datagram, packet)) return;
+    if (!is_whole(datagram, ip_id) || !is_good(datagram, ip_id, packet)) return;
     for (const std::uint32_t number : members_)
         if (Slot* slot = table.find(number)) deliver(slot, number, datagram, packet);
 }
 
-bool Adapter::State::is_good(const link::Datagram& datagram, wire::Packet& packet) {
-    AdapterCounters& counters = segment.counters();
-    std::uint32_t ip_id = 0;
-    if (!datagram.by_memory && check_icrc(datagram, ip_id) != wire::IcrcCheck::good) {
-        count(counters.bad_icrc);
-        count_error(datagram);
-        return false;
-    }
+// As its sender made it, by its ICRC.
+bool Adapter::State::is_whole(const link::Datagram& datagram, std::uint32_t& ip_id) {
+    if (datagram.by_memory || check_icrc(datagram, ip_id) == wire::IcrcCheck::good) return true;
+    count(segment.counters().bad_icrc);
+    count_error(datagram);
+    return false;
+}
+
+bool Adapter::State::is_good(const link::Datagram& datagram, std::uint32_t ip_id, wire::Packet& packet) {
     if (wire::parse(datagram.bytes, packet) != wire::ParseError::none) {
-        count(counters.malformed);
+        count(segment.counters().malformed);
         count_error(datagram);
         return false;
     }

@@ -116,6 +116,7 @@ class Adapter::State final : public link::Receiver {
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
+    bool goes_straight(const link::Datagram& datagram);
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
@@ -162,7 +163,8 @@ class Adapter::State final : public link::Receiver {
     void give_back_record(QpRecord& record);
     void retire(QpRecord& record);
     void count_error(const link::Datagram& datagram);
-    bool is_good(const link::Datagram& datagram, wire::Packet& packet);
+    bool is_whole(const link::Datagram& datagram, std::uint32_t& ip_id);
+    bool is_good(const link::Datagram& datagram, std::uint32_t ip_id, wire::Packet& packet);
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);

@@ -62,7 +62,14 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
 }
 
 // Observers saw it when it left. What comes together is finished together, one alone at once.
-[[gnu::flatten]] bool Adapter::State::straight(const link::Datagram& datagram) {
+bool Adapter::State::straight(const link::Datagram& datagram) {
+    if (!goes_straight(datagram)) [[unlikely]]
+        return false;
+    count(segment.counters().received);
+    return true;
+}
+
+[[gnu::flatten]] bool Adapter::State::goes_straight(const link::Datagram& datagram) {
     if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength || link::packet_faults()) [[unlikely]]
         return false;
     const wire::BthWords bth(datagram.bytes.data());
@@ -95,7 +102,6 @@ Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::O
     const Straight follows = execute_straight(locked.qp(), opcode, datagram);
     if (follows == QueuePair::kDeclined) [[unlikely]]
         return follows;
-    count(segment.counters().received);
     locked.slot().record->counters.wire_bytes_received += datagram.bytes.size();
     return follows;
 }

@@ -50,6 +50,7 @@ class Receiver {
         Datagram one = all;
         one.bytes = all.bytes.subspan(at, std::min(segment, all.bytes.size() - at));
         if (at > 0) one.likely_ip_id = static_cast<std::uint16_t>(at / segment);
+        one.followed = at + segment < all.bytes.size();
         return one;
     }
 };

@@ -193,6 +193,7 @@ def make_lines(build, yardsticks, made):
         for program in ("ib_send_lat", "ib_write_lat"):
             add_verbena(f"{program} 8 B{where}", "us", wanted_latency, lambda pair, p=program: pair.latency(p, *SMALL), verbena)
         if link == "wire":
+            add_verbena(f"ib_send_bw 8 B{where}", "M/s", None, lambda pair: pair.rate("ib_send_bw", 20000), verbena)
             add_verbena(f"ib_send_bw 8 B -l 16{where}", "M/s", 5, lists, verbena)
     add_verbena("cmtime, one connection", "us", 0.5, connection, verbena)
     add_verbena("one thread opening and closing", "us", 0.5, lambda pair: pair.open_close(100), verbena)

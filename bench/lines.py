@@ -131,9 +131,10 @@ def namespaces(build, fabric, yardsticks, mtu, ends, wanted, wanted_read):
                           lambda: measuring.tcp_stream(*wraps, addresses[0]), no_tcp))
     if mtu == 1500:
         for program in ("ib_send_bw", "ib_write_bw"):
-            lines.append(Line(f"{program} 8 B -l 16, MTU {mtu}", "packets", "M/s", "sendmmsg", None, True,
-                              lambda p=program: wire.rate(p, 200000, "-l", "16"),
-                              lambda: own_lines.datagram_rate(build, server.name, client.name, addresses[0])))
+            for words, label in (((), ""), (("-l", "16"), " -l 16")):
+                lines.append(Line(f"{program} 8 B{label}, MTU {mtu}", "packets", "M/s", "sendmmsg", None, True,
+                                  lambda p=program, w=words: wire.rate(p, 200000, *w),
+                                  lambda: own_lines.datagram_rate(build, server.name, client.name, addresses[0])))
     if mtu == 9000 and yardsticks:
         # The yardstick has both of its processes in one namespace, so over loopback, and so have we.
         near = measuring.Perftest(build, fabric | {"VERBENA_LINK": "wire"})

@@ -20,6 +20,7 @@ Adapter::State::State(const Setup& setup)
       direct(setup.direct),
       regions(segment.regions(), segment.sections()),
       outsiders_(setup.outsiders),
+      gathers_(setup.gathers),
       device_of_(setup.device_of),
       random_state_(setup.random_seed) {
     regions.set_outsiders(outsiders_);
@@ -215,6 +216,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     }
     int error = 0;
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
+        if (slot.gathered > 0) static_cast<void>(state_->transmit(slot, now, false));
         // Before the flushed completions are there to be asked about.
         if (ends && attributes.state == QpState::error && qp.state() != QpState::error) {
             const char* call = current_call_name();

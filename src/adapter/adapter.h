@@ -54,6 +54,7 @@ class Adapter {
         std::uint32_t first_qp_number = 0;
         std::uint32_t qp_numbers = 0;
         std::uint32_t random_seed = 0;
+        bool gathers = true;                        // requests may wait for others (gathering.cpp)
         transport::DirectAccess* direct = nullptr;  // one-sided operations to peers of this host; may be null
         memory::Outsiders* outsiders = nullptr;  // those peers, as far as they do the same to us; may be null
         // The device of this host with that address (kNoDevice: none), for the totals of ports; may be null.

@@ -26,9 +26,9 @@ class Alarm {
     Alarm(const Alarm&) = delete;
     Alarm& operator=(const Alarm&) = delete;
 
-    // False: errno says why. Once.
+    // False: errno says why. Before all others.
     bool open() {
-        fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (fd_ < 0) fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         return fd_ >= 0;
     }
     int fd() const { return fd_; }

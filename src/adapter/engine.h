@@ -1,7 +1,8 @@
 // Who moves the packets: mostly the program's own threads, while they post and poll; when they do not, one
 // helper thread that otherwise sleeps.
 //
-// Ticking: somebody polls. The helper looks once a millisecond whether that is still so, and nothing else.
+// Ticking: somebody polls. The helper looks once a millisecond whether that is still so, and when requests
+// have waited for others for long enough (gathering.cpp), and nothing else.
 // Armed: nobody polls. The helper sleeps on the link's descriptor and the next timer. Resting: a thread of
 // the program is blocked in wait_readable() and does the helper's work itself.
 //
@@ -66,7 +67,7 @@ class Engine {
     void arm();
 
     // After a post, a modify or whatever else moved the adapter: whoever sleeps gets to know of an earlier
-    // timer, and a helper that ticks of requests that wait for others.
+    // timer, or else the helper of requests that wait for others.
     void posted() {
         if (const Time until = sleeping_until_.load(); until != kNobody) {
             if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);

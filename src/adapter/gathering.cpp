@@ -31,7 +31,7 @@ constexpr std::uint64_t kMostBytes = 64 << 10;
 
 // All of them, or none.
 bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now) {
-    if (link::packet_faults()) return false;
+    if (!gathers_ || link::packet_faults()) return false;
     Gathering& row = slot.gathering;
     const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
     const Duration gap = now - row.posted_at;
@@ -79,7 +79,6 @@ void Adapter::State::enlist_gathering(Slot& slot) {
     timers.set(gathering_timer_, until);
 }
 
-// True if any left.
 bool Adapter::State::push_gathered(Time now, Gathered which) {
     if (gathers_until.load(std::memory_order_relaxed) == kNever) return false;
     bool any = false;

@@ -51,7 +51,7 @@ struct alignas(64) Slot : TimerNode {
     bool owing = false;
     bool told = false;  // since it was touched: what it was told may have set any deadline
 
-    bool enlisted = false;  // among those that gather; under that list's lock
+    bool enlisted = false;  // by gathering.cpp, under its list's lock
 
     // Copies that are read without the lock: by post_receive(), and to prefetch.
     std::atomic<transport::QpState> state{transport::QpState::reset};

@@ -106,13 +106,14 @@ class Adapter::State final : public link::Receiver {
     }
     void datagram(const link::Datagram& datagram) override;
 
-    // gathering.cpp. A slot's lock is held, but for push_gathered(), which needs progress_lock, and for
-    // look_at_gathered().
+    // gathering.cpp: whether requests wait for others, before they are posted, and whether they still do
+    // behind that. Both need the slot's lock.
     bool may_gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
     bool gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
+    // These that wait leave; true if there were any. Needs progress_lock.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
-    void look_at_gathered(Time now);
+    void look_at_gathered(Time now);  // the helper
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
@@ -199,6 +200,7 @@ class Adapter::State final : public link::Receiver {
     void remember(CrowdedFlow flow);
 
     memory::Outsiders* const outsiders_;
+    const bool gathers_;
     std::uint32_t (*const device_of_)(const Gid&);
     std::uint64_t random_state_;  // under table_lock
     std::vector<std::uint32_t> free_records_;

@@ -23,6 +23,7 @@ constexpr Name kNames[] = {
     {"copy", &Features::copy},
     {"place", &Features::place},
     {"procmem", &Features::procmem},
+    {"gather", &Features::gather},
     {"membarrier", &Features::membarrier},
     {"precedence", &Features::precedence},
 };

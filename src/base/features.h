@@ -17,6 +17,7 @@ struct Features {
     bool local = true;  // the shared-memory link to peers of this host
     bool view = true;   // what `verbena run` shows of the devices in sysfs, /dev and `rdma`
     bool inline_progress = true;  // packets are handled in the caller's thread; off: by the helper only
+    bool gather = true;  // by packets, requests that follow each other wait for each other to leave together
     // Large payloads of SENDs between processes of one host are fetched from the sender's memory or copied
     // through the ring, whichever is faster. Without `copy` they are fetched if they can be; without `fetch`
     // never. The largest are not fetched but written by the sender, with `place`.

@@ -181,6 +181,7 @@ int Process::open_queue() {
                                     .first_qp_number = reply.first_qp_number,
                                     .qp_numbers = reply.qp_numbers,
                                     .random_seed = random(),
+                                    .gathers = features().gather,
                                     .direct = memory_access_.get(),
                                     .outsiders = local_ ? &local_->peers() : nullptr,
                                     .device_of = device_of});

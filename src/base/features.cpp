@@ -19,11 +19,11 @@ constexpr Name kNames[] = {
     {"local", &Features::local},
     {"view", &Features::view},
     {"inline", &Features::inline_progress},
+    {"gather", &Features::gather},
     {"fetch", &Features::fetch},
     {"copy", &Features::copy},
     {"place", &Features::place},
     {"procmem", &Features::procmem},
-    {"gather", &Features::gather},
     {"membarrier", &Features::membarrier},
     {"precedence", &Features::precedence},
 };

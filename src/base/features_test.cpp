@@ -8,8 +8,8 @@ namespace {
 TEST(FeaturesTest, EverythingIsOnUnlessNamed) {
     const Features all = parse_features("");
     EXPECT_TRUE(all.gso && all.gro && all.steering && all.memfd && all.local && all.view &&
-                all.inline_progress && all.fetch && all.copy && all.place && all.procmem && all.membarrier &&
-                all.precedence);
+                all.inline_progress && all.gather && all.fetch && all.copy && all.place && all.procmem &&
+                all.membarrier && all.precedence);
     const Features some = parse_features("gso,memfd");
     EXPECT_FALSE(some.gso);
     EXPECT_TRUE(some.gro);
@@ -17,11 +17,12 @@ TEST(FeaturesTest, EverythingIsOnUnlessNamed) {
     EXPECT_FALSE(some.memfd);
     const Features none = parse_features("all");
     EXPECT_FALSE(none.gso || none.gro || none.steering || none.memfd || none.local || none.view ||
-                 none.inline_progress || none.fetch || none.copy || none.place || none.procmem ||
-                 none.membarrier || none.precedence);
-    EXPECT_EQ(feature_names(),
-              "gso, gro, steering, memfd, local, view, inline, fetch, copy, place, procmem, membarrier, "
-              "precedence, all");
+                 none.inline_progress || none.gather || none.fetch || none.copy || none.place ||
+                 none.procmem || none.membarrier || none.precedence);
+    EXPECT_EQ(
+        feature_names(),
+        "gso, gro, steering, memfd, local, view, inline, gather, fetch, copy, place, procmem, membarrier, "
+        "precedence, all");
     EXPECT_FALSE(parse_features("fetch").fetch);
     EXPECT_FALSE(parse_features("copy").copy);
 }

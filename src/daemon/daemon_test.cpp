@@ -38,7 +38,7 @@ class CountingDaemon {
         close(fd);
         log_ = name;
         script_ = log_ + ".sh";
-        std::ofstream(script_) << "#!/bin/sh\necho started >> " << log_ << "\nexec " VERBENAD " \"$@\"\n";
+        std::ofstream(script_) << "#!/bin/sh\necho started >> " << log_ << "\nexec '" VERBENAD "' \"$@\"\n";
         chmod(script_.c_str(), 0755);
         setenv("VERBENA_DAEMON", script_.c_str(), 1);
     }

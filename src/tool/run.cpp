@@ -93,8 +93,10 @@ void add_view(const Installation& installation, Variables& variables) {
 
 // LD_PRELOAD knows no quoting; a library in such a folder is found by its bare name through LD_LIBRARY_PATH,
 // into which the folder goes.
+bool can_be_preloaded(const std::string& library) { return library.find_first_of(" :") == std::string::npos; }
+
 std::string preloadable(const std::string& library) {
-    if (library.find_first_of(" :") == std::string::npos) return library;
+    if (can_be_preloaded(library)) return library;
     const std::size_t slash = library.rfind('/');
     setenv("LD_LIBRARY_PATH", in_front(library.substr(0, slash), "LD_LIBRARY_PATH").c_str(), 1);
     return library.substr(slash + 1);
@@ -134,6 +136,13 @@ int system_environment(const RunOptions& options, const Installation& installati
         std::fprintf(stderr,
                      "verbena: --capture and --sockets need Verbena's libraries; --system is without\n");
         return 2;
+    }
+    if (!can_be_preloaded(installation.interposer)) {
+        std::fprintf(stderr,
+                     "verbena: --system preloads %s, and LD_PRELOAD takes no names with spaces or colons: "
+                     "install Verbena in another folder\n",
+                     installation.interposer.c_str());
+        return 1;
     }
     if (!options.log.empty()) variables.emplace_back("VERBENA_LOG", options.log);
     if (!add_interposer(options, installation, variables)) return 1;

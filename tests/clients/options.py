@@ -18,7 +18,7 @@ def add(parser):
     parser.add_argument("--one-core", action="store_true", help="everything on one core")
     parser.add_argument("--load", action="store_true", help="a busy loop on each core beside")
     parser.add_argument("--user", help="run the programs as this user (needs root)")
-    parser.add_argument("--launcher", default=os.path.join(ROOT, "build/bin/verbena") + " run --",
+    parser.add_argument("--launcher", default=shlex.quote(os.path.join(ROOT, "build/bin/verbena")) + " run --",
                         help="what the programs are started with (default: %(default)s); empty: the system's libraries")
 
 

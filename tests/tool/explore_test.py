@@ -4,6 +4,7 @@ finds nothing in one that does right; stock programs survive what the protocol m
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -42,7 +43,7 @@ class Fragile(Case):
         self.assertEqual(1, result.returncode)
         self.assertEqual([("crash", "fail call=ibv_create_cq nth=1 errno=ENOMEM")],
                          [(each["finding"], each["fault"]) for each in found])
-        replay = found[0]["replay"].replace("verbena run", f"{VERBENA} run", 1)
+        replay = found[0]["replay"].replace("verbena run", f"{shlex.quote(VERBENA)} run", 1)
         again = subprocess.run(["bash", "-c", f"exec {replay}"], env=ENVIRONMENT, capture_output=True, check=False)
         self.assertEqual(-signal.SIGSEGV, again.returncode)
 

@@ -126,7 +126,8 @@ class Warnings(Case):
     def warning(self, program, **options):
         result = under(program, **options)
         self.assertEqual(0, result.returncode, result.stderr)
-        return result.stderr
+        # The loader's own, of a set-user-ID program, where our folder has a space in its name.
+        return "".join(line for line in result.stderr.splitlines(True) if not line.startswith("ERROR: ld.so"))
 
     def assert_one_line(self, text, *parts):
         self.assertEqual(1, text.count("\n"), text)

@@ -42,6 +42,11 @@ int main(void) {
 """
 
 
+def preloadable(library):
+    """As LD_PRELOAD names it, which takes no spaces."""
+    return os.path.basename(library) if " " in library else library
+
+
 def run(*command, **options):
     """A finished command with its text; 60 s at most."""
     options.setdefault("env", ENVIRONMENT)

@@ -181,6 +181,8 @@ const std::atomic<Time>& Adapter::gathers_until() const { return state_->gathers
 
 void Adapter::look_at_gathered(Time now) { state_->look_at_gathered(now); }
 
+void Adapter::post_took(Duration time) { state_->post_took(time); }
+
 completion::EventDeadlines& Adapter::event_deadlines() { return state_->event_deadlines; }
 
 void Adapter::add_numbers(std::uint32_t first, std::uint32_t count) {
@@ -244,7 +246,7 @@ int Adapter::attach(transport::QueuePair& qp, const std::shared_ptr<transport::C
 
 bool Adapter::awaits_acknowledgement(const transport::QueuePair& qp) {
     LockedQp locked = state_->lock(qp.number());
-    return locked && qp.awaits_acknowledgement();
+    return locked && (locked.slot().gathered > 0 || qp.awaits_acknowledgement());
 }
 
 void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes) {
@@ -279,10 +281,9 @@ int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transp
         LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();
         const bool gathers = state_->may_gather(locked.slot(), requests, now);
+        std::size_t index = 0;
         error = qp.check_send(requests);
-        for (std::size_t i = 0; i < requests.size() && !error; i++) error = qp.post_send(requests[i], now);
-        if (error || !gathers || !state_->gather(locked.slot(), requests, now))
-            crowded = state_->transmit(locked.slot(), now, false);
+        if (!error) error = state_->post_queued(locked.slot(), requests, index, gathers, now, crowded);
     }
     if (crowded) state_->serve(crowded, now);
     if (error) errno = error;
@@ -342,27 +343,25 @@ int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t in
     return state_->groups.detach(state_->link, qp.number(), group, interface_index);
 }
 
-unsigned Adapter::progress(Time now, bool idle) {
+unsigned Adapter::progress(Time now, bool idle, Caller caller) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays) : 0;
-}
-
-unsigned Adapter::progress_between_posts(Time now) {
-    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return lock ? state_->run(now, State::Owed::leaves, false) : 0;
+    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller) : 0;
 }
 
 unsigned Adapter::progress_in_turn(LazyTime now) {
     std::lock_guard lock(state_->progress_lock);
-    return state_->run(now.get(), State::Owed::may_wait);
+    return state_->run(now.get(), State::Owed::may_wait, Caller::stands_in);
 }
 
 bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (!lock ||
-        (state_->link.looks_empty() && state_->gathers_until.load(std::memory_order_relaxed) == kNever))
-        return false;
-    done = state_->run(now.get(), in_turn ? State::Owed::may_wait : State::Owed::leaves);
+    if (!lock) return false;
+    if (state_->link.looks_empty()) {
+        const Time until = state_->gathers_until.load(std::memory_order_relaxed);
+        if (until == kNever || (in_turn && now.get() < until)) return false;
+    }
+    done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
+                   : state_->run(now.get(), State::Owed::leaves, Caller::waits);
     return true;
 }
 
@@ -373,7 +372,7 @@ void Adapter::settle(Time now) {
     std::lock_guard lock(state_->progress_lock);
     for (unsigned rounds = 0, packets = 0; rounds < kRounds && packets < kPackets; rounds++) {
         state_->link.look_everywhere();
-        const unsigned done = state_->run(now, State::Owed::stays);
+        const unsigned done = state_->run(now, State::Owed::stays, Caller::waits);
         if (done == 0) break;
         packets += done;
     }

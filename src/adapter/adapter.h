@@ -123,10 +123,10 @@ class Adapter {
     // Receives what waits, lets every touched queue pair answer. `idle`: the caller found nothing to do
     // before, so acknowledgements that were held back leave now. Timers that are due run. Returns the number
     // of datagrams and timers. One thread at a time gets in; others return 0 at once.
-    unsigned progress(Time now, bool idle);
-
-    // As progress() of an idle caller, for one who goes on posting: requests that wait for others go on, too.
-    unsigned progress_between_posts(Time now);
+    // Requests that wait for others (gathering.cpp) leave if the caller waits for something; if he stands in
+    // for the program, or goes on posting, when their time has come.
+    enum class Caller : std::uint8_t { waits, stands_in, posts };
+    unsigned progress(Time now, bool idle, Caller caller = Caller::waits);
 
     // As progress() for the helper. If another thread is inside it waits for its turn, asleep: looking again
     // at once, it might keep the other, on the same processor, from getting through. An acknowledgement that
@@ -141,10 +141,11 @@ class Adapter {
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);
 
-    // Of requests that wait for others (gathering.cpp), the first to have waited for long enough, or kNever.
-    // progress() lets all of them leave; look_at_gathered() those that have waited as long.
+    // When the first request that waits for others will have waited for long enough, or kNever; and what the
+    // helper does then. And how long a post takes that makes a call of the kernel's.
     const std::atomic<Time>& gathers_until() const;
     void look_at_gathered(Time now);
+    void post_took(Duration time);
 
     // For the program's end: may acknowledgements be owed (perhaps by who is inside just now), or
     // requests wait? Then they leave. owes() waits for nobody.
@@ -160,7 +161,7 @@ class Adapter {
     // Of the completion queues that are moderated (CompletionQueue::moderate).
     completion::EventDeadlines& event_deadlines();
 
-    // Whether the peer has not acknowledged all that `qp` sent.
+    // Whether the peer has not acknowledged all that was posted to `qp`, as far as it leaves by itself.
     bool awaits_acknowledgement(const transport::QueuePair& qp);
 
     // Every acknowledgement owed by `qp` leaves (before a disconnect request overtakes it).

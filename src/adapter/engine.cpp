@@ -134,28 +134,29 @@ void Engine::show_activity() {
     activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-unsigned Engine::poll(Time now, Who who) {
+unsigned Engine::poll(Time now, Adapter::Caller caller) {
     show_activity();
     if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
         polls_.store(polls + 1, std::memory_order_relaxed);
     if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
         change(Mode::armed, Mode::ticking);
-    return progress(now, who);
+    return progress(now, caller);
 }
 
 void Engine::posted(Time since) {
     posted();
     const Time time = now();
+    adapter_.post_took(time - since);
     const Duration posting = posting_.load(std::memory_order_relaxed) + (time - since);
     const bool looks = posting >= kLinger && inline_progress_;
     posting_.store(looks ? 0 : posting, std::memory_order_relaxed);
     if (!looks) return;
     if (polls_.load(std::memory_order_relaxed) < kManyPolls) {
-        progress(time, Who::posts);
+        progress(time, Adapter::Caller::posts);
         return;
     }
     streak_.napped(time - posting, time);
-    poll(time, Who::posts);
+    poll(time, Adapter::Caller::posts);
 }
 
 Engine::Yield Engine::yield() const {
@@ -188,13 +189,13 @@ void Engine::arm() {
     streak_.end();
     polls_.store(0, std::memory_order_relaxed);
     if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
+    if (inline_progress_ && gathers_until_.load(std::memory_order_relaxed) != kNever) progress(now());
 }
 
 // Who drives is not always the next to sleep: a poller goes away, the helper leaves the link to a thread that
 // sleeps already. So whoever sleeps is told of the timers that were set here, as after a post.
-unsigned Engine::progress(Time now, Who who) {
-    const unsigned done =
-        who == Who::waits ? adapter_.progress(now, true) : adapter_.progress_between_posts(now);
+unsigned Engine::progress(Time now, Adapter::Caller caller) {
+    const unsigned done = adapter_.progress(now, true, caller);
     posted();
     return done;
 }
@@ -251,6 +252,7 @@ class Engine::Lending {
         engine_.activity_.fetch_add(1, std::memory_order_relaxed);
         engine_.lending_.store(false);
         engine_.change(Mode::resting, Mode::ticking);
+        engine_.posted();  // requests that wait for others are the helper's again
     }
     Lending(const Lending&) = delete;
     Lending& operator=(const Lending&) = delete;
@@ -285,7 +287,9 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
     Time kernel_asked = now();
     for (unsigned round = 1;; round++) {
         const Time time = now();
-        const bool served = progress(time) > 0;
+        // Others of the program may go on posting while this one waits.
+        const bool served =
+            progress(time, round == 1 ? Adapter::Caller::waits : Adapter::Caller::stands_in) > 0;
         if (served) served_at_.store(last = time, std::memory_order_relaxed);
         if (awaited.events.load(std::memory_order_relaxed) > 0) return Wait::readable;
         if (fresh && time - last <= kLinger) {

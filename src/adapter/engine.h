@@ -60,7 +60,7 @@ class Engine {
     bool poll_progress();
 
     // Handles what has come and is due, without regard to who polls; the number of packets and timers.
-    unsigned progress(Time now) { return progress(now, Who::waits); }
+    unsigned progress(Time now, Adapter::Caller caller = Adapter::Caller::waits);
 
     // ibv_req_notify_cq: the caller will soon sleep on something that it does not tell us (a channel in
     // poll()).
@@ -112,9 +112,7 @@ class Engine {
         bool helped;  // the helper ran meanwhile
     };
     void show_activity();
-    enum class Who : std::uint8_t { waits, posts };
-    unsigned poll(Time now, Who who = Who::waits);
-    unsigned progress(Time now, Who who);
+    unsigned poll(Time now, Adapter::Caller caller = Adapter::Caller::waits);
     Yield yield() const;
     void pause(Patience& patience);
 

@@ -2,45 +2,54 @@
 // one call takes sixty-four of them in a burst. So where a program posts one request behind the other, those
 // of one packet wait for each other.
 //
-// A row: requests that were posted close behind each other, nobody having polled in vain in between. From the
-// eighth of a row on they wait, or from its second if the row before had as many. Nothing waits while nothing
-// is under way: what a program is going to wait for leaves at once.
+// A row: requests that were posted close behind each other, within 20 us or eight calls, nobody of the
+// program having waited in between (polled in vain). From the eighth of a row on they wait, or from its first
+// if the row before had as many. No request waits while nothing is under way: what a program is going to wait
+// for leaves at once.
 //
-// They leave together when they fill a burst; when somebody polls in vain; in front of anything that does not
-// gather; and when the first has waited for 50 us, or for as long as sixteen posts take, if that is longer.
-// Then the helper looks, which takes the program's processor: while it finds each time that they have left,
-// it looks later, after up to 1 ms.
+// They leave together when they fill a burst; when somebody waits for something; in front of anything that
+// does not gather; and when the first has waited for 50 us, or sixteen calls, up to 1 ms. Then the helper
+// looks, which takes the program's processor: while it finds each time that they have left, it looks later,
+// after up to 1 ms.
 //
 // As Nagle's algorithm for TCP, but that it waits for no acknowledgement.
 #include <algorithm>
 #include <utility>
 
 #include "adapter/state.h"
-#include "base/mutation.h"
 #include "link/hooks.h"
 #include "transport/copy.h"
 
 namespace verbena::adapter {
 
 namespace {
-constexpr Duration kClose = 50 * kMicrosecond;  // or a round trip
+constexpr Duration kClose = 20 * kMicrosecond;
+constexpr int kCloseCalls = 8, kPosts = 16;
+constexpr Duration kLongestCall = 64 * kMicrosecond;
 constexpr unsigned kRow = 8;
-constexpr int kPosts = 16;
 constexpr std::uint64_t kMostBytes = 64 << 10;
 }  // namespace
 
+// Those that copy much take longer, and most that gather much less: of the longer ones, up to some, a while.
+void Adapter::State::post_took(Duration time) {
+    const Duration known = call_time_.load(std::memory_order_relaxed);
+    call_time_.store(std::max(std::min(time, kLongestCall), known - known / 64), std::memory_order_relaxed);
+}
+
 // All of them, or none.
 bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now) {
-    if (!gathers_ || link::packet_faults()) return false;
+    if (!gathers_ || requests.empty() || link::packet_faults()) return false;
     Gathering& row = slot.gathering;
     const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
-    const Duration gap = now - row.posted_at;
-    const bool close = gap <= std::max(kClose, std::min(slot.qp->round_trip(), kLongestWait));
-    if (close) row.gap += (gap - row.gap) / 4;
-    if (looks != row.looks || !close) row.last_row = std::exchange(row.row, 0);
+    const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
+    if (looks == row.looks && now - row.posted_at <= close) {
+        row.row = static_cast<unsigned>(std::min<std::size_t>(row.row + requests.size(), kRow));
+    } else {
+        row.last_row = row.row;
+        row.row = 1;
+    }
     row.looks = looks;
     row.posted_at = now;
-    row.row = static_cast<unsigned>(std::min<std::size_t>(row.row + requests.size(), kRow));
     if (row.row < kRow && row.last_row < kRow) return false;
     for (const transport::SendRequest& request : requests)
         if (!slot.qp->may_gather(request)) return false;
@@ -62,15 +71,14 @@ bool Adapter::State::gather(Slot& slot, std::span<const transport::SendRequest> 
     slot.gathered = static_cast<std::uint32_t>(together);
     slot.gathering.bytes = static_cast<std::uint32_t>(bytes);
     if (begins) {
-        const Duration posts = std::min(kPosts * slot.gathering.gap, kLongestWait);
-        slot.gathering.until = now + std::max(gathering_wait_.load(std::memory_order_relaxed), posts);
+        const Duration calls = std::min(kPosts * call_time_.load(std::memory_order_relaxed), kLongestWait);
+        slot.gathering.until = now + std::max(gathering_wait_.load(std::memory_order_relaxed), calls);
         enlist_gathering(slot);
     }
     return true;
 }
 
 void Adapter::State::enlist_gathering(Slot& slot) {
-    if (mutated(Mutation::gathered_forgotten)) return;
     std::lock_guard guard(gathering_lock_);
     if (!std::exchange(slot.enlisted, true)) gathering_.push_back(&slot);
     const Time until = slot.gathering.until;
@@ -79,9 +87,9 @@ void Adapter::State::enlist_gathering(Slot& slot) {
     timers.set(gathering_timer_, until);
 }
 
+// Those that are nearly due leave as well, so that many queue pairs are not looked at one by one.
 bool Adapter::State::push_gathered(Time now, Gathered which) {
     if (gathers_until.load(std::memory_order_relaxed) == kNever) return false;
-    bool any = false;
     {
         std::lock_guard guard(gathering_lock_);
         gathered_.swap(gathering_);
@@ -89,30 +97,39 @@ bool Adapter::State::push_gathered(Time now, Gathered which) {
         gathers_until.store(kNever);
         timers.set(gathering_timer_, kNever);
     }
+    bool due = false;
     for (Slot* slot : gathered_) {
         std::unique_lock lock(slot->lock);
         if (!slot->qp || slot->gathered == 0) continue;
-        if (which == Gathered::due && slot->gathering.until > now) {
+        const Duration left = slot->gathering.until - now;
+        if (which == Gathered::due && left > kShortestWait) {
             enlist_gathering(*slot);
             continue;
         }
+        due |= left <= 0;
         memory::Section section(segment.sections());
         remember(transmit(*slot, now, false));
-        any = true;
     }
     gathered_.clear();
-    return any;
+    return due;
+}
+
+void Adapter::State::gathered_in_time(Time now) {
+    if (gathers_until.load() > now) return;
+    const bool due = push_gathered(now, Gathered::due);
+    const Duration wait = gathering_wait_.load(std::memory_order_relaxed);
+    gathering_wait_.store(due ? kShortestWait : std::min(2 * wait, kLongestWait), std::memory_order_relaxed);
 }
 
 void Adapter::State::look_at_gathered(Time now) {
-    bool any = false;
-    if (gathers_until.load() <= now) {
-        std::lock_guard lock(progress_lock);
-        any = push_gathered(now, Gathered::due);
-        serve_crowded(now);
+    if (gathers_until.load() > now) {  // they have left
+        const Duration wait = gathering_wait_.load(std::memory_order_relaxed);
+        gathering_wait_.store(std::min(2 * wait, kLongestWait), std::memory_order_relaxed);
+        return;
     }
-    const Duration wait = gathering_wait_.load(std::memory_order_relaxed);
-    gathering_wait_.store(any ? kShortestWait : std::min(2 * wait, kLongestWait), std::memory_order_relaxed);
+    std::lock_guard lock(progress_lock);
+    gathered_in_time(now);
+    serve_crowded(now);
 }
 
 }  // namespace verbena::adapter

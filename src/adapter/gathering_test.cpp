@@ -36,7 +36,7 @@ class GatheringTest : public ::testing::Test {
     void peer_answers() {
         for (int i = 0; i < 2; i++)
             right_.adapter->progress(now_, true);  // an acknowledgement is held back once
-        left_.adapter->progress_between_posts(now_);
+        left_.adapter->progress(now_, true, Adapter::Caller::posts);
     }
     void poll_in_vain() { left_.adapter->progress(now_, true); }
 
@@ -68,9 +68,9 @@ TEST_F(GatheringTest, LeaveInTime) {
     const Time posted_at = now_ - kMicrosecond;
     EXPECT_EQ(left_.adapter->gathers_until(), posted_at + kPatience);
     EXPECT_EQ(left_.adapter->next_deadline(), posted_at + kPatience);
-    left_.adapter->progress_between_posts(posted_at + kPatience - 1);
+    left_.adapter->progress(posted_at + kPatience - 1, true, Adapter::Caller::posts);
     EXPECT_EQ(left(), kRow - 1);
-    left_.adapter->progress_between_posts(posted_at + kPatience);
+    left_.adapter->progress(posted_at + kPatience, true, Adapter::Caller::posts);
     EXPECT_EQ(left(), kRow);
     EXPECT_EQ(left_.adapter->gathers_until(), kNever);
 }
@@ -114,12 +114,52 @@ TEST_F(GatheringTest, WhatDoesNotGatherTakesThemAlong) {
     EXPECT_EQ(left(), kRow + 1 + 2 + 2);
 }
 
-TEST_F(GatheringTest, AnAcknowledgementDoesNotSendThemButKeepsThemInTime) {
+TEST_F(GatheringTest, LeaveWhenTheLastAcknowledgementComes) {
     post(kRow + 1);
+    links_[1].at_once = 4;
+    right_.adapter->progress(now_, true);
+    links_[1].at_once = 0;
+    right_.adapter->progress(now_, true);  // acknowledges these
+    links_[1].at_once = ~0u;
+    left_.adapter->progress(now_, true, Adapter::Caller::posts);
+    EXPECT_EQ(left(), kRow - 1 - 4);
+    EXPECT_TRUE(left_.adapter->awaits_acknowledgement(*left_.qp));
     peer_answers();
-    EXPECT_EQ(left(), 0u);
+    EXPECT_EQ(left(), 2u) << "nothing is under way any more";
+}
+
+TEST_F(GatheringTest, AnswersDoNotWait) {
+    post(kRow + 1);
+    ASSERT_EQ(right_.post(Operation::rdma_read, 0, 8, now_, left_.address_of(0), left_.keys.rkey), 0);
+    const std::size_t before = left();
+    left_.adapter->progress(now_, true, Adapter::Caller::posts);
+    EXPECT_GT(left(), before);
+}
+
+TEST_F(GatheringTest, WhoStandsInLeavesThemTheirTime) {
+    post(kRow);
+    left_.adapter->progress_in_turn(now_);
+    EXPECT_EQ(left(), kRow - 1);
     post(1);
-    EXPECT_EQ(left(), 3u) << "nothing is under way any more";
+    left_.adapter->progress_in_turn(left_.adapter->gathers_until().load());
+    EXPECT_EQ(left(), kRow + 1);
+}
+
+TEST_F(GatheringTest, AListIsNoRow) {
+    const transport::Sge sge{left_.address_of(0), 8, left_.keys.lkey};
+    transport::SendRequest request;
+    request.operation = Operation::rdma_write;
+    request.sges = {&sge, 1};
+    request.remote_address = right_.address_of(0);
+    request.rkey = right_.keys.rkey;
+    const std::vector<transport::SendRequest> list(kRow, request);
+    for (unsigned lists = 1; lists <= 3; lists++, now_ += kMillisecond) {
+        std::size_t index = 0;
+        ASSERT_EQ(left_.adapter->post_send(*left_.qp, list, index, now_), 0);
+        EXPECT_EQ(left(), lists * kRow);
+    }
+    ASSERT_EQ(left_.adapter->post_send_together(*left_.qp, {}, now_), 0);
+    EXPECT_EQ(left_.adapter->gathers_until(), kNever);
 }
 
 TEST_F(GatheringTest, WhoLooksInVainLooksLessOften) {

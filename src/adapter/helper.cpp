@@ -86,8 +86,8 @@ void Engine::look_at_share(Time now) {
 // Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well, and requests
 // that have waited for others for long enough.
 bool Engine::take_orders(Time until) {
-    pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
     for (;;) {
+        pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
         const int ready = poll_until(fds, 3, until);
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready <= 0) return false;

@@ -21,10 +21,10 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 
 }  // namespace
 
-unsigned Adapter::State::run(Time now, Owed owed, bool waits) {
+unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     now_ = now;
-    waits_ = waits;
-    if (waits) {
+    caller_ = caller;
+    if (caller == Caller::waits) {
         looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         push_gathered(now, Gathered::all);
     }
@@ -34,7 +34,7 @@ unsigned Adapter::State::run(Time now, Owed owed, bool waits) {
         if (&node == &owed_timer_)
             push_due(now);
         else if (&node == &gathering_timer_)
-            push_gathered(now, Gathered::due);
+            gathered_in_time(now);
         else
             done += fire(static_cast<Slot&>(node), now);
     });
@@ -64,7 +64,8 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     }
     std::uint32_t ip_id = 0;
     if (!is_whole(datagram, ip_id)) return;
-    if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer() && goes_straight(datagram))
+    if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer() &&
+        goes_straight(*slot, datagram))
         return;
     wire::Packet packet;
     if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
@@ -283,9 +284,14 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
         keep_timer(slot, look_by);
         return 0;
     }
+    return post_queued(slot, requests, index, gathers, now, crowded);
+}
+
+int Adapter::State::post_queued(Slot& slot, std::span<const transport::SendRequest> requests,
+                                std::size_t& index, bool gathers, Time now, CrowdedFlow& crowded) {
     int error = 0;
     for (; index < requests.size(); index++)
-        if ((error = qp.post_send(requests[index], now)) != 0) break;
+        if ((error = slot.qp->post_send(requests[index], now)) != 0) break;
     if (error || !gathers || !gather(slot, requests, now)) crowded = transmit(slot, now, false);
     return error;
 }

@@ -28,7 +28,6 @@ namespace verbena::adapter {
 struct alignas(64) Gathering {
     Time until = 0;           // the first that waits leaves by then
     Time posted_at = 0;       // the newest
-    Duration gap = 0;         // between two posts of a row, smoothed
     std::uint32_t looks = 0;  // State::looks_ by then
     std::uint32_t bytes = 0;  // of those that wait
     unsigned most = 0;        // requests that leave together

@@ -78,6 +78,9 @@ class Adapter::State final : public link::Receiver {
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
     int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index, Time now,
              CrowdedFlow& crowded);
+    // The rest of it, for what goes the long way; and `gathers`: may wait for others.
+    int post_queued(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
+                    bool gathers, Time now, CrowdedFlow& crowded);
     // Lets those who wait send, in their order, while the window is open. No queue pair's lock is held.
     void serve(const CrowdedFlow& flow, Time now);
     void serve_crowded(Time now);  // all that transmit() met; needs progress_lock
@@ -97,11 +100,10 @@ class Adapter::State final : public link::Receiver {
     }
     // Acknowledgements that were held back, when there is nothing else to do.
     enum class Owed : std::uint8_t { stays, leaves, may_wait };
-    // `waits`: the caller for something, so what gathers leaves. Needs progress_lock.
-    unsigned run(Time now, Owed owed, bool waits = true);
-    void push_owed(Time now, bool patient);  // needs progress_lock
-    void push_due(Time now);                 // needs progress_lock
-    bool owes() const {                      // needs progress_lock
+    unsigned run(Time now, Owed owed, Caller caller);  // needs progress_lock
+    void push_owed(Time now, bool patient);            // needs progress_lock
+    void push_due(Time now);                           // needs progress_lock
+    bool owes() const {                                // needs progress_lock
         return !owing_.empty() || gathers_until.load() != kNever;
     }
     void datagram(const link::Datagram& datagram) override;
@@ -113,11 +115,13 @@ class Adapter::State final : public link::Receiver {
     // These that wait leave; true if there were any. Needs progress_lock.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
+    void gathered_in_time(Time now);  // needs progress_lock
     void look_at_gathered(Time now);  // the helper
+    void post_took(Duration time);
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
-    bool goes_straight(const link::Datagram& datagram);
+    bool goes_straight(Slot& slot, const link::Datagram& datagram);
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
@@ -214,8 +218,10 @@ class Adapter::State final : public link::Receiver {
     std::atomic<Duration> gathering_wait_{kShortestWait};
     std::atomic<std::uint32_t> looks_{0};  // run()
 
-    // The thread in run() only.
-    bool waits_ = true;
+    std::atomic<Duration> call_time_{0};  // of a post that made a call of the kernel's
+
+    // Under progress_lock.
+    Caller caller_ = Caller::waits;
     std::vector<Slot*> gathered_;
     Time now_ = 0;
     std::optional<LockedQp> held_;        // of the burst's current queue pair

@@ -1,5 +1,5 @@
-// The straight path through the adapter (transport/rc_straight.cpp): one message, to or from a peer of this
-// host, on a connection where nothing else is going on. What a small message costs is the number of these
+// The straight path through the adapter (transport/rc_straight.cpp): one message, to a peer of this host or
+// from any, on a connection where nothing else is going on. What a small message costs is the number of these
 // instructions, so they are few and stand together; whatever is unusual goes by progress.cpp.
 #include "adapter/state.h"
 #include "link/hooks.h"
@@ -61,37 +61,38 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     return true;
 }
 
-// Observers saw it when it left. What comes together is finished together, one alone at once.
+// By memory: observers saw it when it left.
 bool Adapter::State::straight(const link::Datagram& datagram) {
-    if (!goes_straight(datagram)) [[unlikely]]
+    if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength) [[unlikely]]
+        return false;
+    Slot* slot = table.find(wire::BthWords(datagram.bytes.data()).destination_qp());
+    if (!slot || !goes_straight(*slot, datagram)) [[unlikely]]
         return false;
     count(segment.counters().received);
     return true;
 }
 
-[[gnu::flatten]] bool Adapter::State::goes_straight(const link::Datagram& datagram) {
-    if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength || link::packet_faults()) [[unlikely]]
+// What comes together, or by a wire, is finished together; one alone at once.
+[[gnu::flatten]] bool Adapter::State::goes_straight(Slot& slot, const link::Datagram& datagram) {
+    if (link::packet_faults()) [[unlikely]]
         return false;
     const wire::BthWords bth(datagram.bytes.data());
-    Slot* slot = table.find(bth.destination_qp());
-    if (!slot) [[unlikely]]
-        return false;
-    if (!datagram.followed && !held_) {
-        if (many()) prefetch(*slot, slot->there.load(std::memory_order_relaxed));
-        LockedQp locked(*slot, bth.destination_qp(), segment.sections());
+    if (datagram.by_memory && !datagram.followed && !held_) {
+        if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
+        LockedQp locked(slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
         if (follows == QueuePair::kDeclined) [[unlikely]]
             return false;
-        go_on(*slot, follows);
+        go_on(slot, follows);
         return true;
     }
-    hold(*slot, bth.destination_qp());
+    hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
     if (follows & (QueuePair::kGoesOn | QueuePair::kWaits))
-        tell(*slot);
+        tell(slot);
     else
-        touch(*slot);
+        touch(slot);
     return true;
 }
 
@@ -151,7 +152,11 @@ void Adapter::State::come_again(Slot& slot, Time now) {
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::go_on(Slot& slot, Straight follows) {
     if (follows & QueuePair::kGoesOn) [[unlikely]] {
-        if (!waits_ && slot.gathered > 0) return;  // it leaves with them
+        if (caller_ != Caller::waits && slot.gathered > 0 && slot.qp->goes_on_gathering(now_)) {
+            keep_timer(slot, slot.qp->other_deadline());
+            if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
+            return;
+        }
         if (slot.qp->took_long()) return come_again(slot, now_);
         remember(transmit(slot, now_, false));
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);

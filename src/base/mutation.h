@@ -47,7 +47,6 @@ enum class Mutation : std::uint8_t {
     group_left_still_delivers,     // a detached queue pair still gets the group's datagrams
     own_multicast_not_blocked,     // what a queue pair sends to its group comes back
     flow_turn_out_of_order,        // who waits longest for the shared window goes last
-    gathered_forgotten,            // nobody looks for requests that wait for others
     flow_waiter_forgotten,         // a turn is taken from two and given to one
     flow_turn_missed,              // who finds the window opened by another thread does not come again
 };

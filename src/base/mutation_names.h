@@ -45,7 +45,6 @@ inline constexpr const char* kMutationNames[] = {
     "group_left_still_delivers",
     "own_multicast_not_blocked",
     "flow_turn_out_of_order",
-    "gathered_forgotten",
     "flow_waiter_forgotten",
     "flow_turn_missed",
 };

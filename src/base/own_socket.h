@@ -6,9 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace verbena {
 
 // As socket(2).
 inline int own_socket(int domain, int type) { return static_cast<int>(syscall(SYS_socket, domain, type, 0)); }
+
+// Why there is no socket of a family: the kernel does not know it, or a filter on system calls forbids it.
+inline bool is_refusal(int error) { return error == EAFNOSUPPORT || error == EPERM || error == EACCES; }
 
 }  // namespace verbena

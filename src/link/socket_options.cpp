@@ -52,7 +52,7 @@ constexpr int kForcedBuffer = 16 << 20;
 
 int open_receive_socket(int type) {
     const int fd = own_socket(AF_INET6, SOCK_DGRAM | type);
-    return fd < 0 && errno == EAFNOSUPPORT ? own_socket(AF_INET, SOCK_DGRAM | type) : fd;
+    return fd < 0 && is_refusal(errno) ? own_socket(AF_INET, SOCK_DGRAM | type) : fd;
 }
 
 int family_of(int fd) {

@@ -92,7 +92,7 @@ void Process::run() {
 
 void Process::serve() {
     const auto progress = [&] {
-        return plan_.rows ? adapter_->progress_between_posts(world_.now())
+        return plan_.rows ? adapter_->progress(world_.now(), true, adapter::Adapter::Caller::posts)
                           : adapter_->progress(world_.now(), false);
     };
     for (unsigned round = 0; progress() > 0; round++) {

@@ -179,7 +179,8 @@ class QueuePair {
     // wire. And how many packets of such requests the sink sends at once.
     virtual bool may_gather(const SendRequest&) const { return false; }
     virtual unsigned packets_together(wire::PacketSink&) const { return 1; }
-    virtual Duration round_trip() const { return 0; }  // as measured; 0: it is not known
+    // Something has come, and such requests are all that is ready to leave: they may go on waiting.
+    virtual bool goes_on_gathering(Time) const { return false; }
 
     // An acknowledgement is owed, and will probably leave with a request before next_deadline().
     virtual bool awaits_company() const { return false; }

@@ -61,7 +61,10 @@ class RcQueuePair final : public QueuePair {
     unsigned packets_together(wire::PacketSink& sink) const override {
         return sink.longest_run(attributes_.path, attributes_.destination_qp);
     }
-    Duration round_trip() const override { return requester_->smoothed_round_trip(); }
+    bool goes_on_gathering(Time now) const override {
+        return state_ == QpState::rts && !responder_->ready(now, false) && !responder_->completions_wait() &&
+               requester_->is_under_way() && requester_->goes_on();
+    }
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();
     }

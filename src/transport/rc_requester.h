@@ -104,6 +104,10 @@ class RcRequester {
     bool took_long() const { return took_long_ && wants_to_send(); }
     bool outstanding() const { return una_ != max_psn_; }                 // sent, and not acknowledged
     bool is_under_way() const { return !flow_.idle() && outstanding(); }  // by a wire
+    // Nothing is sent again, nor waits for anything but its post's turn.
+    bool goes_on() const {
+        return next_psn_ == max_psn_ && resume_at_ == kNever && !probe_due_ && !failed_ && !flow_.has_turn();
+    }
 
     Time next_deadline() const {
         if (!shared_.reliable()) [[unlikely]]

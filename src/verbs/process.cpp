@@ -181,7 +181,7 @@ int Process::open_queue() {
                                     .first_qp_number = reply.first_qp_number,
                                     .qp_numbers = reply.qp_numbers,
                                     .random_seed = random(),
-                                    .gathers = features().gather,
+                                    .gathers = features().gather && features().inline_progress,
                                     .direct = memory_access_.get(),
                                     .outsiders = local_ ? &local_->peers() : nullptr,
                                     .device_of = device_of});

@@ -31,7 +31,7 @@ bool is_loopback(const Gid& gid) { return gid.is_ipv4() && gid.bytes[12] == 127;
 Answer ask_kernel(const wire::Path& path) {
     const SocketAddress to(path.destination, kPort, path.interface_index);
     const int fd = own_socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC);
-    if (fd < 0) return {errno == EAFNOSUPPORT ? ENETUNREACH : 0, true};  // else not this question's answer
+    if (fd < 0) return {is_refusal(errno) ? ENETUNREACH : 0, true};  // else not this question's answer
     Answer answer;
     sockaddr_in6 from{};
     auto* const any = reinterpret_cast<sockaddr*>(&from);

@@ -254,7 +254,7 @@ void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes)
 }
 
 int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
-                       std::size_t& index, Time now, bool may_go_straight) {
+                       std::size_t& index, Time now, bool may_go_straight, bool list_goes_on) {
     index = 0;
     if (requests.size() == 1 && may_go_straight && post_straight(qp, qp.number(), requests[0], now)) {
         index = 1;
@@ -266,7 +266,7 @@ int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::Send
     {
         LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();
-        error = state_->post(locked.slot(), requests, index, now, crowded);
+        error = state_->post(locked.slot(), requests, index, list_goes_on, now, crowded);
     }
     if (crowded) state_->serve(crowded, now);
     if (error) errno = error;
@@ -280,7 +280,7 @@ int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transp
     {
         LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();
-        const bool gathers = state_->may_gather(locked.slot(), requests, now);
+        const bool gathers = state_->may_gather(locked.slot(), requests, false, now);
         std::size_t index = 0;
         error = qp.check_send(requests);
         if (!error) error = state_->post_queued(locked.slot(), requests, index, gathers, now, crowded);
@@ -345,7 +345,10 @@ int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t in
 
 unsigned Adapter::progress(Time now, bool idle, Caller caller) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller) : 0;
+    if (lock) return state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller);
+    if (caller == Caller::waits && state_->gathers_until.load(std::memory_order_relaxed) != kNever)
+        state_->wanted.store(true, std::memory_order_relaxed);
+    return 0;
 }
 
 unsigned Adapter::progress_in_turn(LazyTime now) {
@@ -358,7 +361,8 @@ bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
     if (!lock) return false;
     if (state_->link.looks_empty()) {
         const Time until = state_->gathers_until.load(std::memory_order_relaxed);
-        if (until == kNever || (in_turn && now.get() < until)) return false;
+        const bool wanted = !in_turn || state_->wanted.load(std::memory_order_relaxed);
+        if (until == kNever || (!wanted && now.get() < until)) return false;
     }
     done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
                    : state_->run(now.get(), State::Owed::leaves, Caller::waits);

@@ -93,9 +93,10 @@ class Adapter {
     bool post_straight(const transport::QueuePair& qp, std::uint32_t number,
                        const transport::SendRequest& request, Time now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
-    // `may_go_straight`: post_straight() has not been tried.
+    // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
+    // those before.
     int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
-                  std::size_t& index, Time now, bool may_go_straight = true);
+                  std::size_t& index, Time now, bool may_go_straight = true, bool list_goes_on = false);
     // Posts all of them or, with an error, none.
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);
@@ -134,15 +135,16 @@ class Adapter {
     unsigned progress_in_turn(LazyTime now);
 
     // As progress() of an idle caller, unless a look that costs much less says that it would surely find no
-    // datagram, or it is not to be entered now: then false. The clock is read only if it goes on.
-    // `in_turn`: for the helper, as above, but that it waits for nobody.
+    // datagram, and no request that gathers is to leave, or it is not to be entered now: then false. The
+    // clock is read only if something waits. `in_turn`: for the helper, as above, but that it waits for
+    // nobody.
     bool glance(LazyTime now, unsigned& done, bool in_turn = false);
 
     // The same, but waits for its turn: what had arrived before the call has been processed on return.
     void settle(Time now);
 
     // When the first request that waits for others will have waited for long enough, or kNever; and what the
-    // helper does then. And how long a post takes that makes a call of the kernel's.
+    // helper does then. And how long a post took that did not go straight.
     const std::atomic<Time>& gathers_until() const;
     void look_at_gathered(Time now);
     void post_took(Duration time);

@@ -276,8 +276,10 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
         if (inline_progress_) progress(now());
         return Wait::readable;
     }
-    if (!started_.load() || !inline_progress_ || lending_.exchange(true))
+    if (!started_.load() || !inline_progress_ || lending_.exchange(true)) {
+        if (inline_progress_ && gathers_until_.load(std::memory_order_relaxed) != kNever) progress(now());
         return ask_whether_blocks(awaited) ? wait_alone(awaited.fd, deadline) : Wait::readable;
+    }
 
     Lending lending(*this);
     // The packet of the wait before this one counts: its answer is what the program now waits for.

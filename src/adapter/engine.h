@@ -63,7 +63,7 @@ class Engine {
     unsigned progress(Time now, Adapter::Caller caller = Adapter::Caller::waits);
 
     // ibv_req_notify_cq: the caller will soon sleep on something that it does not tell us (a channel in
-    // poll()).
+    // poll()). Requests that wait for others leave.
     void arm();
 
     // After a post, a modify or whatever else moved the adapter: whoever sleeps gets to know of an earlier

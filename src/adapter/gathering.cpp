@@ -30,29 +30,34 @@ constexpr unsigned kRow = 8;
 constexpr std::uint64_t kMostBytes = 64 << 10;
 }  // namespace
 
-// Those that copy much take longer, and most that gather much less: of the longer ones, up to some, a while.
+// The longest of the last few, up to some.
 void Adapter::State::post_took(Duration time) {
     const Duration known = call_time_.load(std::memory_order_relaxed);
-    call_time_.store(std::max(std::min(time, kLongestCall), known - known / 64), std::memory_order_relaxed);
+    call_time_.store(std::max(std::min(time, kLongestCall), known - known / 8), std::memory_order_relaxed);
 }
 
-// All of them, or none.
-bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now) {
+// All of them, or none. What goes on with a list is of the row that the list is of.
+bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendRequest> requests,
+                                bool list_goes_on, Time now) {
     if (!gathers_ || requests.empty() || link::packet_faults()) return false;
     Gathering& row = slot.gathering;
+    for (const transport::SendRequest& request : requests)
+        if (!slot.qp->may_gather(request)) {
+            row.row = row.last_row = 0;
+            return false;
+        }
     const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
     const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
-    if (looks == row.looks && now - row.posted_at <= close) {
-        row.row = static_cast<unsigned>(std::min<std::size_t>(row.row + requests.size(), kRow));
+    if (looks == row.looks && (list_goes_on || now - row.posted_at <= close)) {
+        if (!list_goes_on)
+            row.row = static_cast<unsigned>(std::min<std::size_t>(row.row + requests.size(), kRow));
     } else {
         row.last_row = row.row;
         row.row = 1;
     }
     row.looks = looks;
     row.posted_at = now;
-    if (row.row < kRow && row.last_row < kRow) return false;
-    for (const transport::SendRequest& request : requests)
-        if (!slot.qp->may_gather(request)) return false;
+    if ((row.row < kRow && row.last_row < kRow) || !slot.qp->is_under_way()) return false;
     if (slot.gathered > 0) return true;
     wire::PacketSink& sink = link.borrow_sink();
     row.most = slot.qp->packets_together(sink);
@@ -114,9 +119,10 @@ bool Adapter::State::push_gathered(Time now, Gathered which) {
     return due;
 }
 
-void Adapter::State::gathered_in_time(Time now) {
+void Adapter::State::gathered_in_time(Time now, bool adapts) {
     if (gathers_until.load() > now) return;
     const bool due = push_gathered(now, Gathered::due);
+    if (!adapts) return;
     const Duration wait = gathering_wait_.load(std::memory_order_relaxed);
     gathering_wait_.store(due ? kShortestWait : std::min(2 * wait, kLongestWait), std::memory_order_relaxed);
 }
@@ -128,7 +134,7 @@ void Adapter::State::look_at_gathered(Time now) {
         return;
     }
     std::lock_guard lock(progress_lock);
-    gathered_in_time(now);
+    gathered_in_time(now, true);
     serve_crowded(now);
 }
 

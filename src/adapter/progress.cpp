@@ -24,7 +24,7 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     now_ = now;
     caller_ = caller;
-    if (caller == Caller::waits) {
+    if (caller == Caller::waits || (wanted.load(std::memory_order_relaxed) && wanted.exchange(false))) {
         looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         push_gathered(now, Gathered::all);
     }
@@ -34,7 +34,7 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
         if (&node == &owed_timer_)
             push_due(now);
         else if (&node == &gathering_timer_)
-            gathered_in_time(now);
+            gathered_in_time(now, caller == Caller::stands_in);
         else
             done += fire(static_cast<Slot&>(node), now);
     });
@@ -267,9 +267,9 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 }
 
 int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
-                         Time now, CrowdedFlow& crowded) {
+                         bool list_goes_on, Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
-    const bool gathers = may_gather(slot, requests, now);
+    const bool gathers = may_gather(slot, requests, list_goes_on, now);
     Time look_by = kNever;
     if (!gathers && !link::packet_faults()) {
         wire::PacketSink& sink = link.borrow_sink();

@@ -76,8 +76,8 @@ class Adapter::State final : public link::Receiver {
     // Returns the window that others wait for as well, if so: serve() it when the lock is released.
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements);
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
-    int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index, Time now,
-             CrowdedFlow& crowded);
+    int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
+             bool list_goes_on, Time now, CrowdedFlow& crowded);
     // The rest of it, for what goes the long way; and `gathers`: may wait for others.
     int post_queued(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
                     bool gathers, Time now, CrowdedFlow& crowded);
@@ -110,13 +110,14 @@ class Adapter::State final : public link::Receiver {
 
     // gathering.cpp: whether requests wait for others, before they are posted, and whether they still do
     // behind that. Both need the slot's lock.
-    bool may_gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
+    bool may_gather(Slot& slot, std::span<const transport::SendRequest> requests, bool list_goes_on,
+                    Time now);
     bool gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
-    // These that wait leave; true if there were any. Needs progress_lock.
+    // Those that wait leave; true if one had waited for long enough. Needs progress_lock.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
-    void gathered_in_time(Time now);  // needs progress_lock
-    void look_at_gathered(Time now);  // the helper
+    void gathered_in_time(Time now, bool adapts);  // needs progress_lock
+    void look_at_gathered(Time now);               // the helper
     void post_took(Duration time);
 
     // straight.cpp
@@ -147,6 +148,7 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
+    std::atomic<bool> wanted{false};          // by who waits, while somebody else was in run()
     std::atomic<Time> gathers_until{kNever};  // the first to have waited for others for long enough
     Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
@@ -218,7 +220,7 @@ class Adapter::State final : public link::Receiver {
     std::atomic<Duration> gathering_wait_{kShortestWait};
     std::atomic<std::uint32_t> looks_{0};  // run()
 
-    std::atomic<Duration> call_time_{0};  // of a post that made a call of the kernel's
+    std::atomic<Duration> call_time_{0};  // post_took()
 
     // Under progress_lock.
     Caller caller_ = Caller::waits;

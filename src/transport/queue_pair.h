@@ -175,12 +175,13 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
-    // The request may wait for others to leave with it: it is one packet, and something is under way by a
-    // wire. And how many packets of such requests the sink sends at once.
+    // The request may wait for others to leave with it, as it is one packet; while something is under way by
+    // a wire. And how many packets of such requests the sink sends at once.
     virtual bool may_gather(const SendRequest&) const { return false; }
+    virtual bool is_under_way() const { return false; }
     virtual unsigned packets_together(wire::PacketSink&) const { return 1; }
-    // Something has come, and such requests are all that is ready to leave: they may go on waiting.
-    virtual bool goes_on_gathering(Time) const { return false; }
+    // Something has come, and the newest `requests` are all that is ready to leave: they may go on waiting.
+    virtual bool goes_on_gathering(Time, std::uint32_t /*requests*/) const { return false; }
 
     // An acknowledgement is owed, and will probably leave with a request before next_deadline().
     virtual bool awaits_company() const { return false; }

@@ -54,16 +54,16 @@ class RcQueuePair final : public QueuePair {
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool may_gather(const SendRequest& request) const override {
-        return state_ == QpState::rts && reliable() && requester_->is_under_way() &&
-               request.operation <= Operation::send_with_immediate && !(request.flags & kFence) &&
-               total_length(request.sges) <= attributes_.path_mtu;
+        return state_ == QpState::rts && reliable() && request.operation <= Operation::send_with_immediate &&
+               !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu;
     }
     unsigned packets_together(wire::PacketSink& sink) const override {
         return sink.longest_run(attributes_.path, attributes_.destination_qp);
     }
-    bool goes_on_gathering(Time now) const override {
+    bool is_under_way() const override { return requester_runs() && requester_->is_under_way(); }
+    bool goes_on_gathering(Time now, std::uint32_t requests) const override {
         return state_ == QpState::rts && !responder_->ready(now, false) && !responder_->completions_wait() &&
-               requester_->is_under_way() && requester_->goes_on();
+               requester_->is_under_way() && requester_->only_waits_for(requests);
     }
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();

@@ -104,9 +104,10 @@ class RcRequester {
     bool took_long() const { return took_long_ && wants_to_send(); }
     bool outstanding() const { return una_ != max_psn_; }                 // sent, and not acknowledged
     bool is_under_way() const { return !flow_.idle() && outstanding(); }  // by a wire
-    // Nothing is sent again, nor waits for anything but its post's turn.
-    bool goes_on() const {
-        return next_psn_ == max_psn_ && resume_at_ == kNever && !probe_due_ && !failed_ && !flow_.has_turn();
+    // Nothing is sent again, and nothing waits but the newest `requests`, nor anybody else for the window.
+    bool only_waits_for(std::uint32_t requests) const {
+        return current_packet_ == 0 && queue_.size() - current_ <= requests && next_psn_ == max_psn_ &&
+               resume_at_ == kNever && !probe_due_ && !failed_ && !flow_.has_turn() && !flow_.is_crowded();
     }
 
     Time next_deadline() const {

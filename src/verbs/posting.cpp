@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
@@ -215,13 +216,15 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;
     const Time begin = adapter::now();
+    bool goes_on = false;
     const int error = post_list<transport::SendRequest>(
         *process, wr, bad_wr,
         [base](const ibv_send_wr& each, transport::SendRequest& request) {
             return to_transport(base, each, request);
         },
         [&](std::span<const transport::SendRequest> batch, std::size_t& done) {
-            return process->adapter().post_send(*qp->qp, batch, done, adapter::now(), false);
+            return process->adapter().post_send(*qp->qp, batch, done, adapter::now(), false,
+                                                std::exchange(goes_on, true));
         });
     if (!process->usable()) return error;
     if (error)

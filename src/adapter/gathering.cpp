@@ -4,8 +4,8 @@
 //
 // A row: requests that were posted close behind each other, within 20 us or eight calls, nobody of the
 // program having waited in between (polled in vain). From the eighth of a row on they wait, or from its first
-// if the row before had as many. No request waits while nothing is under way: what a program is going to wait
-// for leaves at once.
+// if the row before had as many. A list is no row by itself, and what does not gather ends one. No request
+// waits while nothing is under way: what a program is going to wait for leaves at once.
 //
 // They leave together when they fill a burst; when somebody waits for something; in front of anything that
 // does not gather; and when the first has waited for 50 us, or sixteen calls, up to 1 ms. Then the helper

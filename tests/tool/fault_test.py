@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import unittest
 
-from tool import ENVIRONMENT, LIBRARIES, VERBENA, Case, run
+from tool import ENVIRONMENT, LIBRARIES, VERBENA, Case, preloadable, run
 
 LINKS = ("wire", "local")
 
@@ -109,6 +109,7 @@ class Faults(Base):
         self.assertEqual([], [name for name in os.listdir(self.folder) if name.startswith("verbena-faults")])
 
 
+@unittest.skipIf(preloadable(LIBRARIES) != LIBRARIES, "--system preloads, which takes no names with spaces")
 class OtherLibraries(Base):
     """--system: the interposer makes calls fail, over libraries that take no plan. Verbena's own stand for them here; over the
     distribution's, tests/interop/system."""

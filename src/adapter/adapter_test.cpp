@@ -19,14 +19,8 @@ using testing::MemoryLink;
 using transport::Operation;
 using transport::QpState;
 
-class AdapterTest : public ::testing::Test {
+class AdapterTest : public testing::Pair {
    protected:
-    AdapterTest() {
-        links_[0].peer = &links_[1];
-        links_[1].peer = &links_[0];
-        left_.connect(right_, now_);
-        right_.connect(left_, now_);
-    }
     // Both sides poll until nothing moves any more; timers do not run.
     void settle() {
         for (int i = 0; i < 100; i++) {
@@ -39,11 +33,6 @@ class AdapterTest : public ::testing::Test {
         ASSERT_EQ(completions.size(), count);
         for (const auto& completion : completions) EXPECT_EQ(completion.status, Status::success);
     }
-
-    Time now_ = kSecond;
-    MemoryLink links_[2];
-    Endpoint left_{links_[0], 1 << link::kBlockBits, Gid::from_ipv4(0x0a000001)};
-    Endpoint right_{links_[1], 2 << link::kBlockBits, Gid::from_ipv4(0x0a000002)};
 };
 
 TEST_F(AdapterTest, ASendArrivesAndBothSidesComplete) {

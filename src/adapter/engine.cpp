@@ -189,6 +189,10 @@ void Engine::arm() {
     streak_.end();
     polls_.store(0, std::memory_order_relaxed);
     if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
+    let_gathered_leave();
+}
+
+void Engine::let_gathered_leave() {
     if (inline_progress_ && gathers_until_.load(std::memory_order_relaxed) != kNever) progress(now());
 }
 
@@ -277,7 +281,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
         return Wait::readable;
     }
     if (!started_.load() || !inline_progress_ || lending_.exchange(true)) {
-        if (inline_progress_ && gathers_until_.load(std::memory_order_relaxed) != kNever) progress(now());
+        let_gathered_leave();
         return ask_whether_blocks(awaited) ? wait_alone(awaited.fd, deadline) : Wait::readable;
     }
 

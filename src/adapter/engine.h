@@ -111,6 +111,7 @@ class Engine {
         Duration away;
         bool helped;  // the helper ran meanwhile
     };
+    void let_gathered_leave();  // the program is about to wait
     void show_activity();
     unsigned poll(Time now, Adapter::Caller caller = Adapter::Caller::waits);
     Yield yield() const;

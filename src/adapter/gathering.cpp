@@ -122,17 +122,16 @@ bool Adapter::State::push_gathered(Time now, Gathered which) {
 void Adapter::State::gathered_in_time(Time now, bool adapts) {
     if (gathers_until.load() > now) return;
     const bool due = push_gathered(now, Gathered::due);
-    if (!adapts) return;
+    if (adapts) adapt_gathering_wait(due);
+}
+
+void Adapter::State::adapt_gathering_wait(bool due) {
     const Duration wait = gathering_wait_.load(std::memory_order_relaxed);
     gathering_wait_.store(due ? kShortestWait : std::min(2 * wait, kLongestWait), std::memory_order_relaxed);
 }
 
 void Adapter::State::look_at_gathered(Time now) {
-    if (gathers_until.load() > now) {  // they have left
-        const Duration wait = gathering_wait_.load(std::memory_order_relaxed);
-        gathering_wait_.store(std::min(2 * wait, kLongestWait), std::memory_order_relaxed);
-        return;
-    }
+    if (gathers_until.load() > now) return adapt_gathering_wait(false);  // they have left
     std::lock_guard lock(progress_lock);
     gathered_in_time(now, true);
     serve_crowded(now);

@@ -4,28 +4,19 @@
 
 #include "adapter/adapter.h"
 #include "adapter/test_endpoint.h"
-#include "link/steering.h"
 
 namespace verbena::adapter {
 namespace {
 
-using testing::Endpoint;
-using testing::MemoryLink;
 using transport::Operation;
 
 constexpr unsigned kTogether = 16;  // packets that the link sends at once
 constexpr unsigned kRow = 8;
 constexpr Duration kPatience = 50 * kMicrosecond;
 
-class GatheringTest : public ::testing::Test {
+class GatheringTest : public testing::Pair {
    protected:
-    GatheringTest() {
-        links_[0].peer = &links_[1];
-        links_[1].peer = &links_[0];
-        links_[0].together = kTogether;
-        left_.connect(right_, now_);
-        right_.connect(left_, now_);
-    }
+    GatheringTest() { links_[0].together = kTogether; }
     void post(unsigned count, std::uint32_t length = 8) {
         for (unsigned i = 0; i < count; i++, now_ += kMicrosecond)
             ASSERT_EQ(
@@ -39,11 +30,6 @@ class GatheringTest : public ::testing::Test {
         left_.adapter->progress(now_, true, Adapter::Caller::posts);
     }
     void poll_in_vain() { left_.adapter->progress(now_, true); }
-
-    Time now_ = kSecond;
-    MemoryLink links_[2];
-    Endpoint left_{links_[0], 1 << link::kBlockBits, Gid::from_ipv4(0x0a000001)};
-    Endpoint right_{links_[1], 2 << link::kBlockBits, Gid::from_ipv4(0x0a000002)};
 };
 
 TEST_F(GatheringTest, WaitFromTheEighthOfARowOnAndFillABurst) {

@@ -199,6 +199,7 @@ class Adapter::State final : public link::Receiver {
         held_.emplace(slot, number, segment.sections());
     }
     void enlist_gathering(Slot& slot);
+    void adapt_gathering_wait(bool due);
     void finish_touched();
     bool fire(Slot& slot, Time now);
     static Time deadline_of(const Slot& slot);
@@ -219,8 +220,7 @@ class Adapter::State final : public link::Receiver {
     TimerNode gathering_timer_;
     std::atomic<Duration> gathering_wait_{kShortestWait};
     std::atomic<std::uint32_t> looks_{0};  // run()
-
-    std::atomic<Duration> call_time_{0};  // post_took()
+    std::atomic<Duration> call_time_{0};   // post_took()
 
     // Under progress_lock.
     Caller caller_ = Caller::waits;

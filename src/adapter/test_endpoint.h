@@ -15,6 +15,7 @@
 #include "adapter/adapter.h"
 #include "adapter/segment.h"
 #include "base/reason.h"
+#include "link/steering.h"
 #include "wire/icrc.h"
 
 namespace verbena::adapter::testing {
@@ -190,6 +191,22 @@ class Endpoint : public transport::QpListener {
     std::unique_ptr<Adapter> adapter;
     transport::QueuePair* qp = nullptr;
     std::uint64_t posted = 0;
+};
+
+// Two of them, connected, under a clock of the test's own.
+class Pair : public ::testing::Test {
+   protected:
+    Pair() {
+        links_[0].peer = &links_[1];
+        links_[1].peer = &links_[0];
+        left_.connect(right_, now_);
+        right_.connect(left_, now_);
+    }
+
+    Time now_ = kSecond;
+    MemoryLink links_[2];
+    Endpoint left_{links_[0], 1 << link::kBlockBits, Gid::from_ipv4(0x0a000001)};
+    Endpoint right_{links_[1], 2 << link::kBlockBits, Gid::from_ipv4(0x0a000002)};
 };
 
 }  // namespace verbena::adapter::testing

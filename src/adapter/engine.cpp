@@ -282,7 +282,9 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
     }
     if (!started_.load() || !inline_progress_ || lending_.exchange(true)) {
         let_gathered_leave();
-        return ask_whether_blocks(awaited) ? wait_alone(awaited.fd, deadline) : Wait::readable;
+        // What this thread has queued for itself by that, it does not tell the descriptor.
+        const bool come = awaited.events.load(std::memory_order_relaxed) > 0;
+        return !come && ask_whether_blocks(awaited) ? wait_alone(awaited.fd, deadline) : Wait::readable;
     }
 
     Lending lending(*this);

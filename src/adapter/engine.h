@@ -71,7 +71,8 @@ class Engine {
     void posted() {
         if (const Time until = sleeping_until_.load(); until != kNobody) {
             if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
-        } else if (const Time by = gathers_until_.load(); by < gathering_timer_.set()) {
+        } else if (const Time by = gathers_until_.load();
+                   by < gathering_timer_.set() && by < looks_at_.load()) {
             gathering_timer_.ring_by(by);
         }
     }
@@ -163,7 +164,8 @@ class Engine {
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
     std::atomic<unsigned> helper_turns_{0};
-    std::atomic<Duration> posting_{0};  // since posted() has polled
+    std::atomic<Time> looks_at_{kNever};  // the helper, at what gathers, even if it is not woken
+    std::atomic<Duration> posting_{0};    // since posted() has polled
     static constexpr unsigned kManyPolls = 16;
     std::atomic<unsigned> polls_{kManyPolls};  // since the last arm(), up to so many
     PollStreak streak_;                        // while armed

@@ -83,23 +83,30 @@ void Engine::look_at_share(Time now) {
     if (const std::optional<bool> small = share_.is_small(now)) adapter_.set_crowded(*small);
 }
 
-// Waits for a kick or `until`; true if one came. What watch() asked for is looked at as well, and requests
-// that have waited for others for long enough.
+// Waits for a kick or `until`, or nearly so; true if one came. What watch() asked for is looked at as well,
+// and requests that have waited for others for long enough.
 bool Engine::take_orders(Time until) {
+    constexpr Duration kNearly = kTick / 4;
     for (;;) {
+        // In this order: either what begins to wait now is seen here, or who posts it sees when we look.
+        looks_at_.store(until);
+        const Time by = std::min(until, gathers_until_.load());
         pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
-        const int ready = poll_until(fds, 3, until);
+        const int ready = poll_until(fds, 3, by);
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
-        if (ready <= 0) return false;
+        if (ready < 0) return false;
         if (fds[1].revents) look_at_watched();
         if (fds[0].revents) {
             kicked();
             return true;
         }
-        if (!fds[2].revents) return false;
-        gathering_timer_.take();
+        if (fds[2].revents)
+            gathering_timer_.take();
+        else if (ready > 0 || by == until)
+            return false;
         adapter_.look_at_gathered(now());
         posted();
+        if (until != kNever && until - by <= kNearly) return false;
     }
 }
 

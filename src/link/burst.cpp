@@ -10,9 +10,10 @@
 #include "base/features.h"
 #include "base/memcheck.h"
 #include "base/reason.h"
+#include "base/small_copy.h"
 #include "link/hooks.h"
 #include "link/packet_order.h"
-#include "wire/byte_order.h"
+#include "wire/bth.h"
 #include "wire/icrc.h"
 
 namespace verbena::link {
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;  // what prepare_send_socket() has set
 
-std::uint32_t destination_qp_of(const std::uint8_t* bth) { return wire::load_be24(bth + 5); }
+std::uint32_t destination_qp_of(const std::uint8_t* bth) { return wire::load_be32(bth + 4) & wire::kLow24; }
 
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
     // One writer: no locked instruction needed.
@@ -48,10 +49,14 @@ class ControlWriter {
     std::size_t size_ = 0;
 };
 
+std::size_t length_with(const wire::OutPacket& packet, std::size_t payload) {
+    return packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength} + payload;
+}
+
 // Of one packet, if it is a run.
 std::size_t length_of(const wire::OutPacket& packet) {
-    return packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength} +
-           wire::payload_length(packet) / packet.aside.psns;
+    const std::size_t payload = wire::payload_length(packet);
+    return length_with(packet, packet.aside.psns > 1 ? payload / packet.aside.psns : payload);
 }
 
 bool is_acknowledgement(const wire::OutPacket& packet) {
@@ -61,7 +66,8 @@ bool is_acknowledgement(const wire::OutPacket& packet) {
 
 bool same_flow(const wire::Path& a, const wire::Path& b) {
     return a.source == b.source && a.destination == b.destination && a.interface_index == b.interface_index &&
-           a.traffic_class == b.traffic_class && a.hop_limit == b.hop_limit;
+           a.udp_source_port == b.udp_source_port && a.traffic_class == b.traffic_class &&
+           a.hop_limit == b.hop_limit;
 }
 
 }  // namespace
@@ -78,17 +84,16 @@ bool BurstBuilder::has_room(std::size_t length) const {
 bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) const {
     if (message_count_ == 0 || packet.alone) return false;
     const Message& last = messages_[message_count_ - 1];
-    return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
-           last.size + length <= kMaxBurst &&
+    return last.may_grow && length <= last.segment_size && last.segments < last.most &&
            last.destination_qp == destination_qp_of(packet.header.data()) &&
-           last.wanted_port == packet.path->udp_source_port && same_flow(last.path, *packet.path);
+           (last.wanted == packet.path || same_flow(*last.wanted, *packet.path));
 }
 
 void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     Message& message = messages_[message_count_++];
+    message.wanted = packet.path;
     message.path = *packet.path;
-    message.wanted_port = packet.path->udp_source_port;
-    const SourcePorts::Source source = sources_.find(message.path.is_ipv4(), message.wanted_port);
+    const SourcePorts::Source source = sources_.find(message.path.is_ipv4(), message.path.udp_source_port);
     message.path.udp_source_port = source.port;
     message.fd = source.fd;
     message.destination_qp = destination_qp_of(packet.header.data());
@@ -96,12 +101,16 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.size = 0;
     message.segments = 0;
     message.segment_size = length;
-    message.icrc = wire::IcrcStart(message.path, destination_port_, length);
+    message.most = static_cast<unsigned>(std::min<std::size_t>(
+        {kMaxSegments, kMaxPackets - packet_count_, kMaxBurst / length, (kMaxBytes - bytes_) / length}));
+    message.icrc = wire::IcrcSeries(message.path, destination_port_, length);
     message.may_grow = !packet.alone && policy_.allowed(message.path.destination);
     message.note = packet.note;
 }
 
 void BurstBuilder::send(const wire::OutPacket& packet) {
+    if (goes_on(packet)) [[likely]]
+        return go_on(packet);
     if (!packet.note && (greet(packet) || park(packet))) return;
     add(packet);
 }
@@ -169,32 +178,59 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         frame(message_for(packet, length), packet, index, length, payload);
 }
 
+// What most packets of a row are: like the one before, and no acknowledgement waits for them.
+bool BurstBuilder::goes_on(const wire::OutPacket& packet) const {
+    if (message_count_ == 0 || (is_parked_ && !parked_has_company_)) return false;
+    const Message& last = messages_[message_count_ - 1];
+    if (last.wanted != packet.path || !last.may_grow || last.segments >= last.most || packet.alone ||
+        packet.aside.psns != 1 || packet.payload.size() > 1 || is_acknowledgement(packet))
+        return false;
+    const std::size_t payload = packet.payload.empty() ? 0 : packet.payload[0].iov_len;
+    return length_with(packet, payload) == last.segment_size &&
+           last.destination_qp == destination_qp_of(packet.header.data());
+}
+
+void BurstBuilder::go_on(const wire::OutPacket& packet) {
+    memcheck::check_addressable(packet.payload);
+    const memcheck::Unjudged unjudged;
+    Message& message = messages_[message_count_ - 1];
+    std::uint8_t* const frame = packets_.data() + bytes_;
+    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);  // of a fixed length: faster
+    std::uint8_t* end = frame + packet.header_length;
+    for (const iovec& piece : packet.payload) {
+        small_copy(end, piece.iov_base, piece.iov_len);
+        end += piece.iov_len;
+    }
+    wire::store_le32(end, 0);  // the pad bytes, and some of the ICRC's place
+    seal(message, packet, frame, message.segment_size, message.icrc);
+}
+
 void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::uint32_t index,
                          std::size_t length, wire::Pieces& payload) {
     std::uint8_t* const frame = packets_.data() + bytes_;
-    const std::size_t covered = length - wire::kIcrcLength;
-    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);  // of a fixed length: faster
+    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);
     if (packet.aside.psns > 1) wire::place_in_run(frame, packet, index);
     std::uint8_t* end = frame + packet.header_length;
-    payload.next(covered - packet.header_length - packet.pad_count,
+    payload.next(length - packet.header_length - packet.pad_count - wire::kIcrcLength,
                  [&end](const std::uint8_t* data, std::size_t size) {
                      std::memcpy(end, data, size);
                      end += size;
                  });
     std::memset(end, 0, packet.pad_count);
+    if (length == message.segment_size) return seal(message, packet, frame, length, message.icrc);
+    message.may_grow = false;
+    wire::IcrcSeries alone(message.path, destination_port_, length);
+    seal(message, packet, frame, length, alone);
+}
 
-    const bool full = length == message.segment_size;
-    const wire::IcrcStart start =
-        full ? message.icrc : wire::IcrcStart(message.path, destination_port_, length);
-    std::uint32_t state =
-        wire::icrc_bth(start.with(static_cast<std::uint16_t>(message.segments)), frame, covered);
+void BurstBuilder::seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame,
+                        std::size_t length, wire::IcrcSeries& icrc) {
+    std::uint32_t state = icrc.behind(frame, static_cast<std::uint16_t>(message.segments));
     if (packet.damaged) [[unlikely]]
         state = ~state;
-    wire::store_icrc(frame + covered, wire::icrc_end(state));
-
+    wire::store_icrc(frame + length - wire::kIcrcLength, wire::icrc_end(state));
     message.segments++;
     message.size += length;
-    if (!full) message.may_grow = false;
     packet_count_++;
     bytes_ += length;
 }

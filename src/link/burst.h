@@ -59,19 +59,21 @@ class BurstBuilder final : public wire::PacketSink {
     static constexpr unsigned kMaxPackets = 256;
 
     struct Message {
-        wire::Path path;  // with the port really used
-        std::uint16_t wanted_port;
+        const wire::Path* wanted;  // the packets'
+        wire::Path path;           // with the port really used
         int fd;
         std::uint32_t destination_qp;
         std::uint8_t* bytes;
         std::size_t size;
-        unsigned segments;
+        unsigned segments, most;  // ... while all have one size
         std::size_t segment_size;
-        wire::IcrcStart icrc;  // of packets of that size
+        wire::IcrcSeries icrc;  // of packets of that size
         bool may_grow;
         const char* note;
     };
 
+    bool goes_on(const wire::OutPacket& packet) const;
+    void go_on(const wire::OutPacket& packet);
     void add(const wire::OutPacket& packet);
     bool park(const wire::OutPacket& packet);
     bool taken_whole(const wire::Path& path) const;
@@ -83,6 +85,8 @@ class BurstBuilder final : public wire::PacketSink {
     void start(const wire::OutPacket& packet, std::size_t length);
     void frame(Message& message, const wire::OutPacket& packet, std::uint32_t index, std::size_t length,
                wire::Pieces& payload);
+    void seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame, std::size_t length,
+              wire::IcrcSeries& icrc);
 
     // Fills the kernel's structures for one message.
     struct Prepared {

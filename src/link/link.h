@@ -20,7 +20,7 @@ struct Datagram {
     std::uint16_t destination_port = wire::kUdpPort;
     // Of its path and length, if somebody knows it already; and the identification that its sender probably
     // gave it (burst.h).
-    const wire::IcrcStart* icrc = nullptr;
+    wire::IcrcSeries* icrc = nullptr;
     std::uint16_t likely_ip_id = 0;
     bool forwarded = false;  // another process got it first; it is not passed on again
     // From this host, not over a wire: its ICRC is neither filled in nor to be checked, and there may be

@@ -120,7 +120,7 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     std::size_t segment = read_control(header, path);
     if (segment == 0 || segment > size) segment = std::max<std::size_t>(size, 1);  // nothing is a packet, too
 
-    const wire::IcrcStart icrc(path, destination_port_, segment);
+    wire::IcrcSeries icrc(path, destination_port_, segment);
     Datagram datagram;
     datagram.path = &path;
     datagram.destination_port = destination_port_;

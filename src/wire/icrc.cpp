@@ -32,19 +32,32 @@ constexpr std::uint32_t after_ones() {
 }
 constexpr std::uint32_t kAfterOnes = after_ones();
 
-// What each of the two bytes of the IPv4 identification adds to the state behind the UDP header, the upper
-// one first.
-constexpr auto kIpIdByte = [] {
-    std::array<std::array<std::uint32_t, 256>, 2> table{};
+// What each of the two bytes of the IPv4 identification adds to the state `behind` bytes further on, the
+// upper one first.
+using IpIdBytes = std::array<std::array<std::uint32_t, 256>, 2>;
+constexpr IpIdBytes make_ip_id_bytes(std::size_t behind) {
+    IpIdBytes table{};
     for (std::size_t place = 0; place < 2; place++)
         for (std::uint32_t byte = 0; byte < 256; byte++) {
             std::uint32_t state = byte;
-            for (std::size_t bit = 0; bit < 8 * (2 - place + kBehindIpId); bit++)
+            for (std::size_t bit = 0; bit < 8 * (2 - place + behind); bit++)
                 state = crc32_math::times_x(state);
             table[place][byte] = state;
         }
     return table;
-}();
+}
+
+// Of a series: the words of the BTH in front of the PSN's, and up to which size a packet is worth the look at
+// them. What is longer takes the header along at once.
+constexpr std::size_t kHead = 8;
+constexpr std::size_t kLongestSplit = kBthLength + 64;
+
+constexpr IpIdBytes kIpIdAtBth = make_ip_id_bytes(kBehindIpId);
+constexpr IpIdBytes kIpIdBehindHead = make_ip_id_bytes(kBehindIpId + kHead);
+
+std::uint32_t of_ip_id(const IpIdBytes& table, std::uint16_t ip_id) {
+    return table[0][ip_id >> 8] ^ table[1][ip_id & 0xff];
+}
 
 }  // namespace
 
@@ -82,8 +95,19 @@ std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::
     return crc32_update_table(kAfterOnes, bytes, ip_length + kUdpLength);
 }
 
-std::uint32_t IcrcStart::of_ip_id(std::uint16_t ip_id) {
-    return kIpIdByte[0][ip_id >> 8] ^ kIpIdByte[1][ip_id & 0xff];
+std::uint32_t IcrcSeries::behind(const std::uint8_t* packet, std::uint16_t ip_id) {
+    const std::size_t covered = length_ - kIcrcLength;
+    if (covered > kLongestSplit)
+        return icrc_bth(ipv4_ ? state_ ^ of_ip_id(kIpIdAtBth, ip_id) : state_, packet, covered);
+    const std::uint64_t head = load_le64(packet) | std::uint64_t{0xff} << 8 * kBthMaskedByte;
+    if (head != head_) {
+        std::uint8_t masked[kHead];
+        store_le64(masked, head);
+        behind_head_ = crc32_update_table(state_, masked, kHead);
+        head_ = head;
+    }
+    const std::uint32_t state = ipv4_ ? behind_head_ ^ of_ip_id(kIpIdBehindHead, ip_id) : behind_head_;
+    return crc32_update_table(state, packet + kHead, covered - kHead);
 }
 
 std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* packet, std::size_t size) {
@@ -104,18 +128,19 @@ std::uint32_t icrc_compute(const Path& path, std::uint16_t destination_port,
 IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
                       std::span<const std::uint8_t> udp_payload, std::uint32_t* ip_id_out) {
     if (udp_payload.size() < kSmallest) return IcrcCheck::bad;
-    return icrc_verify({from_sender_view, destination_port, udp_payload.size()}, udp_payload, 0, ip_id_out);
+    IcrcSeries one(from_sender_view, destination_port, udp_payload.size());
+    return icrc_verify(one, udp_payload, 0, ip_id_out);
 }
 
-IcrcCheck icrc_verify(const IcrcStart& start, std::span<const std::uint8_t> udp_payload,
+IcrcCheck icrc_verify(IcrcSeries& series, std::span<const std::uint8_t> udp_payload,
                       std::uint16_t likely_ip_id, std::uint32_t* ip_id_out) {
     if (udp_payload.size() < kSmallest) return IcrcCheck::bad;
     const std::size_t covered = udp_payload.size() - kIcrcLength;
-    const std::uint32_t state = icrc_bth(start.with(likely_ip_id), udp_payload.data(), covered);
+    const std::uint32_t state = series.behind(udp_payload.data(), likely_ip_id);
     const std::uint32_t difference = icrc_end(state) ^ load_le32(udp_payload.data() + covered);
-    std::uint32_t ip_id = start.ipv4() ? likely_ip_id : 0;
+    std::uint32_t ip_id = series.ipv4() ? likely_ip_id : 0;
     if (difference != 0) {
-        if (!start.ipv4()) return IcrcCheck::bad;
+        if (!series.ipv4()) return IcrcCheck::bad;
         // What two bytes b0 b1 add to a CRC is (b0 | b1 << 8) pushed on by these two and all following bytes.
         const std::uint32_t at_field = crc32_rewind_zeros(difference, 2 + kBehindIpId + covered);
         if (at_field >> 16 != 0) return IcrcCheck::bad;

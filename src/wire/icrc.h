@@ -30,23 +30,25 @@ namespace verbena::wire {
 std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length,
                          std::uint16_t ip_id, bool dont_fragment);
 
-// The same for many packets of one path and length, with DF set, that differ in their identification.
-class IcrcStart {
+// ICRCs of many packets of one path and length, with DF set, that differ in their identification and mostly
+// begin alike: what the first words of the last one's BTH added is kept. Thread safety: none.
+class IcrcSeries {
    public:
-    IcrcStart() = default;
-    IcrcStart(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length)
+    IcrcSeries() = default;
+    IcrcSeries(const Path& path, std::uint16_t destination_port, std::size_t udp_payload_length)
         : state_(icrc_begin(path, destination_port, udp_payload_length, 0, true)),
           length_(udp_payload_length),
           ipv4_(path.is_ipv4()) {}
 
-    std::uint32_t with(std::uint16_t ip_id) const { return ipv4_ ? state_ ^ of_ip_id(ip_id) : state_; }
+    // The state behind a packet of that length, from its BTH to the pad bytes.
+    std::uint32_t behind(const std::uint8_t* packet, std::uint16_t ip_id);
     std::size_t length() const { return length_; }
     bool ipv4() const { return ipv4_; }
 
    private:
-    static std::uint32_t of_ip_id(std::uint16_t ip_id);
-
     std::uint32_t state_ = 0;
+    std::uint32_t behind_head_ = 0;
+    std::uint64_t head_ = 0;  // no packet's: its masked byte is zero
     std::size_t length_ = 0;
     bool ipv4_ = false;
 };
@@ -70,8 +72,8 @@ enum class IcrcCheck { good, bad };
 IcrcCheck icrc_verify(const Path& from_sender_view, std::uint16_t destination_port,
                       std::span<const std::uint8_t> udp_payload, std::uint32_t* ip_id_out = nullptr);
 
-// The same, cheaper if the identification is `likely_ip_id`; `start` is of that path and length.
-IcrcCheck icrc_verify(const IcrcStart& start, std::span<const std::uint8_t> udp_payload,
+// The same, cheaper if the identification is `likely_ip_id`; `series` is of that path and length.
+IcrcCheck icrc_verify(IcrcSeries& series, std::span<const std::uint8_t> udp_payload,
                       std::uint16_t likely_ip_id, std::uint32_t* ip_id_out = nullptr);
 
 }  // namespace verbena::wire

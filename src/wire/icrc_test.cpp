@@ -231,30 +231,38 @@ TEST(Icrc, TooShortIsBad) {
         EXPECT_EQ(icrc_verify(ipv4_path(), kUdpPort, Bytes(size)), IcrcCheck::bad);
 }
 
-TEST(IcrcStart, IsTheBeginningForAnyIdentification) {
-    for (const Path& path : {ipv4_path(), ipv6_path()}) {
-        const IcrcStart start(path, kUdpPort, 1040);
-        for (const std::uint32_t id : {0u, 1u, 2u, 63u, 255u, 256u, 0x1234u, 0xffffu})
-            EXPECT_EQ(start.with(static_cast<std::uint16_t>(id)),
-                      icrc_begin(path, kUdpPort, 1040, static_cast<std::uint16_t>(id), true));
-        EXPECT_EQ(start.length(), 1040u);
-    }
+// Of short packets and long ones, whose beginnings change now and then, each is as if it were alone.
+TEST(IcrcSeries, GivesEachPacketItsOwn) {
+    for (const Path& path : {ipv4_path(), ipv6_path()})
+        for (const std::size_t size : {16u, 20u, 24u, 76u, 80u, 84u, 1040u}) {
+            IcrcSeries series(path, kUdpPort, size);
+            EXPECT_EQ(series.length(), size);
+            Bytes bytes(size, 7);
+            for (const std::uint32_t id : {0u, 1u, 2u, 63u, 255u, 256u, 0x1234u, 0xffffu})
+                for (const std::size_t changed : {0u, 1u, 4u, 7u, 8u, 11u}) {
+                    bytes[changed]++;
+                    EXPECT_EQ(icrc_end(series.behind(bytes.data(), static_cast<std::uint16_t>(id))),
+                              icrc_compute(path, kUdpPort, bytes, static_cast<std::uint16_t>(id), true))
+                        << size << " " << id << " " << changed;
+                }
+        }
 }
 
-TEST(IcrcStart, FindsTheIdentificationWhateverWasLikely) {
+TEST(IcrcSeries, FindsTheIdentificationWhateverWasLikely) {
     const Path path = ipv4_path();
     Bytes bytes(200, 3);
-    const IcrcStart start(path, kUdpPort, bytes.size());
+    IcrcSeries series(path, kUdpPort, bytes.size());
     for (const std::uint32_t id : {0u, 5u, 0xabcdu}) {
         store_icrc(bytes.data() + 196,
                    icrc_compute(path, kUdpPort, bytes, static_cast<std::uint16_t>(id), true));
         for (const std::uint32_t likely : {0u, 5u, 0x7001u}) {
             std::uint32_t found = 99;
-            EXPECT_EQ(icrc_verify(start, bytes, static_cast<std::uint16_t>(likely), &found), IcrcCheck::good);
+            EXPECT_EQ(icrc_verify(series, bytes, static_cast<std::uint16_t>(likely), &found),
+                      IcrcCheck::good);
             EXPECT_EQ(found, id);
         }
         bytes[50] ^= 1;
-        EXPECT_EQ(icrc_verify(start, bytes, static_cast<std::uint16_t>(id)), IcrcCheck::bad);
+        EXPECT_EQ(icrc_verify(series, bytes, static_cast<std::uint16_t>(id)), IcrcCheck::bad);
         bytes[50] ^= 1;
     }
 }

@@ -75,19 +75,19 @@ inline constexpr OperationRule kOperations[] = {
     {Operation::driver1, "DRIVER1", Form::message, 0, 0, false, true},
 };
 
+// Of the operation with each number, which is what a post has.
+struct OperationRules {
+    const OperationRule* rules[16] = {};
+    constexpr OperationRules() {
+        for (const OperationRule& rule : kOperations) rules[static_cast<unsigned>(rule.operation)] = &rule;
+    }
+};
+inline constexpr OperationRules kOperationRules;
+
 // nullptr: the number is no operation.
 constexpr const OperationRule* rule_of(Operation operation) {
-    // Indexed by the operation's number, which is what a post has.
-    struct Index {
-        const OperationRule* rules[16] = {};
-        constexpr Index() {
-            for (const OperationRule& rule : kOperations)
-                rules[static_cast<unsigned>(rule.operation)] = &rule;
-        }
-    };
-    constexpr Index kIndex;
     const auto number = static_cast<unsigned>(operation);
-    return number < 16 ? kIndex.rules[number] : nullptr;
+    return number < 16 ? kOperationRules.rules[number] : nullptr;
 }
 
 // The answer to posting the operation: 0, EINVAL for what the service does not have, EOPNOTSUPP for what we

@@ -186,6 +186,10 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         sent++;
     }
     while (sent < budget && may_send()) {
+        if (const unsigned whole = send_whole(sink, now, budget - sent, riding)) {
+            sent += whole;
+            continue;
+        }
         SendEntry& entry = queue_.at(current_);
         if (entry.is_local()) {
             if (!run_local(entry, now)) break;

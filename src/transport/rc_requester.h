@@ -221,10 +221,23 @@ class RcRequester {
                            std::uint32_t length);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
+    // rc_whole.cpp
+    bool is_whole(const SendEntry& entry) const;
+    unsigned send_whole(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
+
     // rc_straight.cpp
     bool is_level() const {  // all that was posted has left
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
                !pacer_.limited() && !failed_ && !probe_due_;
+    }
+    // A request of one packet, asked for an acknowledgement, has left for the first time.
+    void left_whole(SendEntry& entry, Time now) {
+        entry.first_psn = next_psn_;
+        entry.packets = 1;
+        entry.started = true;
+        since_ack_request_ = 0;
+        sample_sometimes(next_psn_, now);
+        next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     }
     bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
                         wire::PacketCopier& copier, wire::PacketSink* sink, Time now);

@@ -4,8 +4,8 @@
 // gone the long way; whatever is unusual goes there.
 #include "transport/copy.h"
 #include "transport/rc_queue_pair.h"
+#include "transport/rc_whole.h"
 #include "wire/plain_ack.h"
-#include "wire/whole_send.h"
 
 namespace verbena::transport {
 
@@ -176,26 +176,10 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
 // False: it cannot leave now, or not with the acknowledgement.
 bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
                                 wire::PacketSink* sink, const wire::Aside& aside, Time now) {
-    const auto length = static_cast<std::uint32_t>(payload.iov_len);
-    const bool write = request.operation == Operation::rdma_write;
-    wire::Bth bth;
-    address_rc(bth, shared_,
-               write                                  ? wire::Opcode::rc_write_only
-               : request.operation == Operation::send ? wire::Opcode::rc_send_only
-                                                      : wire::Opcode::rc_send_only_immediate,
-               next_psn_);
-    bth.ack_request = true;
-    bth.solicited = !write && (request.flags & kSolicited);
-    bth.pad_count = wire::pad_for(length);
     wire::OutPacket out;
-    out.path = &shared_.attributes.path;
     out.aside = aside;
-    out.pad_count = bth.pad_count;
-    out.header_length = static_cast<std::uint8_t>(
-        write ? wire::emit_whole_write(bth, {request.remote_address, request.rkey, length}, out.header.data())
-              : wire::emit_whole_send(bth, request.immediate_or_key, out.header.data()));
-    out.payload = {&payload, length > 0 ? std::size_t{1} : 0};
-    return leave_straight(request, out, length, copier, sink, now);
+    make_whole(shared_, request, next_psn_, payload, out);
+    return leave_straight(request, out, static_cast<std::uint32_t>(payload.iov_len), copier, sink, now);
 }
 
 // The only packet of a request that has `length` bytes there or back. What a peer of this host has been
@@ -218,16 +202,9 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
 
     SendEntry& entry = post(request, length);
     current_++;
-    entry.first_psn = next_psn_;
-    entry.packets = 1;
-    entry.started = true;
     entry.beside_window = copied;
-    since_ack_request_ = 0;
-    if (request.is_atomic())
-        begin_sample(next_psn_, now);
-    else
-        sample_sometimes(next_psn_, now);
-    next_psn_ = max_psn_ = wire::psn_next(next_psn_);
+    if (request.is_atomic()) begin_sample(next_psn_, now);
+    left_whole(entry, now);
     retransmission_.sent(now, copied);
     return true;
 }

@@ -67,7 +67,7 @@ class Engine {
     void arm();
 
     // After a post, a modify or whatever else moved the adapter: whoever sleeps gets to know of an earlier
-    // timer, or else the helper of requests that wait for others.
+    // timer, or else the helper of requests that wait for others, unless it will look by then anyway.
     void posted() {
         if (const Time until = sleeping_until_.load(); until != kNobody) {
             if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
@@ -164,8 +164,11 @@ class Engine {
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
     std::atomic<unsigned> helper_turns_{0};
-    std::atomic<Time> looks_at_{kNever};  // the helper, at what gathers, even if it is not woken
-    std::atomic<Duration> posting_{0};    // since posted() has polled
+    // When the helper will look at what gathers even if nothing wakes it; or it is awake, and looks before it
+    // sleeps again, here or in enter_sleep().
+    static constexpr Time kAwake = INT64_MIN;
+    std::atomic<Time> looks_at_{kAwake};
+    std::atomic<Duration> posting_{0};  // since posted() has polled
     static constexpr unsigned kManyPolls = 16;
     std::atomic<unsigned> polls_{kManyPolls};  // since the last arm(), up to so many
     PollStreak streak_;                        // while armed

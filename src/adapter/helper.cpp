@@ -84,15 +84,18 @@ void Engine::look_at_share(Time now) {
 }
 
 // Waits for a kick or `until`, or nearly so; true if one came. What watch() asked for is looked at as well,
-// and requests that have waited for others for long enough.
+// and requests that have waited for others for long enough: as planned before the sleep, or by the alarm,
+// which is all that ends a rest.
 bool Engine::take_orders(Time until) {
     constexpr Duration kNearly = kTick / 4;
     for (;;) {
         // In this order: either what begins to wait now is seen here, or who posts it sees when we look.
         looks_at_.store(until);
-        const Time by = std::min(until, gathers_until_.load());
+        if (until == kNever) posted();
+        const Time by = until == kNever ? kNever : std::min(until, gathers_until_.load());
         pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
         const int ready = poll_until(fds, 3, by);
+        looks_at_.store(kAwake);
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready < 0) return false;
         if (fds[1].revents) look_at_watched();
@@ -104,9 +107,10 @@ bool Engine::take_orders(Time until) {
             gathering_timer_.take();
         else if (ready > 0 || by == until)
             return false;
-        adapter_.look_at_gathered(now());
+        const Time time = ready == 0 ? std::max(now(), by) : now();  // our clock may be late by a moment
+        adapter_.look_at_gathered(time);
         posted();
-        if (until != kNever && until - by <= kNearly) return false;
+        if (until != kNever && until - time <= kNearly) return false;
     }
 }
 

@@ -71,7 +71,7 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
 }
 
-void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
+[[gnu::flatten]] void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
         const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);

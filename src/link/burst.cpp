@@ -49,14 +49,14 @@ class ControlWriter {
     std::size_t size_ = 0;
 };
 
-std::size_t length_with(const wire::OutPacket& packet, std::size_t payload) {
+std::size_t datagram_length(const wire::OutPacket& packet, std::size_t payload) {
     return packet.header_length + packet.pad_count + std::size_t{wire::kIcrcLength} + payload;
 }
 
 // Of one packet, if it is a run.
 std::size_t length_of(const wire::OutPacket& packet) {
     const std::size_t payload = wire::payload_length(packet);
-    return length_with(packet, packet.aside.psns > 1 ? payload / packet.aside.psns : payload);
+    return datagram_length(packet, packet.aside.psns > 1 ? payload / packet.aside.psns : payload);
 }
 
 bool is_acknowledgement(const wire::OutPacket& packet) {
@@ -84,7 +84,8 @@ bool BurstBuilder::has_room(std::size_t length) const {
 bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) const {
     if (message_count_ == 0 || packet.alone) return false;
     const Message& last = messages_[message_count_ - 1];
-    return last.may_grow && length <= last.segment_size && last.segments < last.most &&
+    return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
+           last.size + length <= kMaxBurst &&
            last.destination_qp == destination_qp_of(packet.header.data()) &&
            (last.wanted == packet.path || same_flow(*last.wanted, *packet.path));
 }
@@ -186,29 +187,33 @@ bool BurstBuilder::goes_on(const wire::OutPacket& packet) const {
         packet.aside.psns != 1 || packet.payload.size() > 1 || is_acknowledgement(packet))
         return false;
     const std::size_t payload = packet.payload.empty() ? 0 : packet.payload[0].iov_len;
-    return length_with(packet, payload) == last.segment_size &&
+    return datagram_length(packet, payload) == last.segment_size &&
            last.destination_qp == destination_qp_of(packet.header.data());
+}
+
+std::uint8_t* BurstBuilder::begin_frame(const wire::OutPacket& packet) {
+    std::uint8_t* const frame = packets_.data() + bytes_;
+    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);  // of a fixed length: faster
+    return frame;
 }
 
 void BurstBuilder::go_on(const wire::OutPacket& packet) {
     memcheck::check_addressable(packet.payload);
     const memcheck::Unjudged unjudged;
     Message& message = messages_[message_count_ - 1];
-    std::uint8_t* const frame = packets_.data() + bytes_;
-    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);  // of a fixed length: faster
+    std::uint8_t* const frame = begin_frame(packet);
     std::uint8_t* end = frame + packet.header_length;
     for (const iovec& piece : packet.payload) {
         small_copy(end, piece.iov_base, piece.iov_len);
         end += piece.iov_len;
     }
     wire::store_le32(end, 0);  // the pad bytes, and some of the ICRC's place
-    seal(message, packet, frame, message.segment_size, message.icrc);
+    seal(message, packet, frame, message.icrc);
 }
 
 void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::uint32_t index,
                          std::size_t length, wire::Pieces& payload) {
-    std::uint8_t* const frame = packets_.data() + bytes_;
-    std::memcpy(frame, packet.header.data(), wire::kMaxHeaderLength);
+    std::uint8_t* const frame = begin_frame(packet);
     if (packet.aside.psns > 1) wire::place_in_run(frame, packet, index);
     std::uint8_t* end = frame + packet.header_length;
     payload.next(length - packet.header_length - packet.pad_count - wire::kIcrcLength,
@@ -217,14 +222,15 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
                      end += size;
                  });
     std::memset(end, 0, packet.pad_count);
-    if (length == message.segment_size) return seal(message, packet, frame, length, message.icrc);
+    if (length == message.segment_size) return seal(message, packet, frame, message.icrc);
     message.may_grow = false;
     wire::IcrcSeries alone(message.path, destination_port_, length);
-    seal(message, packet, frame, length, alone);
+    seal(message, packet, frame, alone);
 }
 
 void BurstBuilder::seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame,
-                        std::size_t length, wire::IcrcSeries& icrc) {
+                        wire::IcrcSeries& icrc) {
+    const std::size_t length = icrc.length();
     std::uint32_t state = icrc.behind(frame, static_cast<std::uint16_t>(message.segments));
     if (packet.damaged) [[unlikely]]
         state = ~state;

@@ -59,13 +59,14 @@ class BurstBuilder final : public wire::PacketSink {
     static constexpr unsigned kMaxPackets = 256;
 
     struct Message {
-        const wire::Path* wanted;  // the packets'
+        const wire::Path* wanted;  // the packets', which is there until flush()
         wire::Path path;           // with the port really used
         int fd;
         std::uint32_t destination_qp;
         std::uint8_t* bytes;
         std::size_t size;
-        unsigned segments, most;  // ... while all have one size
+        unsigned segments;
+        unsigned most;  // segments, if all have one size
         std::size_t segment_size;
         wire::IcrcSeries icrc;  // of packets of that size
         bool may_grow;
@@ -85,8 +86,8 @@ class BurstBuilder final : public wire::PacketSink {
     void start(const wire::OutPacket& packet, std::size_t length);
     void frame(Message& message, const wire::OutPacket& packet, std::uint32_t index, std::size_t length,
                wire::Pieces& payload);
-    void seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame, std::size_t length,
-              wire::IcrcSeries& icrc);
+    std::uint8_t* begin_frame(const wire::OutPacket& packet);
+    void seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame, wire::IcrcSeries& icrc);
 
     // Fills the kernel's structures for one message.
     struct Prepared {

@@ -18,8 +18,8 @@ struct Datagram {
     std::span<const std::uint8_t> bytes;  // valid during the call only
     const wire::Path* path = nullptr;     // as the sender saw it: source is the sender
     std::uint16_t destination_port = wire::kUdpPort;
-    // Of its path and length, if somebody knows it already; and the identification that its sender probably
-    // gave it (burst.h).
+    // Of its path and length, if somebody has begun it already, to be gone on with during the call; and the
+    // identification that its sender probably gave it (burst.h).
     wire::IcrcSeries* icrc = nullptr;
     std::uint16_t likely_ip_id = 0;
     bool forwarded = false;  // another process got it first; it is not passed on again

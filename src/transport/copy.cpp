@@ -36,12 +36,6 @@ LookupError for_range(std::span<const Sge> sges, std::uint64_t offset, std::uint
 
 }  // namespace
 
-std::uint64_t total_length(std::span<const Sge> sges) {
-    std::uint64_t total = 0;
-    for (const Sge& sge : sges) total += sge.length;
-    return total;
-}
-
 LookupError check(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,
                   memory::Access need) {
     for (const Sge& sge : sges)

@@ -13,7 +13,11 @@
 
 namespace verbena::transport {
 
-std::uint64_t total_length(std::span<const Sge> sges);
+inline std::uint64_t total_length(std::span<const Sge> sges) {
+    std::uint64_t total = 0;
+    for (const Sge& sge : sges) total += sge.length;
+    return total;
+}
 
 // Checks key, domain, bounds and rights of every element that is not empty.
 memory::LookupError check(const memory::RegionTable& regions, memory::PdNumber pd, std::span<const Sge> sges,

@@ -224,20 +224,19 @@ class RcRequester {
     // rc_whole.cpp
     bool is_whole(const SendEntry& entry) const;
     unsigned send_whole(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
+    // A request of one packet, asked for an acknowledgement, has left for the first time.
+    void left_whole(SendEntry& entry) {
+        entry.first_psn = next_psn_;
+        entry.packets = 1;
+        entry.started = true;
+        since_ack_request_ = 0;
+        next_psn_ = max_psn_ = wire::psn_next(next_psn_);
+    }
 
     // rc_straight.cpp
     bool is_level() const {  // all that was posted has left
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
                !pacer_.limited() && !failed_ && !probe_due_;
-    }
-    // A request of one packet, asked for an acknowledgement, has left for the first time.
-    void left_whole(SendEntry& entry, Time now) {
-        entry.first_psn = next_psn_;
-        entry.packets = 1;
-        entry.started = true;
-        since_ack_request_ = 0;
-        sample_sometimes(next_psn_, now);
-        next_psn_ = max_psn_ = wire::psn_next(next_psn_);
     }
     bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
                         wire::PacketCopier& copier, wire::PacketSink* sink, Time now);

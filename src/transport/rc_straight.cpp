@@ -146,14 +146,12 @@ bool RcQueuePair::looks_plain() const {
 // False: it goes the long way, or is nothing of that kind.
 bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                                 Time now) {
-    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
-    const bool write = request.operation == Operation::rdma_write;
-    if (request.operation != Operation::send && request.operation != Operation::send_with_immediate && !write)
-        [[unlikely]]
+    if (!may_be_whole(request)) [[unlikely]]
         return false;
+    const bool write = request.operation == Operation::rdma_write;
     const Capabilities& limits = shared_.setup.capabilities;
     const std::size_t count = request.sges.size();
-    if ((request.flags & ~kUsual) || count > 1 || count > limits.max_send_sge) [[unlikely]]
+    if (count > 1 || count > limits.max_send_sge) [[unlikely]]
         return false;
     if (queue_.full()) [[unlikely]]
         return false;
@@ -203,8 +201,11 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     SendEntry& entry = post(request, length);
     current_++;
     entry.beside_window = copied;
-    if (request.is_atomic()) begin_sample(next_psn_, now);
-    left_whole(entry, now);
+    if (request.is_atomic())
+        begin_sample(next_psn_, now);
+    else
+        sample_sometimes(next_psn_, now);
+    left_whole(entry);
     retransmission_.sent(now, copied);
     return true;
 }

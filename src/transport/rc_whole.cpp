@@ -2,6 +2,8 @@
 // the window closed. They leave one behind the other without the questions that other kinds have to be asked.
 #include "transport/rc_whole.h"
 
+#include <utility>
+
 #include "transport/rc_requester.h"
 
 namespace verbena::transport {
@@ -9,13 +11,10 @@ namespace verbena::transport {
 // One that leaves for the first time. A WRITE only where packets are its only way, and after others, which
 // have found that out.
 bool RcRequester::is_whole(const SendEntry& entry) const {
-    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
-    if (entry.started || (entry.flags & ~kUsual) || entry.length > shared_.mtu() || entry.sge_count > 1 ||
+    if (!may_be_whole(entry) || entry.started || entry.length > shared_.mtu() || entry.sge_count > 1 ||
         entry.local_error != VendorError::none)
         return false;
-    if (entry.operation == Operation::rdma_write)
-        return entry.length > 0 && !direct_hopeful_ && !by_packets_ && outstanding();
-    return entry.operation == Operation::send || entry.operation == Operation::send_with_immediate;
+    return !entry.is_write() || (entry.length > 0 && !direct_hopeful_ && !by_packets_ && outstanding());
 }
 
 // From the cursor on, whose request may leave; how many did.
@@ -42,7 +41,8 @@ unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budg
         count_sent(out, entry.length, shared_.counters);
         sink.send(out);
         flow_.sent(cost);
-        left_whole(entry, now);
+        sample_sometimes(next_psn_, now);
+        left_whole(entry);
     }
     if (sent > 0) pace_.ends();
     return sent;

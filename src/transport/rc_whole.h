@@ -7,7 +7,16 @@
 
 namespace verbena::transport {
 
-// `request`: a SendRequest or SendEntry; `payload`: where its bytes lie. `out` refers to it.
+// By what it asks for, a SendRequest or SendEntry; not by its length.
+inline bool may_be_whole(const auto& request) {
+    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kInline;
+    const Operation operation = request.operation;
+    return !(request.flags & ~kUsual) &&
+           (operation == Operation::send || operation == Operation::send_with_immediate ||
+            operation == Operation::rdma_write);
+}
+
+// `payload`: where its bytes lie. `out` refers to it.
 inline void make_whole(const RcShared& shared, const auto& request, std::uint32_t psn, const iovec& payload,
                        wire::OutPacket& out) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);

@@ -7,6 +7,8 @@
 //     state = icrc_bth(state, packet, length);  // from the BTH to the pad bytes
 //     store_icrc(packet + length, icrc_end(state));
 //
+// or, where many have one path and length, by an IcrcSeries.
+//
 // Receiving: the ICRC covers the IPv4 identification, which a UDP socket does not show. The CRC is linear, so
 // the difference between the ICRC received and the one computed for identification 0 (DF set) depends only on
 // the identification and on the number of bytes behind it. Shifted back over those bytes it must touch the 16

@@ -14,6 +14,7 @@
 //
 // As Nagle's algorithm for TCP, but that it waits for no acknowledgement.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "adapter/state.h"
@@ -40,12 +41,13 @@ void Adapter::State::post_took(Duration time) {
 bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendRequest> requests,
                                 bool list_goes_on, Time now) {
     if (!gathers_ || requests.empty() || link::packet_faults()) return false;
-    Gathering& row = slot.gathering;
     for (const transport::SendRequest& request : requests)
         if (!slot.qp->may_gather(request)) {
-            row.row = row.last_row = 0;
+            if (slot.gathering) slot.gathering->row = slot.gathering->last_row = 0;
             return false;
         }
+    if (!slot.gathering && !begin_rows(slot, now)) return false;
+    Gathering& row = *slot.gathering;
     const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
     const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
     if (looks == row.looks && (list_goes_on || now - row.posted_at <= close)) {
@@ -66,18 +68,29 @@ bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendReque
     return row.most > 1;
 }
 
+// Not for queue pairs whose packets go to this host by memory. What is under way is the first of a row.
+bool Adapter::State::begin_rows(Slot& slot, Time now) {
+    if (!slot.qp->is_under_way()) return false;
+    slot.gathering.reset(new (std::nothrow) Gathering);
+    if (!slot.gathering) return false;
+    slot.gathering->row = 1;
+    slot.gathering->posted_at = now;
+    slot.gathering->looks = looks_.load(std::memory_order_relaxed);
+    return true;
+}
+
 // They have been posted. False: that is enough, and they leave.
 bool Adapter::State::gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now) {
     const bool begins = slot.gathered == 0;
     const std::size_t together = slot.gathered + requests.size();
-    std::uint64_t bytes = begins ? 0 : slot.gathering.bytes;
+    std::uint64_t bytes = begins ? 0 : slot.gathering->bytes;
     for (const transport::SendRequest& request : requests) bytes += transport::total_length(request.sges);
-    if (together >= slot.gathering.most || bytes >= kMostBytes) return false;
+    if (together >= slot.gathering->most || bytes >= kMostBytes) return false;
     slot.gathered = static_cast<std::uint32_t>(together);
-    slot.gathering.bytes = static_cast<std::uint32_t>(bytes);
+    slot.gathering->bytes = static_cast<std::uint32_t>(bytes);
     if (begins) {
         const Duration calls = std::min(kPosts * call_time_.load(std::memory_order_relaxed), kLongestWait);
-        slot.gathering.until = now + std::max(gathering_wait_.load(std::memory_order_relaxed), calls);
+        slot.gathering->until = now + std::max(gathering_wait_.load(std::memory_order_relaxed), calls);
         enlist_gathering(slot);
     }
     return true;
@@ -86,7 +99,7 @@ bool Adapter::State::gather(Slot& slot, std::span<const transport::SendRequest> 
 void Adapter::State::enlist_gathering(Slot& slot) {
     std::lock_guard guard(gathering_lock_);
     if (!std::exchange(slot.enlisted, true)) gathering_.push_back(&slot);
-    const Time until = slot.gathering.until;
+    const Time until = slot.gathering->until;
     if (until >= gathers_until.load(std::memory_order_relaxed)) return;
     gathers_until.store(until);
     timers.set(gathering_timer_, until);
@@ -106,7 +119,7 @@ bool Adapter::State::push_gathered(Time now, Gathered which) {
     for (Slot* slot : gathered_) {
         std::unique_lock lock(slot->lock);
         if (!slot->qp || slot->gathered == 0) continue;
-        const Duration left = slot->gathering.until - now;
+        const Duration left = slot->gathering->until - now;
         if (which == Gathered::due && left > kShortestWait) {
             enlist_gathering(*slot);
             continue;

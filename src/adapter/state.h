@@ -198,6 +198,7 @@ class Adapter::State final : public link::Receiver {
         if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
         held_.emplace(slot, number, segment.sections());
     }
+    bool begin_rows(Slot& slot, Time now);
     void enlist_gathering(Slot& slot);
     void adapt_gathering_wait(bool due);
     void finish_touched();

@@ -103,7 +103,7 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.record = record;
         slot.was_connected = slot.again = false;
         slot.gathered = 0;
-        if (slot.gathering) *slot.gathering = {};
+        slot.gathering.reset();
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
         slot.there.store(result, std::memory_order_relaxed);

@@ -71,12 +71,9 @@ bool Adapter::State::may_gather(Slot& slot, std::span<const transport::SendReque
 // Not for queue pairs whose packets go to this host by memory. What is under way is the first of a row.
 bool Adapter::State::begin_rows(Slot& slot, Time now) {
     if (!slot.qp->is_under_way()) return false;
-    slot.gathering.reset(new (std::nothrow) Gathering);
-    if (!slot.gathering) return false;
-    slot.gathering->row = 1;
-    slot.gathering->posted_at = now;
-    slot.gathering->looks = looks_.load(std::memory_order_relaxed);
-    return true;
+    slot.gathering.reset(new (std::nothrow) Gathering{
+        .posted_at = now, .looks = looks_.load(std::memory_order_relaxed), .row = 1});
+    return slot.gathering != nullptr;
 }
 
 // They have been posted. False: that is enough, and they leave.

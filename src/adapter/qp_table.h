@@ -59,7 +59,7 @@ struct alignas(64) Slot : TimerNode {
     // Under the lock.
     std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
     std::uint32_t gathered = 0;            // requests that wait for others
-    std::unique_ptr<Gathering> gathering;  // of who posts by a wire; stays with the place
+    std::unique_ptr<Gathering> gathering;  // of who posts by a wire
 };
 static_assert(sizeof(Slot) == 128);
 

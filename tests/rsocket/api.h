@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -87,5 +88,13 @@ class Sockets : public testing::TestWithParam<const Api*> {
 };
 
 std::string pattern(std::size_t size, unsigned seed = 1);
+
+// The same for streams, whose ends are errors here and no signals.
+class StreamSockets : public Sockets {
+   protected:
+    void SetUp() override { signal(SIGPIPE, SIG_IGN); }
+};
+
+inline std::string name_of(const testing::TestParamInfo<const Api*>& which) { return which.param->name; }
 
 }  // namespace verbena::rsocket_test

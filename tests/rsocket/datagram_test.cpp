@@ -23,8 +23,7 @@ class Datagram : public Sockets {
     }
 };
 
-INSTANTIATE_TEST_SUITE_P(, Datagram, testing::Values(&kKernel, &kRsockets),
-                         [](const auto& which) { return std::string(which.param->name); });
+INSTANTIATE_TEST_SUITE_P(, Datagram, testing::Values(&kKernel, &kRsockets), name_of);
 
 TEST_P(Datagram, questions_and_answers) {
     for (int family : {AF_INET, AF_INET6}) {

@@ -13,12 +13,9 @@
 namespace verbena::rsocket_test {
 namespace {
 
-class Ending : public Sockets {
-    void SetUp() override { signal(SIGPIPE, SIG_IGN); }
-};
+class Ending : public StreamSockets {};
 
-INSTANTIATE_TEST_SUITE_P(, Ending, testing::Values(&kKernel, &kRsockets),
-                         [](const auto& which) { return std::string(which.param->name); });
+INSTANTIATE_TEST_SUITE_P(, Ending, testing::Values(&kKernel, &kRsockets), name_of);
 
 TEST_P(Ending, the_end_of_what_the_peer_sends) {
     Pair pair = connected();

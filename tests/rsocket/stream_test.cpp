@@ -16,12 +16,9 @@
 namespace verbena::rsocket_test {
 namespace {
 
-class Stream : public Sockets {
-    void SetUp() override { signal(SIGPIPE, SIG_IGN); }
-};
+class Stream : public StreamSockets {};
 
-INSTANTIATE_TEST_SUITE_P(, Stream, testing::Values(&kKernel, &kRsockets),
-                         [](const auto& which) { return std::string(which.param->name); });
+INSTANTIATE_TEST_SUITE_P(, Stream, testing::Values(&kKernel, &kRsockets), name_of);
 
 TEST_P(Stream, bytes_arrive_in_order_both_ways) {
     for (int family : {AF_INET, AF_INET6}) {

@@ -102,8 +102,6 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.number = number;
         slot.record = record;
         slot.was_connected = slot.again = false;
-        slot.gathered = 0;
-        slot.gathering.reset();
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
         slot.there.store(result, std::memory_order_relaxed);
@@ -218,7 +216,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     }
     int error = 0;
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
-        if (slot.gathered > 0) static_cast<void>(state_->transmit(slot, now, false));
+        state_->let_leave(slot);
         // Before the flushed completions are there to be asked about.
         if (ends && attributes.state == QpState::error && qp.state() != QpState::error) {
             const char* call = current_call_name();
@@ -246,7 +244,7 @@ int Adapter::attach(transport::QueuePair& qp, const std::shared_ptr<transport::C
 
 bool Adapter::awaits_acknowledgement(const transport::QueuePair& qp) {
     LockedQp locked = state_->lock(qp.number());
-    return locked && (locked.slot().gathered > 0 || qp.awaits_acknowledgement());
+    return locked && qp.awaits_acknowledgement();
 }
 
 void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes) {
@@ -280,10 +278,9 @@ int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transp
     {
         LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();
-        const bool gathers = state_->may_gather(locked.slot(), requests, false, now);
         std::size_t index = 0;
         error = qp.check_send(requests);
-        if (!error) error = state_->post_queued(locked.slot(), requests, index, gathers, now, crowded);
+        if (!error) error = state_->post(locked.slot(), requests, index, false, now, crowded);
     }
     if (crowded) state_->serve(crowded, now);
     if (error) errno = error;
@@ -344,11 +341,9 @@ int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t in
 }
 
 unsigned Adapter::progress(Time now, bool idle, Caller caller) {
+    if (caller == Caller::waits) state_->somebody_waits(now);
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (lock) return state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller);
-    if (caller == Caller::waits && state_->gathers_until.load(std::memory_order_relaxed) != kNever)
-        state_->wanted.store(true, std::memory_order_relaxed);
-    return 0;
+    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller) : 0;
 }
 
 unsigned Adapter::progress_in_turn(LazyTime now) {
@@ -357,13 +352,11 @@ unsigned Adapter::progress_in_turn(LazyTime now) {
 }
 
 bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
+    const Time until = state_->gathers_until.load(std::memory_order_relaxed);
+    if (!in_turn && until != kNever) state_->somebody_waits(now.get());
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (!lock) return false;
-    if (state_->link.looks_empty()) {
-        const Time until = state_->gathers_until.load(std::memory_order_relaxed);
-        const bool wanted = !in_turn || state_->wanted.load(std::memory_order_relaxed);
-        if (until == kNever || (!wanted && now.get() < until)) return false;
-    }
+    if (!lock || (state_->link.looks_empty() && (!in_turn || until == kNever || now.get() < until)))
+        return false;
     done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
                    : state_->run(now.get(), State::Owed::leaves, Caller::waits);
     return true;
@@ -373,10 +366,11 @@ void Adapter::settle(Time now) {
     // More than any receive buffer or ring holds; what comes after the call need not be waited for. A round
     // may bring one packet only, if its payload is fetched; of those the window lets some two hundred wait.
     constexpr unsigned kPackets = 16384, kRounds = 512;
+    state_->somebody_waits(now);
     std::lock_guard lock(state_->progress_lock);
     for (unsigned rounds = 0, packets = 0; rounds < kRounds && packets < kPackets; rounds++) {
         state_->link.look_everywhere();
-        const unsigned done = state_->run(now, State::Owed::stays, Caller::waits);
+        const unsigned done = state_->run(now, State::Owed::stays, Caller::posts);
         if (done == 0) break;
         packets += done;
     }
@@ -396,6 +390,7 @@ void Adapter::push_all_acknowledgements(Time now) {
     std::lock_guard lock(state_->progress_lock);
     state_->push_gathered(now, State::Gathered::all);
     state_->push_owed(now, false);
+    state_->leave_together();
 }
 
 void Adapter::push_acknowledgements(transport::QueuePair& qp, Time now) {

@@ -143,6 +143,7 @@ TEST_F(AdapterTest, AcknowledgementsOfManyQueuePairsDoNotWait) {
             ASSERT_EQ(right_.post_receive(0, 64, now_), 0);
             ASSERT_EQ(left_.post(Operation::send, 0, 8, now_), 0);
         }
+        left_.adapter->progress(now_, false);
         right_.adapter->progress(now_, false);
         expect_success(right_.poll(), count);
     };

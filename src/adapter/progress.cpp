@@ -23,13 +23,9 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 
 unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     now_ = now;
-    caller_ = caller;
-    if (caller == Caller::waits || (wanted.load(std::memory_order_relaxed) && wanted.exchange(false))) {
-        looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-        push_gathered(now, Gathered::all);
-    }
     unsigned done = link.receive(*this, kReceiveBudget);
     if (held_ || !touched_.empty()) finish_touched();
+    leave_together();
     timers.fire(now, [&](TimerNode& node) {
         if (&node == &owed_timer_)
             push_due(now);
@@ -44,6 +40,7 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether)
         push_owed(now, true);
     if (!crowded_.empty()) serve_crowded(now);
+    leave_together();
     return done;
 }
 
@@ -201,7 +198,7 @@ void Adapter::State::push_owed(Time now, bool patient) {
             return true;
         if (!slot->qp || slot->qp->quiet(now, true)) return true;
         memory::Section section(segment.sections());
-        remember(transmit(*slot, now, true));
+        transmit_in_run(*slot, now, true);
         return true;
     });
 }
@@ -219,7 +216,7 @@ void Adapter::State::push_due(Time now) {
         slot->owing = false;
         if (deadline == kNever) return true;  // it has left, or there is no queue pair any more
         memory::Section section(segment.sections());
-        remember(transmit(*slot, now, true));
+        transmit_in_run(*slot, now, true);
         return true;
     });
     timers.set(owed_timer_, next);
@@ -235,7 +232,7 @@ bool Adapter::State::fire(Slot& slot, Time now) {
     }
     memory::Section section(segment.sections());
     slot.qp->advance(now);
-    remember(transmit(slot, now, true));
+    transmit_in_run(slot, now, true);
     return true;
 }
 
@@ -250,18 +247,18 @@ void Adapter::State::remember(CrowdedFlow flow) {
 }
 
 void Adapter::State::serve_crowded(Time now) {
-    for (const CrowdedFlow& flow : crowded_) serve(flow, now);
+    for (const CrowdedFlow& flow : crowded_) serve(flow, now, &of_run_);
     crowded_.clear();
 }
 
-void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
+void Adapter::State::serve(const CrowdedFlow& flow, Time now, Outgoing* out) {
     for (unsigned turn = 0; turn < kTurns && flow->allows(transport::Flow::kPacketOverhead); turn++) {
         const std::uint32_t number = flow->next_waiting();
         if (number == 0) return;
         LockedQp locked(table.slot_of(number), number, segment.sections());
         if (!locked) continue;
         locked.qp().your_turn();
-        static_cast<void>(transmit(locked.slot(), now, false));
+        static_cast<void>(transmit(locked.slot(), now, false, out));
         if (flow->is_next(number)) return;  // its packet is larger than what is left
     }
 }
@@ -269,53 +266,72 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now) {
 int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
                          bool list_goes_on, Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
-    const bool gathers = may_gather(slot, requests, list_goes_on, now);
-    Time look_by = kNever;
-    if (!gathers && !link::packet_faults()) {
-        wire::PacketSink& sink = link.borrow_sink();
+    Boarding boarding(*this, slot);
+    Outgoing& out = boarding.out();
+    const bool gathers = may_gather(out, qp, requests, list_goes_on, now);
+    if (!link::packet_faults()) {
+        wire::PacketSink& sink = boarding.sink();
+        Time look_by = kNever;
         const auto together = [&] { return static_cast<std::uint32_t>(requests.size() - index); };
         while (index < requests.size() &&
                qp.post_straight(requests[index], together(), sink, &sink, now, look_by))
             index++;
-        sink.flush();
-        link.return_sink(sink);
+        if (index == requests.size()) keep_timer(slot, look_by);
     }
-    if (index == requests.size()) {
-        keep_timer(slot, look_by);
-        return 0;
-    }
-    return post_queued(slot, requests, index, gathers, now, crowded);
-}
-
-int Adapter::State::post_queued(Slot& slot, std::span<const transport::SendRequest> requests,
-                                std::size_t& index, bool gathers, Time now, CrowdedFlow& crowded) {
     int error = 0;
-    for (; index < requests.size(); index++)
-        if ((error = slot.qp->post_send(requests[index], now)) != 0) break;
-    if (error || !gathers || !gather(slot, requests, now)) crowded = transmit(slot, now, false);
+    if (index < requests.size()) {
+        for (; index < requests.size(); index++)
+            if ((error = qp.post_send(requests[index], now)) != 0) break;
+        crowded = transmit(slot, now, false, boarding);
+    }
+    if (error || crowded || !gathers || !gather(out, requests.size(), now)) leave(out);
     return error;
 }
 
-CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements) {
+CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements, Outgoing* out) {
+    if (out) {
+        Boarding boarding(*this, slot, *out);
+        return transmit(slot, now, push_acknowledgements, boarding);
+    }
+    Boarding boarding(*this, slot);
+    CrowdedFlow crowded = transmit(slot, now, push_acknowledgements, boarding);
+    leave(boarding.out());
+    return crowded;
+}
+
+// Who drives lets what several queue pairs have to say leave together.
+void Adapter::State::transmit_in_run(Slot& slot, Time now, bool push_acknowledgements) {
+    remember(transmit(slot, now, push_acknowledgements, &of_run_));
+}
+
+void Adapter::State::leave_together() {
+    if (!of_run_.holds.load(std::memory_order_relaxed)) return;
+    std::lock_guard guard(of_run_.lock);
+    leave(of_run_);
+}
+
+CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements, Boarding& boarding) {
     transport::QueuePair& qp = *slot.qp;
-    slot.gathered = 0;
     link::PacketFaults* const faults = link::packet_faults();
     if (faults) [[unlikely]]
         while (const auto late = faults->late(slot.number, now)) qp.receive(late->packet, late->path, now);
     bool all = qp.quiet(now, push_acknowledgements) && !(faults && faults->next_deadline(slot.number) <= now);
     if (!all) {
-        wire::PacketSink& sink = link.borrow_sink();
+        wire::PacketSink& sink = boarding.sink();
         std::unique_ptr<wire::PacketSink> planned;
         if (faults) [[unlikely]]
             planned = faults->before(sink, slot.number, now);
         wire::PacketSink& way = planned ? *planned : sink;
+        // A datagram's path is its request's, of which nothing is left.
+        const bool stays = !planned && qp.setup().service != transport::Service::ud;
         for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
             all = qp.transmit(way, now, kTransmitBudget, push_acknowledgements);
-            way.flush();
+            if (all && stays)
+                sink.pause();
+            else
+                way.flush();
             if (qp.took_long()) break;
         }
-        planned.reset();
-        link.return_sink(sink);
     }
 
     slot.again = !all;

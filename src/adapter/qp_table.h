@@ -16,6 +16,7 @@
 #include <mutex>
 #include <vector>
 
+#include "adapter/outgoing.h"
 #include "adapter/segment.h"
 #include "adapter/timers.h"
 #include "base/lock.h"
@@ -23,17 +24,6 @@
 #include "transport/queue_pair.h"
 
 namespace verbena::adapter {
-
-// How a program posts, and what waits for others (gathering.cpp).
-struct Gathering {
-    Time until = 0;           // the first that waits leaves by then
-    Time posted_at = 0;       // the newest
-    std::uint32_t looks = 0;  // State::looks_ by then
-    std::uint32_t bytes = 0;  // of those that wait
-    unsigned most = 0;        // requests that leave together
-    unsigned row = 0;         // requests that came behind each other, up to some
-    unsigned last_row = 0;    // ... before these
-};
 
 // Two cache lines: with a third, thousands of queue pairs lost a quarter of their rate.
 struct alignas(64) Slot : TimerNode {
@@ -50,16 +40,14 @@ struct alignas(64) Slot : TimerNode {
     bool owing = false;
     bool told = false;  // since it was touched: what it was told may have set any deadline
 
-    bool enlisted = false;  // by gathering.cpp, under its list's lock
-
     // Copies that are read without the lock: by post_receive(), and to prefetch.
     std::atomic<transport::QpState> state{transport::QpState::reset};
     std::atomic<const transport::QueuePair*> there{nullptr};
 
     // Under the lock.
     std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
-    std::uint32_t gathered = 0;            // requests that wait for others
-    std::unique_ptr<Gathering> gathering;  // of who posts by a wire
+    std::uint32_t turn = 0;   // Outgoing::turn by then
+    Outgoing* out = nullptr;  // what its last packets were put into
 };
 static_assert(sizeof(Slot) == 128);
 

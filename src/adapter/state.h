@@ -2,6 +2,7 @@
 // walk of packets and timers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "adapter/adapter.h"
 #include "adapter/groups.h"
+#include "adapter/outgoing.h"
 #include "adapter/qp_table.h"
 #include "adapter/segment.h"
 #include "adapter/srq_table.h"
@@ -72,17 +74,46 @@ class Adapter::State final : public link::Receiver {
             work_on(number, now.get(), [](Slot& found) { found.qp->receives_posted(); });
     }
 
-    // progress.cpp. transmit() needs the slot's lock and a section.
+    // outgoing.cpp
+    Outgoing& take_outgoing();
+    void leave(Outgoing& out);
+    static bool is_aboard(const Slot& slot) {
+        return slot.out && slot.out->turn.load(std::memory_order_acquire) == slot.turn;
+    }
+    void let_leave(Slot& slot);  // needs the slot's lock
+
+    // While packets of a queue pair, whose lock is held, are put into an Outgoing: that is locked, and
+    // nothing of the queue pair's waits in another one.
+    class Boarding {
+       public:
+        Boarding(State& state, Slot& slot);  // the thread's own
+        Boarding(State& state, Slot& slot, Outgoing& out);
+        ~Boarding() { out_->lock.unlock(); }
+        Boarding(const Boarding&) = delete;
+        Boarding& operator=(const Boarding&) = delete;
+
+        Outgoing& out() { return *out_; }
+        wire::PacketSink& sink();
+
+       private:
+        State& state_;
+        Slot& slot_;
+        Outgoing* out_;
+    };
+
+    // progress.cpp. transmit() needs the slot's lock and a section. What is put into `out` leaves with it,
+    // otherwise at once.
     // Returns the window that others wait for as well, if so: serve() it when the lock is released.
-    [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements);
+    [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements,
+                                       Outgoing* out = nullptr);
+    [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements, Boarding& boarding);
+    void transmit_in_run(Slot& slot, Time now, bool push_acknowledgements);  // needs progress_lock
+    void leave_together();                                                   // needs progress_lock
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
     int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
              bool list_goes_on, Time now, CrowdedFlow& crowded);
-    // The rest of it, for what goes the long way; and `gathers`: may wait for others.
-    int post_queued(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
-                    bool gathers, Time now, CrowdedFlow& crowded);
     // Lets those who wait send, in their order, while the window is open. No queue pair's lock is held.
-    void serve(const CrowdedFlow& flow, Time now);
+    void serve(const CrowdedFlow& flow, Time now, Outgoing* out = nullptr);
     void serve_crowded(Time now);  // all that transmit() met; needs progress_lock
     // `work(slot)` under the queue pair's lock; then what became ready leaves. False: there is no such queue
     // pair.
@@ -109,15 +140,16 @@ class Adapter::State final : public link::Receiver {
     void datagram(const link::Datagram& datagram) override;
 
     // gathering.cpp: whether requests wait for others, before they are posted, and whether they still do
-    // behind that. Both need the slot's lock.
-    bool may_gather(Slot& slot, std::span<const transport::SendRequest> requests, bool list_goes_on,
-                    Time now);
-    bool gather(Slot& slot, std::span<const transport::SendRequest> requests, Time now);
-    // Those that wait leave; true if one had waited for long enough. Needs progress_lock.
+    // behind that. Both need the lock of `out`.
+    bool may_gather(Outgoing& out, const transport::QueuePair& qp,
+                    std::span<const transport::SendRequest> requests, bool list_goes_on, Time now);
+    bool gather(Outgoing& out, std::size_t requests, Time now);
+    // Those that wait leave; true if one had waited for long enough. No lock of these is held.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
-    void gathered_in_time(Time now, bool adapts);  // needs progress_lock
-    void look_at_gathered(Time now);               // the helper
+    void somebody_waits(Time now);
+    void gathered_in_time(Time now, bool adapts);
+    void look_at_gathered(Time now);  // the helper
     void post_took(Duration time);
 
     // straight.cpp
@@ -148,7 +180,6 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
-    std::atomic<bool> wanted{false};          // by who waits, while somebody else was in run()
     std::atomic<Time> gathers_until{kNever};  // the first to have waited for others for long enough
     Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
@@ -198,8 +229,7 @@ class Adapter::State final : public link::Receiver {
         if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
         held_.emplace(slot, number, segment.sections());
     }
-    bool begin_rows(Slot& slot, Time now);
-    void enlist_gathering(Slot& slot);
+    void wait_until(Outgoing& out, Time until);
     void adapt_gathering_wait(bool due);
     void finish_touched();
     bool fire(Slot& slot, Time now);
@@ -216,16 +246,16 @@ class Adapter::State final : public link::Receiver {
     std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
     Time latest_ = 0;                            // under table_lock
 
-    Lock gathering_lock_;           // behind a slot's
-    std::vector<Slot*> gathering_;  // under it
-    TimerNode gathering_timer_;
+    static constexpr unsigned kOutgoings = 7;  // with that of run() as many as a link has sinks
+    std::array<Outgoing, kOutgoings> outgoings_;
+    Outgoing of_run_;            // filled under progress_lock
+    Lock gathering_lock_;        // behind an Outgoing's
+    TimerNode gathering_timer_;  // under it
     std::atomic<Duration> gathering_wait_{kShortestWait};
-    std::atomic<std::uint32_t> looks_{0};  // run()
+    std::atomic<std::uint32_t> looks_{0};  // somebody_waits()
     std::atomic<Duration> call_time_{0};   // post_took()
 
     // Under progress_lock.
-    Caller caller_ = Caller::waits;
-    std::vector<Slot*> gathered_;
     Time now_ = 0;
     std::optional<LockedQp> held_;        // of the burst's current queue pair
     std::vector<std::uint32_t> members_;  // of the group that a packet is for

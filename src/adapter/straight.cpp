@@ -152,14 +152,8 @@ void Adapter::State::come_again(Slot& slot, Time now) {
 // What arrived may let something leave; mostly it does not.
 void Adapter::State::go_on(Slot& slot, Straight follows) {
     if (follows & QueuePair::kGoesOn) [[unlikely]] {
-        if (caller_ != Caller::waits && slot.gathered > 0 &&
-            slot.qp->goes_on_gathering(now_, slot.gathered)) {
-            keep_timer(slot, slot.qp->other_deadline());
-            if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
-            return;
-        }
         if (slot.qp->took_long()) return come_again(slot, now_);
-        remember(transmit(slot, now_, false));
+        transmit_in_run(slot, now_, false);
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
         return;
     }

@@ -30,13 +30,45 @@ class MemoryLink final : public link::Link {
     MemoryLink* peer = nullptr;
     std::vector<std::uint32_t> strays;
     std::atomic<bool> polled{false};
-    unsigned at_once = ~0u;  // packets at a time
-    unsigned together = 1;   // longest_run()
+    unsigned at_once = ~0u;            // packets at a time
+    std::atomic<unsigned> flushes{0};  // of sinks that held something
 
     void set_polled(bool now) override { polled = now; }
-    unsigned longest_run(const wire::Path&, std::uint32_t) override { return together; }
 
-    void send(const wire::OutPacket& packet) override {
+    // What one thread sends.
+    class Sink final : public wire::PacketSink {
+       public:
+        explicit Sink(MemoryLink& link) : link_(link) {}
+        void send(const wire::OutPacket& packet) override;
+        void flush() override {
+            if (!taken_.empty()) link_.flushes++;
+            for (Flying& flying : taken_) link_.peer->deliver(std::move(flying));
+            taken_.clear();
+        }
+        std::size_t pause() override { return taken_.size(); }
+
+       private:
+        MemoryLink& link_;
+        std::vector<Flying> taken_;
+    };
+    wire::PacketSink& borrow_sink() override {
+        std::lock_guard guard(lock_);
+        if (free_.empty()) {
+            sinks_.emplace_back(*this);
+            return sinks_.back();
+        }
+        wire::PacketSink& sink = *free_.back();
+        free_.pop_back();
+        return sink;
+    }
+    void return_sink(wire::PacketSink& sink) override {
+        std::lock_guard guard(lock_);
+        free_.push_back(&sink);
+    }
+    void send(const wire::OutPacket&) override { FAIL() << "sinks are borrowed"; }
+    void flush() override {}
+
+    static Flying fly(const wire::OutPacket& packet) {
         Flying flying{*packet.path, {packet.header.begin(), packet.header.begin() + packet.header_length}};
         for (const iovec& piece : packet.payload) {
             const auto* data = static_cast<const std::uint8_t*>(piece.iov_base);
@@ -45,13 +77,7 @@ class MemoryLink final : public link::Link {
         flying.bytes.resize(flying.bytes.size() + packet.pad_count + wire::kIcrcLength);
         const std::uint32_t icrc = wire::icrc_compute(flying.path, wire::kUdpPort, flying.bytes, 0, true);
         wire::store_icrc(flying.bytes.data() + flying.bytes.size() - wire::kIcrcLength, icrc);
-        std::lock_guard guard(lock_);
-        taken_.push_back(std::move(flying));
-    }
-    void flush() override {
-        std::lock_guard guard(lock_);
-        for (Flying& flying : taken_) peer->deliver(std::move(flying));
-        taken_.clear();
+        return flying;
     }
     void deliver(Flying flying) {
         std::lock_guard guard(arrivals_lock_);
@@ -84,9 +110,12 @@ class MemoryLink final : public link::Link {
 
    private:
     std::mutex lock_, arrivals_lock_;
-    std::vector<Flying> taken_;
+    std::deque<Sink> sinks_;
+    std::vector<wire::PacketSink*> free_;
     std::deque<Flying> arrived_;
 };
+
+inline void MemoryLink::Sink::send(const wire::OutPacket& packet) { taken_.push_back(fly(packet)); }
 
 class Endpoint : public transport::QpListener {
    public:
@@ -113,7 +142,7 @@ class Endpoint : public transport::QpListener {
     transport::QueuePair* create() {
         transport::QpSetup setup;
         setup.pd = kPd;
-        setup.capabilities = {64, 64, 4, 4, 256};
+        setup.capabilities = {128, 64, 4, 4, 256};
         setup.send_cq = setup.receive_cq = &cq;
         setup.receive_queue = std::make_shared<transport::ReceiveQueue>(64, 4);
         setup.listener = this;

@@ -13,6 +13,7 @@
 #include "base/small_copy.h"
 #include "link/hooks.h"
 #include "link/packet_order.h"
+#include "link/steering.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 
@@ -64,10 +65,8 @@ bool is_acknowledgement(const wire::OutPacket& packet) {
     return opcode == wire::Opcode::rc_ack || opcode == wire::Opcode::xrc_ack;
 }
 
-bool same_flow(const wire::Path& a, const wire::Path& b) {
-    return a.source == b.source && a.destination == b.destination && a.interface_index == b.interface_index &&
-           a.udp_source_port == b.udp_source_port && a.traffic_class == b.traffic_class &&
-           a.hop_limit == b.hop_limit;
+std::uint32_t receive_queue_of(const wire::OutPacket& packet) {
+    return block_of(destination_qp_of(packet.header.data()));
 }
 
 }  // namespace
@@ -85,9 +84,19 @@ bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) cons
     if (message_count_ == 0 || packet.alone) return false;
     const Message& last = messages_[message_count_ - 1];
     return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
-           last.size + length <= kMaxBurst &&
-           last.destination_qp == destination_qp_of(packet.header.data()) &&
-           (last.wanted == packet.path || same_flow(*last.wanted, *packet.path));
+           last.size + length <= kMaxBurst && goes_along(last, packet);
+}
+
+// To the same receive queue, and not by another way.
+bool BurstBuilder::goes_along(const Message& message, const wire::OutPacket& packet) const {
+    if (message.block != receive_queue_of(packet)) return false;
+    if (message.wanted == packet.path) return true;
+    wire::Path path = *packet.path;
+    if (message.on_this_machine || path.udp_source_port == message.wanted->udp_source_port)
+        path.udp_source_port = message.path.udp_source_port;
+    else
+        path.udp_source_port = sources_.find(path.is_ipv4(), path.udp_source_port).port;
+    return path == message.path;
 }
 
 void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
@@ -97,7 +106,7 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     const SourcePorts::Source source = sources_.find(message.path.is_ipv4(), message.path.udp_source_port);
     message.path.udp_source_port = source.port;
     message.fd = source.fd;
-    message.destination_qp = destination_qp_of(packet.header.data());
+    message.block = receive_queue_of(packet);
     message.bytes = packets_.data() + bytes_;
     message.size = 0;
     message.segments = 0;
@@ -106,6 +115,7 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
         {kMaxSegments, kMaxPackets - packet_count_, kMaxBurst / length, (kMaxBytes - bytes_) / length}));
     message.icrc = wire::IcrcSeries(message.path, destination_port_, length);
     message.may_grow = !packet.alone && policy_.allowed(message.path.destination);
+    message.on_this_machine = taken_whole(message.path);
     message.note = packet.note;
 }
 
@@ -183,12 +193,11 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
 bool BurstBuilder::goes_on(const wire::OutPacket& packet) const {
     if (message_count_ == 0 || (is_parked_ && !parked_has_company_)) return false;
     const Message& last = messages_[message_count_ - 1];
-    if (last.wanted != packet.path || !last.may_grow || last.segments >= last.most || packet.alone ||
-        packet.aside.psns != 1 || packet.payload.size() > 1 || is_acknowledgement(packet))
+    if (!last.may_grow || last.segments >= last.most || packet.alone || packet.aside.psns != 1 ||
+        packet.payload.size() > 1 || is_acknowledgement(packet))
         return false;
     const std::size_t payload = packet.payload.empty() ? 0 : packet.payload[0].iov_len;
-    return datagram_length(packet, payload) == last.segment_size &&
-           last.destination_qp == destination_qp_of(packet.header.data());
+    return datagram_length(packet, payload) == last.segment_size && goes_along(last, packet);
 }
 
 std::uint8_t* BurstBuilder::begin_frame(const wire::OutPacket& packet) {
@@ -230,6 +239,7 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
 
 void BurstBuilder::seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame,
                         wire::IcrcSeries& icrc) {
+    message.wanted = packet.path;
     const std::size_t length = icrc.length();
     std::uint32_t state = icrc.behind(frame, static_cast<std::uint16_t>(message.segments));
     if (packet.damaged) [[unlikely]]

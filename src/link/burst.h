@@ -1,13 +1,14 @@
-// Turns packets into sendmmsg() calls. Packets that follow each other to one queue pair and have one size
+// Turns packets into sendmmsg() calls. Packets that follow each other to one receive queue and have one size
 // become one segmentation burst (UDP_SEGMENT; the last may be shorter), several bursts one call.
 //
 // Packets are put together side by side, payloads copied, so that a burst is one piece of memory: the kernel
 // takes a kilobyte that lies by itself at a third of the speed of a long piece, and memory that the program
 // changes meanwhile cannot part from its ICRC.
 //
-// A burst carries packets of one QP only, because the receiving kernel steers the whole of it by its first
-// segment. Segment i of a burst leaves with IPv4 identification i (0 for a packet sent singly), and its ICRC
-// counts that.
+// The receiving kernel steers the whole of a burst by its first segment, so it carries packets to QPs of one
+// block (steering.h) only; and from one source port, unless it stays on this machine, where no network
+// spreads flows over paths by it. Segment i of a burst leaves with IPv4 identification i (0 for a packet sent
+// singly), and its ICRC counts that.
 //
 // Thread safety: none; a builder is one thread's at a time (UdpLink::borrow_sink).
 #pragma once
@@ -46,6 +47,7 @@ class BurstBuilder final : public wire::PacketSink {
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
+    std::size_t pause() override { return bytes_ + (is_parked_ ? parked_.header_length : 0); }
     unsigned longest_run(const wire::Path&, std::uint32_t) override { return kMaxSegments; }
 
     const SendCounters& counters() const { return counters_; }
@@ -59,10 +61,10 @@ class BurstBuilder final : public wire::PacketSink {
     static constexpr unsigned kMaxPackets = 256;
 
     struct Message {
-        const wire::Path* wanted;  // the packets', which is there until flush()
+        const wire::Path* wanted;  // the newest packet's, which is there until flush()
         wire::Path path;           // with the port really used
         int fd;
-        std::uint32_t destination_qp;
+        std::uint32_t block;
         std::uint8_t* bytes;
         std::size_t size;
         unsigned segments;
@@ -70,6 +72,7 @@ class BurstBuilder final : public wire::PacketSink {
         std::size_t segment_size;
         wire::IcrcSeries icrc;  // of packets of that size
         bool may_grow;
+        bool on_this_machine;
         const char* note;
     };
 
@@ -82,6 +85,7 @@ class BurstBuilder final : public wire::PacketSink {
     void release_parked();
     bool has_room(std::size_t length) const;
     bool joins(const wire::OutPacket& packet, std::size_t length) const;
+    bool goes_along(const Message& message, const wire::OutPacket& packet) const;
     Message& message_for(const wire::OutPacket& packet, std::size_t length);
     void start(const wire::OutPacket& packet, std::size_t length);
     void frame(Message& message, const wire::OutPacket& packet, std::uint32_t index, std::size_t length,

@@ -140,6 +140,60 @@ TEST(BurstTest, ARunLeavesAsItsPackets) {
     }
 }
 
+// Packets of eight bytes in turn to as many queue pairs as there are paths; the bursts that come of it.
+std::uint64_t bursts_of(Loop& loop, const std::vector<wire::Path>& paths, std::uint32_t apart) {
+    const std::uint64_t before = loop.builder.counters().bursts;
+    for (std::uint32_t i = 0; i < 30; i++) {
+        const auto qp = static_cast<std::uint32_t>(i % paths.size());
+        const std::uint8_t payload[8] = {};
+        const iovec piece{const_cast<std::uint8_t*>(payload), sizeof payload};
+        wire::Bth bth;
+        bth.opcode = wire::Opcode::rc_send_only;
+        bth.destination_qp = 0x5000 + qp * apart;
+        bth.psn = i;
+        wire::OutPacket packet;
+        packet.path = &paths[qp];
+        packet.header_length = wire::kBthLength;
+        packet.payload = {&piece, 1};
+        wire::emit_bth(bth, packet.header.data());
+        loop.builder.send(packet);
+    }
+    loop.builder.flush();
+    Collector collector;
+    loop.receive(collector);
+    EXPECT_EQ(collector.packets.size(), 30u) << "with good ICRCs";
+    return loop.builder.counters().bursts - before;
+}
+
+TEST(BurstTest, QueuePairsOfOneReceiveQueueShareABurst) {
+    Loop loop;
+    std::vector<wire::Path> paths(3, loop.path);
+    EXPECT_EQ(bursts_of(loop, paths, 1), 1u);
+    EXPECT_EQ(bursts_of(loop, paths, kBlockSize), 0u) << "another process's, which the kernel steers by";
+    for (unsigned i = 0; i < 3; i++) paths[i].udp_source_port += static_cast<std::uint16_t>(i);
+    EXPECT_EQ(bursts_of(loop, paths, 1), 1u) << "on one machine flows are not spread";
+    for (wire::Path& path : paths) path.destination = Gid::from_ipv4(0x7f000002);
+    EXPECT_EQ(bursts_of(loop, paths, 1), 0u) << "a network may spread them";
+    for (wire::Path& path : paths) path.udp_source_port = loop.path.udp_source_port;
+    EXPECT_EQ(bursts_of(loop, paths, 1), 1u);
+    paths.resize(2);
+    paths[1].traffic_class = 0x20;
+    EXPECT_EQ(bursts_of(loop, paths, 1), 0u);
+}
+
+// Of a process that has more flows than sockets, some have one port in the end.
+TEST(BurstTest, FlowsOfOneSocketShareABurst) {
+    Loop loop;
+    loop.path.destination = Gid::from_ipv4(0x7f000002);
+    std::vector<wire::Path> paths(9, loop.path);
+    for (unsigned i = 0; i < 9; i++) paths[i].udp_source_port += static_cast<std::uint16_t>(i);
+    bursts_of(loop, paths, 1);
+    const wire::Path &last = paths[8], &shares = paths[last.udp_source_port % 8];
+    ASSERT_EQ(loop.sources.find(true, last.udp_source_port).port,
+              loop.sources.find(true, shares.udp_source_port).port);
+    EXPECT_EQ(bursts_of(loop, {last, shares}, 1), 1u);
+}
+
 TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {
     SourcePorts sources;
     BurstPolicy policy(true);

@@ -109,6 +109,11 @@ class LocalLink::Sink final : public wire::PacketSink {
         return choose(path.destination, qp_number) ? 1 : wire().longest_run(path, qp_number);
     }
 
+    std::size_t pause() override {
+        publish();
+        return wire_ ? wire_->pause() : 0;
+    }
+
     void flush() override {
         publish();
         if (wire_) {

@@ -47,6 +47,13 @@ void SimLink::send_frame(Frame frame) {
     pending_.push_back(std::move(frame));
 }
 
+std::size_t SimLink::pause() {
+    if (largest_payload_ > 0) flush();  // a peer of this host
+    std::size_t bytes = 0;
+    for (const Frame& frame : pending_) bytes += frame.bytes.size();
+    return bytes;
+}
+
 void SimLink::flush() {
     for (Frame& frame : pending_) network_.send(std::move(frame));
     pending_.clear();

@@ -33,6 +33,7 @@ class SimLink final : public link::Link {
         return true;
     }
     void flush() override;
+    std::size_t pause() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
     std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return largest_payload_; }
     unsigned longest_run(const wire::Path&, std::uint32_t) override {

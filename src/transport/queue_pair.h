@@ -175,13 +175,10 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
-    // The request may wait for others to leave with it, as it is one packet; while something is under way by
-    // a wire. And how many packets of such requests the sink sends at once.
+    // The request may wait for others to leave with it, as it is one packet; while something is under way to
+    // its peer, of this queue pair's or another's.
     virtual bool may_gather(const SendRequest&) const { return false; }
     virtual bool is_under_way() const { return false; }
-    virtual unsigned packets_together(wire::PacketSink&) const { return 1; }
-    // Something has come, and the newest `requests` are all that is ready to leave: they may go on waiting.
-    virtual bool goes_on_gathering(Time, std::uint32_t /*requests*/) const { return false; }
 
     // An acknowledgement is owed, and will probably leave with a request before next_deadline().
     virtual bool awaits_company() const { return false; }

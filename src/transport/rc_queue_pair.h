@@ -57,14 +57,7 @@ class RcQueuePair final : public QueuePair {
         return state_ == QpState::rts && reliable() && request.operation <= Operation::send_with_immediate &&
                !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu;
     }
-    unsigned packets_together(wire::PacketSink& sink) const override {
-        return sink.longest_run(attributes_.path, attributes_.destination_qp);
-    }
     bool is_under_way() const override { return requester_runs() && requester_->is_under_way(); }
-    bool goes_on_gathering(Time now, std::uint32_t requests) const override {
-        return state_ == QpState::rts && !responder_->ready(now, false) && !responder_->completions_wait() &&
-               requester_->is_under_way() && requester_->only_waits_for(requests);
-    }
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();
     }

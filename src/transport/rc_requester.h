@@ -102,13 +102,8 @@ class RcRequester {
     bool is_crowded() const { return flow_.is_crowded(); }
     // The last transmit() has written a large message, and there is more.
     bool took_long() const { return took_long_ && wants_to_send(); }
-    bool outstanding() const { return una_ != max_psn_; }                 // sent, and not acknowledged
-    bool is_under_way() const { return !flow_.idle() && outstanding(); }  // by a wire
-    // Nothing is sent again, and nothing waits but the newest `requests`, nor anybody else for the window.
-    bool only_waits_for(std::uint32_t requests) const {
-        return current_packet_ == 0 && queue_.size() - current_ <= requests && next_psn_ == max_psn_ &&
-               resume_at_ == kNever && !probe_due_ && !failed_ && !flow_.has_turn() && !flow_.is_crowded();
-    }
+    bool outstanding() const { return una_ != max_psn_; }       // sent, and not acknowledged
+    bool is_under_way() const { return flow_.is_under_way(); }  // anybody's
 
     Time next_deadline() const {
         if (!shared_.reliable()) [[unlikely]]

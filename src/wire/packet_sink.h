@@ -48,6 +48,13 @@ class PacketSink : public PacketCopier {
     // Everything taken so far leaves. Afterwards no reference to paths is kept.
     virtual void flush() = 0;
 
+    // What goes to a peer of this host leaves, and no lock is held behind it; what goes by a wire may wait
+    // for more, until flush(). How many bytes wait.
+    virtual std::size_t pause() {
+        flush();
+        return 0;
+    }
+
     // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,
     // and so many bytes, at least the path MTU, if they stand for several of a message. `stays`: they are a
     // SEND's, whose payload then stays as it is until the peer has acknowledged it, since it may be taken

@@ -1,0 +1,99 @@
+// Packets of several queue pairs leave together, and those of one queue pair in their order, whichever thread
+// posts them: three queue pairs whose peers do not look, under a clock of the test's own.
+#include "adapter/outgoing.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+#include "adapter/adapter.h"
+#include "adapter/test_endpoint.h"
+
+namespace verbena::adapter {
+namespace {
+
+using transport::Operation;
+using transport::QueuePair;
+
+constexpr unsigned kQps = 3, kEach = 5;
+
+class OutgoingTest : public testing::Pair {
+   protected:
+    OutgoingTest() {
+        qps_[0] = left_.qp;
+        peers_[0] = right_.qp;
+        for (unsigned i = 1; i < kQps; i++) {
+            qps_[i] = left_.qp = left_.create();
+            peers_[i] = right_.qp = right_.create();
+            left_.connect(right_, now_);
+            right_.connect(left_, now_);
+        }
+    }
+    ~OutgoingTest() override {
+        left_.qp = qps_[0];
+        right_.qp = peers_[0];
+        for (unsigned i = 1; i < kQps; i++) {
+            if (qps_[i]) left_.adapter->destroy_qp(qps_[i], now_);
+            right_.adapter->destroy_qp(peers_[i], now_);
+        }
+    }
+    void post(unsigned qp) {
+        left_.qp = qps_[qp];
+        ASSERT_EQ(left_.post(Operation::rdma_write, 0, 8, now_++, right_.address_of(0), right_.keys.rkey), 0);
+    }
+    void post_in_turn() {
+        for (unsigned i = 0; i < kQps * kEach; i++) post(i % kQps);
+    }
+    std::size_t left() { return links_[1].waiting(); }
+    void poll_in_vain() { left_.adapter->progress(now_, true); }
+
+    std::array<QueuePair*, kQps> qps_{}, peers_{};
+};
+
+TEST_F(OutgoingTest, RequestsOfManyQueuePairsGatherAndLeaveTogether) {
+    post_in_turn();
+    EXPECT_EQ(left(), 7u) << "from the eighth on";
+    const unsigned before = links_[0].flushes;
+    poll_in_vain();
+    EXPECT_EQ(left(), kQps * kEach);
+    EXPECT_EQ(links_[0].flushes, before + 1);
+}
+
+TEST_F(OutgoingTest, AcknowledgementsOfManyQueuePairsLeaveTogether) {
+    post_in_turn();
+    poll_in_vain();
+    const unsigned before = links_[1].flushes;
+    for (int i = 0; i < 2; i++) right_.adapter->progress(now_, true);
+    EXPECT_EQ(links_[0].waiting(), kQps);
+    EXPECT_EQ(links_[1].flushes, before + 1);
+}
+
+// Behind what the first thread has left waiting; a packet that overtakes another would be refused. Of two
+// threads, one at least has an Outgoing of its own.
+TEST_F(OutgoingTest, AnotherThreadsRequestsStayBehindThose) {
+    post_in_turn();
+    EXPECT_LT(left(), kQps * kEach);
+    for (int i = 0; i < 2; i++) std::thread([&] { post(0); }).join();
+    poll_in_vain();
+    EXPECT_EQ(left(), kQps * kEach + 2);
+    for (int i = 0; i < 2; i++) right_.adapter->progress(now_, true);
+    poll_in_vain();
+    EXPECT_EQ(left_.poll().size(), kQps * kEach + 2) << "nothing had to be sent again";
+}
+
+TEST_F(OutgoingTest, LeaveBeforeAQueuePairChangesOrEnds) {
+    post_in_turn();
+    transport::Attributes attributes;
+    attributes.state = transport::QpState::sqd;
+    ASSERT_EQ(left_.adapter->modify(*qps_[1], attributes, transport::kAttrState, now_), 0);
+    EXPECT_EQ(left(), kQps * kEach);
+    for (unsigned i = 0; i < 2 * kEach; i++) post(i % 2 * 2);
+    EXPECT_LT(left(), (kQps + 2) * kEach);
+    left_.adapter->destroy_qp(qps_[2], now_);
+    qps_[2] = nullptr;
+    EXPECT_EQ(left(), (kQps + 2) * kEach);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

@@ -74,6 +74,22 @@ bool Adapter::State::gather(Outgoing& out, std::size_t requests, Time now) {
     return true;
 }
 
+// Most of a row: where others of its queue pair wait already, and still will. False: nothing was done.
+bool Adapter::State::post_behind(Slot& slot, const transport::SendRequest& request, Time now) {
+    Boarding boarding(*this, slot);
+    Outgoing& out = boarding.out();
+    if (out.waiting == 0 || out.waiting + 1 >= kTogether ||
+        now >= out.until.load(std::memory_order_relaxed) ||
+        !may_gather(out, *slot.qp, {&request, 1}, false, now))
+        return false;
+    wire::PacketSink& sink = boarding.sink();
+    Time look_by = kNever;
+    if (!slot.qp->post_straight(request, 1, sink, &sink, now, look_by)) return false;
+    keep_timer(slot, look_by);
+    if (!gather(out, 1, now)) leave(out);
+    return true;
+}
+
 void Adapter::State::wait_until(Outgoing& out, Time until) {
     out.until.store(until);
     std::lock_guard guard(gathering_lock_);

@@ -144,6 +144,7 @@ class Adapter::State final : public link::Receiver {
     bool may_gather(Outgoing& out, const transport::QueuePair& qp,
                     std::span<const transport::SendRequest> requests, bool list_goes_on, Time now);
     bool gather(Outgoing& out, std::size_t requests, Time now);
+    bool post_behind(Slot& slot, const transport::SendRequest& request, Time now);
     // Those that wait leave; true if one had waited for long enough. No lock of these is held.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
@@ -206,6 +207,7 @@ class Adapter::State final : public link::Receiver {
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
+    void look_ahead(const link::Datagram& all, std::size_t at, std::size_t size) const;
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {

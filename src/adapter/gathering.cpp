@@ -5,7 +5,8 @@
 // A row: requests that a thread posted close behind each other, within 20 us or eight calls, nobody of the
 // program having waited in between (polled in vain). From the eighth of a row on they wait, or from its first
 // if the row before had as many. A list is no row by itself, and what does not gather ends one. No request
-// waits while nothing is under way to its peer: what a program is going to wait for leaves at once.
+// waits while nothing is under way to its peer: what a program is going to wait for leaves at once. (Of
+// datagrams nobody knows, and their completions do not wait.)
 //
 // They leave together when they fill a burst; when somebody waits for something; in front of anything that
 // does not gather; and when the first has waited for 50 us, or sixteen calls, up to 1 ms. Then the helper

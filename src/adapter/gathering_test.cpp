@@ -162,6 +162,56 @@ TEST_F(GatheringTest, WhoLooksInVainLooksLessOften) {
     EXPECT_LE(left_.adapter->gathers_until(), now_ + kPatience);
 }
 
+// Each to its own address, however few places the send queue has.
+TEST_F(GatheringTest, DatagramsGatherAndCompleteAtOnce) {
+    transport::QpSetup setup;
+    setup.service = transport::Service::ud;
+    setup.port_mtu = 1024;
+    setup.pd = testing::Endpoint::kPd;
+    setup.capabilities = {2, 1, 1, 1, 0};
+    setup.send_cq = setup.receive_cq = &left_.cq;
+    setup.listener = &left_;
+    transport::QueuePair* const qp = left_.adapter->create_qp(setup, now_);
+    ASSERT_NE(qp, nullptr);
+    transport::Attributes a;
+    a.port = 1;
+    const auto change = [&](transport::QpState state, std::uint32_t mask) {
+        a.state = state;
+        return left_.adapter->modify(*qp, a, mask | transport::kAttrState, now_);
+    };
+    ASSERT_EQ(change(transport::QpState::init,
+                     transport::kAttrPkeyIndex | transport::kAttrPort | transport::kAttrQkey),
+              0);
+    ASSERT_EQ(change(transport::QpState::rtr, 0), 0);
+    ASSERT_EQ(change(transport::QpState::rts, transport::kAttrSqPsn), 0);
+
+    const transport::Sge sge{left_.address_of(0), 8, left_.keys.lkey};
+    for (std::uint32_t i = 0; i < 2 * kRow; i++, now_ += kStep) {
+        const wire::Path path{Gid::from_ipv4(0x0a000001), Gid::from_ipv4(0x0a000100 + i)};
+        transport::SendRequest request;
+        request.operation = Operation::send;
+        request.flags = transport::kSignaled;
+        request.sges = {&sge, 1};
+        request.path = &path;
+        request.path_pd = testing::Endpoint::kPd;
+        request.remote_qp = i;
+        std::size_t index = 0;
+        ASSERT_EQ(left_.adapter->post_send(*qp, {&request, 1}, index, now_), 0);
+        EXPECT_EQ(left_.poll().size(), 1u);
+    }
+    EXPECT_EQ(left(), kRow - 1);
+    poll_in_vain();
+    struct : link::Receiver {
+        void datagram(const link::Datagram& datagram) override {
+            EXPECT_EQ(datagram.path->destination, Gid::from_ipv4(0x0a000100 + came++));
+        }
+        std::uint32_t came = 0;
+    } receiver;
+    links_[1].receive(receiver, ~0u);
+    EXPECT_EQ(receiver.came, 2 * kRow);
+    left_.adapter->destroy_qp(qp, now_);
+}
+
 TEST_F(GatheringTest, LeaveBeforeTheirQueuePairEnds) {
     post(kRow + 1);
     left_.adapter->destroy_qp(left_.qp, now_);

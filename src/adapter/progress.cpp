@@ -338,11 +338,9 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
         if (faults) [[unlikely]]
             planned = faults->before(sink, slot.number, now);
         wire::PacketSink& way = planned ? *planned : sink;
-        // A datagram's path is its request's, of which nothing is left.
-        const bool stays = !planned && qp.setup().service != transport::Service::ud;
         for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
             all = qp.transmit(way, now, kTransmitBudget, push_acknowledgements);
-            if (all && stays)
+            if (all && !planned)
                 sink.pause();
             else
                 way.flush();

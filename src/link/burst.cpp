@@ -90,9 +90,9 @@ bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) cons
 // To the same receive queue, and not by another way.
 bool BurstBuilder::goes_along(const Message& message, const wire::OutPacket& packet) const {
     if (message.block != receive_queue_of(packet)) return false;
-    if (message.wanted == packet.path) return true;
+    if (message.wanted == *packet.path) return true;
     wire::Path path = *packet.path;
-    if (message.on_this_machine || path.udp_source_port == message.wanted->udp_source_port)
+    if (message.on_this_machine || path.udp_source_port == message.wanted.udp_source_port)
         path.udp_source_port = message.path.udp_source_port;
     else
         path.udp_source_port = sources_.find(path.is_ipv4(), path.udp_source_port).port;
@@ -101,8 +101,7 @@ bool BurstBuilder::goes_along(const Message& message, const wire::OutPacket& pac
 
 void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     Message& message = messages_[message_count_++];
-    message.wanted = packet.path;
-    message.path = *packet.path;
+    message.wanted = message.path = *packet.path;
     const SourcePorts::Source source = sources_.find(message.path.is_ipv4(), message.path.udp_source_port);
     message.path.udp_source_port = source.port;
     message.fd = source.fd;
@@ -156,6 +155,8 @@ bool BurstBuilder::park(const wire::OutPacket& packet) {
         !policy_.allowed(packet.path->destination))
         return false;
     parked_ = packet;
+    parked_path_ = *packet.path;
+    parked_.path = &parked_path_;
     is_parked_ = true;
     parked_has_company_ = false;
     return true;
@@ -239,7 +240,6 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
 
 void BurstBuilder::seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame,
                         wire::IcrcSeries& icrc) {
-    message.wanted = packet.path;
     const std::size_t length = icrc.length();
     std::uint32_t state = icrc.behind(frame, static_cast<std::uint16_t>(message.segments));
     if (packet.damaged) [[unlikely]]

@@ -61,8 +61,8 @@ class BurstBuilder final : public wire::PacketSink {
     static constexpr unsigned kMaxPackets = 256;
 
     struct Message {
-        const wire::Path* wanted;  // the newest packet's, which is there until flush()
-        wire::Path path;           // with the port really used
+        wire::Path wanted;  // the first packet's
+        wire::Path path;    // with the port really used
         int fd;
         std::uint32_t block;
         std::uint8_t* bytes;
@@ -119,6 +119,7 @@ class BurstBuilder final : public wire::PacketSink {
     std::array<std::uint8_t, kMaxBytes + wire::kMaxHeaderLength> packets_;  // a header is copied whole
 
     wire::OutPacket parked_;  // an acknowledgement
+    wire::Path parked_path_;
     bool is_parked_ = false;
     bool parked_has_company_ = false;  // a message was begun since
 

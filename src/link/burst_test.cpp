@@ -194,6 +194,29 @@ TEST(BurstTest, FlowsOfOneSocketShareABurst) {
     EXPECT_EQ(bursts_of(loop, {last, shares}, 1), 1u);
 }
 
+// A datagram's path is its request's, whose place the next one takes.
+TEST(BurstTest, APathMayChangeBeforeTheFlush) {
+    Loop loop;
+    std::vector<wire::Path> path(1, loop.path);
+    wire::OutPacket packet;
+    packet.path = path.data();
+    packet.header.fill(0);
+    packet.header_length = wire::kBthLength;
+    for (const std::uint32_t destination : {0x7f000001, 0x7f000002, 0x7f000001}) {
+        path[0].destination = Gid::from_ipv4(destination);
+        loop.builder.send(packet);
+    }
+    path.clear();
+    path.shrink_to_fit();
+    loop.builder.flush();
+    struct : Receiver {
+        void datagram(const Datagram& datagram) override { to.push_back(datagram.path->destination.ipv4()); }
+        std::vector<std::uint32_t> to;
+    } receiver;
+    loop.receive(receiver);
+    EXPECT_EQ(receiver.to, (std::vector<std::uint32_t>{0x7f000001, 0x7f000002, 0x7f000001}));
+}
+
 TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {
     SourcePorts sources;
     BurstPolicy policy(true);

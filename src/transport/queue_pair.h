@@ -176,7 +176,7 @@ class QueuePair {
                           bool push_acknowledgements) = 0;
 
     // The request may wait for others to leave with it, as it is one packet; while something is under way to
-    // its peer, of this queue pair's or another's.
+    // its peer, of this queue pair's or another's, as far as one can know.
     virtual bool may_gather(const SendRequest&) const { return false; }
     virtual bool is_under_way() const { return false; }
 

@@ -111,6 +111,11 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
     return 0;
 }
 
+bool UdQueuePair::may_gather(const SendRequest& request) const {
+    return state_ == QpState::rts && rate_allows_at_ == kNever &&
+           total_length(request.sges) <= setup_.port_mtu;
+}
+
 int UdQueuePair::check_send(std::span<const SendRequest> requests) const {
     return check_sends(setup_, attributes_, state_, requests, queue_.room());
 }

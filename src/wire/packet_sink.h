@@ -15,7 +15,7 @@
 namespace verbena::wire {
 
 struct OutPacket {
-    const Path* path = nullptr;  // must live until flush()
+    const Path* path = nullptr;
     std::array<std::uint8_t, kMaxHeaderLength> header;
     std::uint8_t header_length = 0;
     std::uint8_t pad_count = 0;      // zero bytes after the payload, 0..3, equal to the BTH's field
@@ -45,7 +45,7 @@ class PacketSink : public PacketCopier {
     // lost, as on any wire.
     virtual void send(const OutPacket& packet) = 0;
 
-    // Everything taken so far leaves. Afterwards no reference to paths is kept.
+    // Everything taken so far leaves.
     virtual void flush() = 0;
 
     // What goes to a peer of this host leaves, and no lock is held behind it; what goes by a wire may wait

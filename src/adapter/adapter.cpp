@@ -104,13 +104,12 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.was_connected = slot.again = false;
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
-        slot.there.store(result, std::memory_order_relaxed);
         record->device = setup.device;
         record->send_cq = setup.send_cq_number;
         record->receive_cq = setup.receive_cq_number;
         describe(slot);
     }
-    table.set(number, &slot);
+    table.set(number, &slot, result);
     queue_pairs_.fetch_add(1, std::memory_order_relaxed);
     return result;
 }
@@ -121,7 +120,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     if (now > latest_) latest_ = now;
     Slot* slot = table.find(number);
     if (!slot) return;
-    table.set(number, nullptr);
+    table.set(number, nullptr, nullptr);
     queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
     std::unique_ptr<transport::QueuePair> gone;
     CrowdedFlow crowded;
@@ -254,13 +253,13 @@ void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes)
 int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                        std::size_t& index, Time now, bool may_go_straight, bool list_goes_on) {
     index = 0;
-    if (requests.size() == 1 && may_go_straight && post_straight(qp, qp.number(), requests[0], now)) {
+    if (requests.size() == 1 && may_go_straight && post_straight(qp.number(), requests[0], now)) {
         index = 1;
         return 0;
     }
     int error = 0;
     CrowdedFlow crowded;
-    if (state_->many()) State::prefetch(state_->table.slot_of(qp.number()), &qp);
+    if (state_->many()) state_->comes_to(qp.number());
     {
         LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();

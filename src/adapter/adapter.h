@@ -88,10 +88,9 @@ class Adapter {
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
     // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp). False:
-    // nothing was done; post_send() does it or says why not. `number`: the queue pair's, so that two things
-    // that may both be cold, its slot and itself, are not asked for one after the other.
-    bool post_straight(const transport::QueuePair& qp, std::uint32_t number,
-                       const transport::SendRequest& request, Time now);
+    // nothing was done; post_send() does it or says why not. `number`: the queue pair's, which itself may be
+    // cold.
+    bool post_straight(std::uint32_t number, const transport::SendRequest& request, Time now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
     // those before.

@@ -72,26 +72,12 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
         const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);
-        if (many()) look_ahead(all, at, size);
+        if (const std::size_t soon = at + kSoon * size; many() && soon + wire::kBthLength <= all.bytes.size())
+            table.expect(wire::load_be24(all.bytes.data() + soon + 5));
         if (packets == 1 || !receive_run(run, all, at / size))
             for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
         at += packets * size;
     }
-}
-
-// Among many queue pairs those of the packets to come are cold: first where one is found, then itself.
-void Adapter::State::look_ahead(const link::Datagram& all, std::size_t at, std::size_t size) const {
-    constexpr std::size_t kSlot = 5, kItself = 2;  // packets ahead
-    const auto slot = [&](std::size_t place) -> const Slot* {
-        if (place + wire::kBthLength > all.bytes.size()) return nullptr;
-        return table.find(wire::load_be24(all.bytes.data() + place + 5));
-    };
-    if (const Slot* found = slot(at + kSlot * size)) {
-        __builtin_prefetch(&found->lock, 1);
-        __builtin_prefetch(&found->there);
-    }
-    if (const Slot* found = slot(at + kItself * size))
-        transport::QueuePair::prefetch(found->there.load(std::memory_order_relaxed));
 }
 
 // False: its packets go singly, as for everybody who looks at single packets. `place`: of the first one.

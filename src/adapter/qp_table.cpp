@@ -6,9 +6,11 @@ QpTable::~QpTable() {
     for (std::atomic<Block*>& block : blocks_) delete block.load(std::memory_order_relaxed);
 }
 
-void QpTable::set(std::uint32_t number, Slot* slot) {
-    Block* block = blocks_[number / link::kBlockSize].load(std::memory_order_relaxed);
-    block->slots[number % link::kBlockSize].store(slot, std::memory_order_release);
+void QpTable::set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp) {
+    Block& block = *blocks_[number / link::kBlockSize].load(std::memory_order_relaxed);
+    Entry& entry = block[number % link::kBlockSize];
+    entry.qp.store(qp, std::memory_order_relaxed);
+    entry.slot.store(slot, std::memory_order_release);
 }
 
 void QpTable::add_range(std::uint32_t first, std::uint32_t count) {

@@ -16,6 +16,7 @@
 #include "adapter/segment.h"
 #include "adapter/srq_table.h"
 #include "adapter/timers.h"
+#include "base/thread_number.h"
 #include "completion/moderation.h"
 
 namespace verbena::adapter {
@@ -54,12 +55,12 @@ class Adapter::State final : public link::Receiver {
     transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
     LockedQp lock(std::uint32_t number) { return {table.slot_of(number), number, segment.sections()}; }
-    // Among many queue pairs, one that is about to be worked on is cold. It need not exist any more.
+    // Among many queue pairs, one that is about to be worked on is cold.
     bool many() const { return queue_pairs_.load(std::memory_order_relaxed) >= kMany; }
-    static void prefetch(const Slot& slot, const transport::QueuePair* qp) {
-        __builtin_prefetch(&slot.lock, 1);
-        __builtin_prefetch(&slot.qp, 1);
-        transport::QueuePair::prefetch(qp);
+    void comes_to(std::uint32_t number) {  // a thread that posts
+        std::atomic<std::uint32_t>& newest = newest_[number_of_this_thread() % kThreads].number;
+        table.comes_to(number, newest.load(std::memory_order_relaxed));
+        newest.store(number, std::memory_order_relaxed);
     }
     void describe(Slot& slot);  // state and peer, to the exported record
     // No peer of this host is at work any more on what it found in the record before. No lock held.
@@ -196,6 +197,7 @@ class Adapter::State final : public link::Receiver {
     static constexpr Duration kShortestWait = 50 * kMicrosecond,
                               kLongestWait = kMillisecond;  // gathering.cpp
     static constexpr std::uint32_t kMany = 64;  // queue pairs: what few consist of stays in a cache
+    static constexpr std::size_t kSoon = 2;     // packets ahead that are expected
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);
@@ -207,7 +209,6 @@ class Adapter::State final : public link::Receiver {
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
-    void look_ahead(const link::Datagram& all, std::size_t at, std::size_t size) const;
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {
@@ -228,7 +229,7 @@ class Adapter::State final : public link::Receiver {
     void hold(Slot& slot, std::uint32_t number) {
         if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;
         held_.reset();
-        if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
+        if (many()) table.expect(number);
         held_.emplace(slot, number, segment.sections());
     }
     void wait_until(Outgoing& out, Time until);
@@ -247,6 +248,13 @@ class Adapter::State final : public link::Receiver {
     std::uint32_t used_records_ = 0;
     std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
     Time latest_ = 0;                            // under table_lock
+
+    // The queue pairs that threads have posted to last.
+    static constexpr unsigned kThreads = 8;
+    struct alignas(64) Newest {
+        std::atomic<std::uint32_t> number{0};
+    };
+    std::array<Newest, kThreads> newest_;
 
     static constexpr unsigned kOutgoings = 7;  // with that of run() as many as a link has sinks
     std::array<Outgoing, kOutgoings> outgoings_;

@@ -26,11 +26,9 @@ QueuePair::Straight receive(QueuePair& qp, const link::Datagram& datagram, Time 
 
 }  // namespace
 
-bool Adapter::post_straight(const transport::QueuePair& qp, std::uint32_t number,
-                            const transport::SendRequest& request, Time now) {
-    Slot& slot = state_->table.slot_of(number);
-    if (state_->many()) State::prefetch(slot, &qp);
-    LockedQp locked(slot, number, state_->segment.sections());
+bool Adapter::post_straight(std::uint32_t number, const transport::SendRequest& request, Time now) {
+    if (state_->many()) state_->comes_to(number);
+    LockedQp locked = state_->lock(number);
     return locked && state_->post_straight(locked.slot(), request, now);
 }
 
@@ -79,7 +77,7 @@ bool Adapter::State::straight(const link::Datagram& datagram) {
         return false;
     const wire::BthWords bth(datagram.bytes.data());
     if (datagram.by_memory && !datagram.followed && !held_) {
-        if (many()) prefetch(slot, slot.there.load(std::memory_order_relaxed));
+        if (many()) table.expect(bth.destination_qp());
         LockedQp locked(slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
         if (follows == QueuePair::kDeclined) [[unlikely]]

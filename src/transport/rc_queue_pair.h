@@ -54,7 +54,7 @@ class RcQueuePair final : public QueuePair {
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool may_gather(const SendRequest& request) const override {
-        return state_ == QpState::rts && reliable() && request.operation <= Operation::send_with_immediate &&
+        return state_ == QpState::rts && request.operation <= Operation::send_with_immediate &&
                !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu;
     }
     bool is_under_way() const override { return requester_runs() && requester_->is_under_way(); }

@@ -76,7 +76,7 @@ bool RcRequester::wants_to_send() const {
     const SendEntry& entry = queue_.at(current_);
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
-    if (burst_ == kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
+    if (burst_ >= kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
     if (entry.fetched && held_at_ == una_) [[unlikely]]
         return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
@@ -241,7 +241,7 @@ void RcRequester::complete_sent(Time now) {
 
 bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost) {
     if (!shared_.reliable()) {
-        burst_++;
+        burst_ += cost;
         return false;
     }
     // The last packet of each message; every few packets between; and before the window closes.

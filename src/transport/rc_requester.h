@@ -108,7 +108,7 @@ class RcRequester {
     Time next_deadline() const {
         if (!shared_.reliable()) [[unlikely]]
             return std::min({grace_look_at_, complete_at_, rate_allows_at_,
-                             burst_ == kBurst && current_ != queue_.size() ? pause_over_ : kNever});
+                             burst_ >= kBurst && current_ != queue_.size() ? pause_over_ : kNever});
         const Time waiting = std::min(grace_look_at_, rate_allows_at_);
         return std::min(waiting, resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline());
     }
@@ -133,7 +133,7 @@ class RcRequester {
 
    private:
     // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
-    static constexpr std::uint32_t kBurst = 16;     // packets
+    static constexpr std::uint32_t kBurst = 16 * ((4 << 10) + Flow::kPacketOverhead);
     static constexpr std::uint32_t kNotHeld = ~0u;  // no PSN
     // Of messages that go one at a time, every so many is measured.
     static constexpr std::uint8_t kSampleEvery = 8;
@@ -342,7 +342,7 @@ class RcRequester {
     Time chosen_at_ = kNever;              // the newest of them
     std::uint32_t held_at_ = kNotHeld;     // una_ when a SEND began to wait for the peer (write_ahead())
 
-    std::uint32_t burst_ = 0;    // UC: packets since the last pause
+    std::uint32_t burst_ = 0;    // UC: bytes since the last pause, as the window counts them
     Time complete_at_ = kNever;  // UC
     Time pause_over_ = kNever;   // UC: when the next burst may begin
 

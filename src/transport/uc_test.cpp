@@ -231,15 +231,14 @@ TEST_F(Uc, AFailedSendStopsTheSendQueueOnly) {
     EXPECT_EQ(receives(1).size(), 1u);
 }
 
-// Bursts with pauses: a receiver's socket buffer holds some 25 packets.
+// Bursts with pauses: a receiver's socket buffer holds some 25 packets of 4 KiB, or 90 of 1 KiB.
 TEST_F(Uc, DoesNotFlood) {
     ASSERT_EQ(post(0, request(Operation::rdma_write), {side[0].sge(0, 200'000)}), 0);
     run();
     std::map<Time, int> at;
     for (const Sent& s : packets(0)) at[s.at]++;
     EXPECT_EQ(packets(0).size(), 196u);
-    EXPECT_GE(at.size(), 12u);
-    for (const auto& [time, count] : at) EXPECT_LE(count, 16);
+    for (const auto& [time, count] : at) EXPECT_LE(count, 48);
 }
 
 TEST_F(Uc, DrainsAndFlushes) {

@@ -356,6 +356,7 @@ bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     if (!lock || (state_->link.looks_empty() && (!in_turn || until == kNever || now.get() < until)))
         return false;
+    if (!in_turn && until == kNever) state_->somebody_waits(now.get());
     done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
                    : state_->run(now.get(), State::Owed::leaves, Caller::waits);
     return true;

@@ -87,9 +87,9 @@ class Adapter {
     int modify(transport::QueuePair& qp, const transport::Attributes& attributes, std::uint32_t mask,
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
-    // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp). False:
-    // nothing was done; post_send() does it or says why not. `number`: the queue pair's, which itself may be
-    // cold.
+    // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp), or waits
+    // behind others (gathering.cpp). False: nothing was done; post_send() does it or says why not. `number`:
+    // the queue pair's, which itself may be cold.
     bool post_straight(std::uint32_t number, const transport::SendRequest& request, Time now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
@@ -134,7 +134,7 @@ class Adapter {
     unsigned progress_in_turn(LazyTime now);
 
     // As progress() of an idle caller, unless a look that costs much less says that it would surely find no
-    // datagram, and no request that gathers is to leave, or it is not to be entered now: then false. The
+    // datagram, or it is not to be entered now: then false, though requests that gathered have left. The
     // clock is read only if something waits. `in_turn`: for the helper, as above, but that it waits for
     // nobody.
     bool glance(LazyTime now, unsigned& done, bool in_turn = false);

@@ -4,14 +4,15 @@
 //
 // A row: requests that a thread posted close behind each other, within 20 us or eight calls, nobody of the
 // program having waited in between (polled in vain). From the eighth of a row on they wait, or from its first
-// if the row before had as many. A list is no row by itself, and what does not gather ends one. No request
-// waits while nothing is under way to its peer: what a program is going to wait for leaves at once. (Of
-// datagrams nobody knows, and their completions do not wait.)
+// where rows have lately been as long, each before the last counting half of the one behind it. A list is no
+// row by itself, and what does not gather ends one. No request waits while nothing is under way to its peer:
+// what a program is going to wait for leaves at once. (Of datagrams nobody knows: the first of a row leaves,
+// and completions do not wait.)
 //
-// They leave together when they fill a burst; when somebody waits for something; in front of anything that
-// does not gather; and when the first has waited for 50 us, or sixteen calls, up to 1 ms. Then the helper
-// looks, which takes the program's processor: while it finds each time that they have left, it looks later,
-// after up to 1 ms.
+// They leave together when they fill a burst; when somebody waits for something; with anything that does not
+// gather, or in front of it if it takes the long way; and when the first has waited for 50 us, or sixteen
+// calls, up to 1 ms. Then the helper looks, which takes the program's processor: while it finds each time
+// that they have left, it looks later, after up to 1 ms.
 //
 // As Nagle's algorithm for TCP, but that it waits for no acknowledgement.
 #include <algorithm>
@@ -42,16 +43,17 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
                                 std::span<const transport::SendRequest> requests, bool list_goes_on,
                                 Time now) {
     if (!gathers_ || link::packet_faults()) return false;
-    const bool under_way = qp.is_under_way();
+    const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
+    const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
+    const bool goes_on = looks == out.looks && (list_goes_on || now - out.posted_at <= close);
+    const bool under_way = qp.is_under_way(goes_on);
     if (under_way)
         for (const transport::SendRequest& request : requests)
             if (!qp.may_gather(request)) {
                 out.row = out.last_row = 0;
                 return false;
             }
-    const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
-    const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
-    if (looks == out.looks && (list_goes_on || now - out.posted_at <= close)) {
+    if (goes_on) {
         if (!list_goes_on)
             out.row = static_cast<unsigned>(std::min<std::size_t>(out.row + requests.size(), kTogether));
     } else {
@@ -64,12 +66,14 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
 }
 
 // They have been posted. False: that is enough, or they have left already.
-bool Adapter::State::gather(Outgoing& out, std::size_t requests, Time now) {
+bool Adapter::State::gather(Outgoing& out, transport::QueuePair& qp, std::size_t requests, Time now) {
     const std::size_t bytes = out.sink ? out.sink->pause() : 0;
-    out.waiting += static_cast<unsigned>(requests);
-    if (bytes == 0 || bytes >= kMostBytes || out.waiting >= kTogether) return false;
+    if (bytes == 0 || bytes >= kMostBytes || out.waiting + requests >= kTogether) return false;
     const Time until = out.until.load(std::memory_order_relaxed);
-    if (until != kNever) return now < until;
+    if (now >= until) return false;
+    out.waiting += static_cast<unsigned>(requests);
+    qp.newest_wait(static_cast<unsigned>(requests));
+    if (until != kNever) return true;
     const Duration calls = std::min(kPosts * call_time_.load(std::memory_order_relaxed), kLongestWait);
     wait_until(out, now + std::max(gathering_wait_.load(std::memory_order_relaxed), calls));
     return true;
@@ -85,9 +89,12 @@ bool Adapter::State::post_behind(Slot& slot, const transport::SendRequest& reque
         return false;
     wire::PacketSink& sink = boarding.sink();
     Time look_by = kNever;
-    if (!slot.qp->post_straight(request, 1, sink, &sink, now, look_by)) return false;
+    if (!slot.qp->post_straight(request, 1, sink, &sink, now, look_by)) {
+        sink.pause();  // which may have a peer's lock
+        return false;
+    }
     keep_timer(slot, look_by);
-    if (!gather(out, 1, now)) leave(out);
+    if (!gather(out, *slot.qp, 1, now)) leave(out);
     return true;
 }
 
@@ -101,7 +108,6 @@ void Adapter::State::wait_until(Outgoing& out, Time until) {
 
 // Those that are nearly due leave as well, so that those of many threads are not looked at one by one.
 bool Adapter::State::push_gathered(Time now, Gathered which) {
-    if (gathers_until.load(std::memory_order_relaxed) == kNever) return false;
     bool due = false;
     for (Outgoing& out : outgoings_) {
         const Time until = out.until.load(std::memory_order_relaxed);
@@ -120,11 +126,11 @@ bool Adapter::State::push_gathered(Time now, Gathered which) {
 
 void Adapter::State::somebody_waits(Time now) {
     looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    push_gathered(now, Gathered::all);
+    if (gathers_until.load(std::memory_order_relaxed) != kNever) push_gathered(now, Gathered::all);
 }
 
+// The timer has rung, or would have. It is set anew, whoever else has let them leave meanwhile.
 void Adapter::State::gathered_in_time(Time now, bool adapts) {
-    if (gathers_until.load() > now) return;
     const bool due = push_gathered(now, Gathered::due);
     if (adapts) adapt_gathering_wait(due);
 }

@@ -39,6 +39,21 @@ TEST_F(GatheringTest, WaitFromTheEighthOfARowOnAndFillABurst) {
     EXPECT_EQ(left(), kRow - 1 + kTogether);
 }
 
+TEST_F(GatheringTest, LeaveWhenTheyAreManyBytes) {
+    post(kRow - 1 + kTogether - 1, 1024);
+    EXPECT_GT(left(), kRow - 1);
+    EXPECT_LT(left(), kRow - 1 + kTogether - 1);
+}
+
+// Whose rate is limited leaves each in its time.
+TEST_F(GatheringTest, WhatIsPacedDoesNotWait) {
+    transport::Attributes a;
+    a.rate_limit = 100'000'000;  // kbit/s
+    left_.change(a, transport::QpState::rts, transport::kAttrRateLimit, now_);
+    post(2 * kRow);
+    EXPECT_EQ(left(), 2 * kRow);
+}
+
 TEST_F(GatheringTest, LeaveWhenSomebodyPollsInVain) {
     post(kRow + 2);
     EXPECT_EQ(left(), kRow - 1);

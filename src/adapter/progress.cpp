@@ -233,6 +233,7 @@ bool Adapter::State::fire(Slot& slot, Time now) {
         return false;
     }
     memory::Section section(segment.sections());
+    if (slot.again) leave_together();  // it may take long
     slot.qp->advance(now);
     transmit_in_run(slot, now, true);
     return true;
@@ -281,19 +282,24 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
         if (index == requests.size()) keep_timer(slot, look_by);
     }
     int error = 0;
+    bool waits = gathers;
     if (index < requests.size()) {
         for (; index < requests.size(); index++)
             if ((error = qp.post_send(requests[index], now)) != 0) break;
+        if (!gathers && out.waiting > 0) leave(out);  // it may take long
         crowded = transmit(slot, now, false, boarding);
+        waits = gathers && !error && qp.quiet(now, false);
     }
-    if (error || crowded || !gathers || !gather(out, requests.size(), now)) leave(out);
+    if (!waits || !gather(out, qp, requests.size(), now)) leave(out);
     return error;
 }
 
 CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledgements, Outgoing* out) {
     if (out) {
         Boarding boarding(*this, slot, *out);
-        return transmit(slot, now, push_acknowledgements, boarding);
+        CrowdedFlow crowded = transmit(slot, now, push_acknowledgements, boarding);
+        if (out->sink && out->sink->pause() == 0) leave(*out);
+        return crowded;
     }
     Boarding boarding(*this, slot);
     CrowdedFlow crowded = transmit(slot, now, push_acknowledgements, boarding);

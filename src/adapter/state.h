@@ -144,7 +144,7 @@ class Adapter::State final : public link::Receiver {
     // behind that. Both need the lock of `out`.
     bool may_gather(Outgoing& out, const transport::QueuePair& qp,
                     std::span<const transport::SendRequest> requests, bool list_goes_on, Time now);
-    bool gather(Outgoing& out, std::size_t requests, Time now);
+    bool gather(Outgoing& out, transport::QueuePair& qp, std::size_t requests, Time now);
     bool post_behind(Slot& slot, const transport::SendRequest& request, Time now);
     // Those that wait leave; true if one had waited for long enough. No lock of these is held.
     enum class Gathered : std::uint8_t { all, due };
@@ -256,7 +256,7 @@ class Adapter::State final : public link::Receiver {
     };
     std::array<Newest, kThreads> newest_;
 
-    static constexpr unsigned kOutgoings = 7;  // with that of run() as many as a link has sinks
+    static constexpr unsigned kOutgoings = link::Link::kSinks - 1;  // and that of run()
     std::array<Outgoing, kOutgoings> outgoings_;
     Outgoing of_run_;            // filled under progress_lock
     Lock gathering_lock_;        // behind an Outgoing's

@@ -45,7 +45,11 @@ class MemoryLink final : public link::Link {
             for (Flying& flying : taken_) link_.peer->deliver(std::move(flying));
             taken_.clear();
         }
-        std::size_t pause() override { return taken_.size(); }
+        std::size_t pause() override {
+            std::size_t bytes = 0;
+            for (const Flying& flying : taken_) bytes += flying.bytes.size();
+            return bytes;
+        }
 
        private:
         MemoryLink& link_;

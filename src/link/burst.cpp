@@ -83,8 +83,8 @@ bool BurstBuilder::has_room(std::size_t length) const {
 bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) const {
     if (message_count_ == 0 || packet.alone) return false;
     const Message& last = messages_[message_count_ - 1];
-    return last.may_grow && length <= last.segment_size && last.segments < kMaxSegments &&
-           last.size + length <= kMaxBurst && goes_along(last, packet);
+    return last.may_grow && length <= last.segment_size && last.segments + is_parked_ < kMaxSegments &&
+           last.size + length + parked_length() <= kMaxBurst && goes_along(last, packet);
 }
 
 // To the same receive queue, and not by another way.
@@ -110,8 +110,9 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.size = 0;
     message.segments = 0;
     message.segment_size = length;
-    message.most = static_cast<unsigned>(std::min<std::size_t>(
-        {kMaxSegments, kMaxPackets - packet_count_, kMaxBurst / length, (kMaxBytes - bytes_) / length}));
+    message.most = static_cast<unsigned>(
+        std::min<std::size_t>({kMaxSegments - is_parked_, kMaxPackets - packet_count_,
+                               (kMaxBurst - parked_length()) / length, (kMaxBytes - bytes_) / length}));
     message.icrc = wire::IcrcSeries(message.path, destination_port_, length);
     message.may_grow = !packet.alone && policy_.allowed(message.path.destination);
     message.on_this_machine = taken_whole(message.path);
@@ -139,9 +140,15 @@ bool BurstBuilder::greet(const wire::OutPacket& packet) {
         !policy_.allowed(path.destination) || !whole_.to_greet(path.destination))
         return false;
     release_parked();
+    end_burst();
     add(packet);
     add(greeting);
+    end_burst();
     return true;
+}
+
+void BurstBuilder::end_burst() {
+    if (message_count_ > 0) messages_[message_count_ - 1].may_grow = false;
 }
 
 // Whether an acknowledgement waits for the packets behind it, so that one burst takes all. Only one does, and

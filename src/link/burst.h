@@ -47,7 +47,7 @@ class BurstBuilder final : public wire::PacketSink {
 
     void send(const wire::OutPacket& packet) override;
     void flush() override;
-    std::size_t pause() override { return bytes_ + (is_parked_ ? parked_.header_length : 0); }
+    std::size_t pause() override { return bytes_ + parked_length(); }
     unsigned longest_run(const wire::Path&, std::uint32_t) override { return kMaxSegments; }
 
     const SendCounters& counters() const { return counters_; }
@@ -82,6 +82,9 @@ class BurstBuilder final : public wire::PacketSink {
     bool park(const wire::OutPacket& packet);
     bool taken_whole(const wire::Path& path) const;
     bool greet(const wire::OutPacket& packet);
+    void end_burst();
+    // An acknowledgement that waits, for which the burst that was begun since has room.
+    std::size_t parked_length() const { return is_parked_ ? parked_.header_length + wire::kIcrcLength : 0; }
     void release_parked();
     bool has_room(std::size_t length) const;
     bool joins(const wire::OutPacket& packet, std::size_t length) const;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/features.h"
 #include "link/steering.h"
 #include "link/udp_receive.h"
 #include "wire/icrc.h"
@@ -215,6 +216,34 @@ TEST(BurstTest, APathMayChangeBeforeTheFlush) {
     } receiver;
     loop.receive(receiver);
     EXPECT_EQ(receiver.to, (std::vector<std::uint32_t>{0x7f000001, 0x7f000002, 0x7f000001}));
+}
+
+// Behind a request to its queue pair, but a response to another one in between.
+TEST(BurstTest, AnAcknowledgementComesBeforeTheRequestItRodeBehind) {
+    if (!features().gro) GTEST_SKIP() << "no burst comes in one piece";
+    Loop loop;
+    const auto send = [&](wire::Opcode opcode, std::uint32_t qp, std::uint8_t header_length, iovec payload) {
+        wire::Bth bth;
+        bth.opcode = opcode;
+        bth.destination_qp = qp;
+        wire::OutPacket packet;
+        packet.path = &loop.path;
+        packet.header.fill(0);
+        wire::emit_bth(bth, packet.header.data());
+        packet.header_length = header_length;
+        packet.payload = {&payload, payload.iov_len > 0 ? std::size_t{1} : 0};
+        loop.builder.send(packet);
+    };
+    std::uint8_t bytes[8] = {};
+    send(wire::Opcode::rc_ack, 1, 16, {});
+    send(wire::Opcode::rc_send_only, 1, 12, {bytes, 8});
+    send(wire::Opcode::rc_read_response_only, 2, 16, {bytes, 4});
+    loop.builder.flush();
+    EXPECT_EQ(loop.builder.counters().bursts, 1u);
+    Collector collector;
+    loop.receive(collector);
+    ASSERT_EQ(collector.packets.size(), 3u);
+    EXPECT_EQ(static_cast<wire::Opcode>(collector.packets[0][0]), wire::Opcode::rc_ack);
 }
 
 TEST(BurstTest, PacketsWithoutARouteAreLostAndCounted) {

@@ -57,6 +57,8 @@ class Receiver {
 
 class Link : public wire::PacketSink {
    public:
+    static constexpr unsigned kSinks = 8;  // that may be borrowed at a time, if they are not the link itself
+
     // copy() of a link itself, unlike that of a sink: from any thread, also while receive() runs, and the
     // packet has left on return.
 

@@ -63,7 +63,6 @@ class LocalLink final : public Link {
     }
 
    private:
-    static constexpr unsigned kSinks = 8;
     static constexpr unsigned kLookEvery = 4096;  // calls of receive(): greetings, deaths
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
     // whenever so many calls and packets have passed.

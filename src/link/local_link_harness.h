@@ -24,8 +24,9 @@ class NotedWire final : public Link {
    public:
     NotedWire() : fd_(eventfd(0, EFD_CLOEXEC)) {}
     ~NotedWire() override { close(fd_); }
-    void send(const wire::OutPacket&) override { sent++; }
-    void flush() override {}
+    void send(const wire::OutPacket&) override { sent++, waiting++; }
+    void flush() override { waiting = 0; }
+    std::size_t pause() override { return waiting; }
     unsigned receive(Receiver&, unsigned) override {
         looks++;
         return 0;
@@ -33,7 +34,7 @@ class NotedWire final : public Link {
     int wait_fd() const override { return fd_; }
     std::size_t receive_capacity() const override { return 1 << 20; }
 
-    unsigned sent = 0, looks = 0;
+    unsigned sent = 0, waiting = 0, looks = 0;
 
    private:
     const int fd_;

@@ -40,6 +40,33 @@ TEST(LocalLinkTest, PacketsOfThoseWhoHaveMetGoByMemory) {
     EXPECT_EQ(left.wire.sent + right.wire.sent, 0u);
 }
 
+// Behind it the peer is everybody's again; what goes by the wire waits for the flush.
+TEST(LocalLinkTest, APauseLetsGoWhatGoesByMemory) {
+    End left(3), right(4);
+    introduce(left, right);
+    wire::PacketSink& sink = left.link->borrow_sink();
+    wire::Path path;
+    path.source = kLoopback;
+    wire::OutPacket packet;
+    packet.path = &path;
+    packet.header = {};
+    packet.header[0] = static_cast<std::uint8_t>(wire::Opcode::rc_send_only);
+    packet.header_length = 12;
+    const auto send_to = [&](const Gid& destination, std::uint32_t qp) {
+        path.destination = destination;
+        wire::store_be24(packet.header.data() + 5, qp);
+        sink.send(packet);
+    };
+    send_to(kElsewhere, 1);
+    send_to(kLoopback, right.qp());
+    EXPECT_EQ(sink.pause(), 1u) << "bytes, as the wire says";
+    EXPECT_EQ(right.receive(), 1u);
+    EXPECT_TRUE(left.link->copy(packet)) << "its lock is free";
+    sink.flush();
+    left.link->return_sink(sink);
+    EXPECT_EQ(left.wire.waiting, 0u);
+}
+
 TEST(LocalLinkTest, TheFirstPacketAsksAndLeavesByTheWire) {
     End left(3), right(4);
     left.post(right.qp(), "first");

@@ -62,7 +62,6 @@ class UdpLink final : public Link {
 
    private:
     static constexpr unsigned kMaxQueues = 64;
-    static constexpr unsigned kSinks = 8;
     static constexpr unsigned kInboxEvery = 16;  // calls of receive()
     static constexpr unsigned kInboxLook = 256;  // calls after a stray that look each time
 

@@ -9,6 +9,8 @@
 
 #include "base/socket_address.h"
 #include "link/packet_order.h"
+#include "wire/bth.h"
+#include "wire/byte_order.h"
 #include "wire/opcode.h"
 
 namespace verbena::link {
@@ -51,15 +53,19 @@ std::size_t read_control(msghdr& message, wire::Path& path) {
 
 // Whether a burst of requests ends with an acknowledgement, which then comes first: our sender puts it there
 // because only a burst's last packet may be shorter, but it speaks of requests that were sent before these
-// (burst.cpp). Behind responses the order counts: an acknowledgement that skips one says that it was lost
-// (IBA 9.7.5.1.2).
+// (burst.cpp). Behind responses to the same queue pair the order counts: an acknowledgement that skips one
+// says that it was lost (IBA 9.7.5.1.2).
 bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segment) {
     if (burst.size() <= segment) return false;
     const std::size_t last = (burst.size() - 1) / segment * segment;
-    if (static_cast<wire::Opcode>(burst[last]) != wire::Opcode::rc_ack) return false;
+    if (burst.size() - last < wire::kBthLength ||
+        static_cast<wire::Opcode>(burst[last]) != wire::Opcode::rc_ack)
+        return false;
+    const auto destination_qp = [&](std::size_t at) { return wire::load_be24(burst.data() + at + 5); };
     for (std::size_t at = 0; at < last; at += segment) {
         const auto opcode = static_cast<wire::Opcode>(burst[at]);
-        if (opcode >= wire::Opcode::rc_read_response_first && opcode <= wire::Opcode::rc_atomic_ack)
+        if (opcode >= wire::Opcode::rc_read_response_first && opcode <= wire::Opcode::rc_atomic_ack &&
+            destination_qp(at) == destination_qp(last))
             return false;
     }
     return true;

@@ -81,6 +81,16 @@ TEST_F(WholeBurstsTest, TheFirstAcknowledgementsTellThePeer) {
     EXPECT_EQ(received().opcodes.size(), 13u);  // four greetings in all
 }
 
+// What several queue pairs acknowledge together: each greeting is a burst by itself.
+TEST_F(WholeBurstsTest, GreetingsJoinNothing) {
+    send(wire::Opcode::rc_ack, wire::nak(wire::NakCode::remote_access));
+    for (unsigned i = 0; i < 2; i++) send(wire::Opcode::rc_ack, wire::ack_syndrome(), 2 + i);
+    send(wire::Opcode::rc_ack, wire::nak(wire::NakCode::remote_access));
+    EXPECT_EQ(received().opcodes.size(), 6u);
+    EXPECT_EQ(builder_->counters().bursts, 2u);
+    EXPECT_TRUE(theirs_.known(kHere));
+}
+
 TEST_F(WholeBurstsTest, ANakIsNoGreeting) {
     send(wire::Opcode::rc_ack, wire::nak(wire::NakCode::remote_access));
     EXPECT_EQ(received().opcodes.size(), 1u);

@@ -37,7 +37,7 @@ inline void count_sent(const wire::OutPacket& out, std::uint32_t payload_length,
         (out.header_length + wire::kIcrcLength) * out.aside.psns + payload_length + out.pad_count;
 }
 
-// Pads, counts and gives one packet to the sink. `path` must live until the flush.
+// Pads, counts and gives one packet to the sink.
 inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length, QpCounters& counters,
                         bool alone = false, const wire::Aside& aside = {}) {

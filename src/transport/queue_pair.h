@@ -176,9 +176,11 @@ class QueuePair {
                           bool push_acknowledgements) = 0;
 
     // The request may wait for others to leave with it, as it is one packet; while something is under way to
-    // its peer, of this queue pair's or another's, as far as one can know.
+    // its peer, of this queue pair's or another's. Where nobody knows, that is so in a row.
     virtual bool may_gather(const SendRequest&) const { return false; }
-    virtual bool is_under_way() const { return false; }
+    virtual bool is_under_way(bool /*in_a_row*/) const { return false; }
+    // The newest of those that were sent have not left yet.
+    virtual void newest_wait(unsigned /*requests*/) {}
 
     // An acknowledgement is owed, and will probably leave with a request before next_deadline().
     virtual bool awaits_company() const { return false; }

@@ -55,9 +55,11 @@ class RcQueuePair final : public QueuePair {
                   bool push_acknowledgements) override;
     bool may_gather(const SendRequest& request) const override {
         return state_ == QpState::rts && request.operation <= Operation::send_with_immediate &&
-               !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu;
+               !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu &&
+               !requester_->is_paced();
     }
-    bool is_under_way() const override { return requester_runs() && requester_->is_under_way(); }
+    bool is_under_way(bool) const override { return requester_runs() && requester_->is_under_way(); }
+    void newest_wait(unsigned requests) override { requester_->newest_wait(requests); }
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();
     }

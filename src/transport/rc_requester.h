@@ -104,6 +104,11 @@ class RcRequester {
     bool took_long() const { return took_long_ && wants_to_send(); }
     bool outstanding() const { return una_ != max_psn_; }       // sent, and not acknowledged
     bool is_under_way() const { return flow_.is_under_way(); }  // anybody's
+    bool is_paced() const { return pacer_.limited(); }
+    // No round trip is measured from one that has not left.
+    void newest_wait(unsigned requests) {
+        if (sampling_ && ((next_psn_ - sample_psn_) & wire::kPsnMask) <= requests) sampling_ = false;
+    }
 
     Time next_deadline() const {
         if (!shared_.reliable()) [[unlikely]]

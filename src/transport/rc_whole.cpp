@@ -1,5 +1,5 @@
-// Requests that wait and are one packet each, with nothing else about them: most of what gathers, or finds
-// the window closed. They leave one behind the other without the questions that other kinds have to be asked.
+// Requests that wait and are one packet each, with nothing else about them: most of what finds the window
+// closed. They leave one behind the other without the questions that other kinds have to be asked.
 #include "transport/rc_whole.h"
 
 #include <utility>

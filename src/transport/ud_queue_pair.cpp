@@ -112,8 +112,7 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
 }
 
 bool UdQueuePair::may_gather(const SendRequest& request) const {
-    return state_ == QpState::rts && rate_allows_at_ == kNever &&
-           total_length(request.sges) <= setup_.port_mtu;
+    return state_ == QpState::rts && !pacer_.limited() && total_length(request.sges) <= setup_.port_mtu;
 }
 
 int UdQueuePair::check_send(std::span<const SendRequest> requests) const {

@@ -30,8 +30,9 @@ class UdQueuePair final : public QueuePair {
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
+    bool quiet(Time, bool) const override { return queue_.empty() && !completion_lost(); }
     bool may_gather(const SendRequest& request) const override;
-    bool is_under_way() const override { return true; }  // what is, nobody knows
+    bool is_under_way(bool in_a_row) const override { return in_a_row; }
     Time next_deadline() const override { return rate_allows_at_; }
     void advance(Time now) override {
         if (now >= rate_allows_at_) rate_allows_at_ = kNever;

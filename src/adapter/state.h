@@ -1,5 +1,5 @@
 // What an Adapter consists of. adapter.cpp has the calls from above (create, modify, post), progress.cpp the
-// walk of packets and timers.
+// walk of packets and timers, outgoing.cpp what leaves.
 #pragma once
 
 #include <array>
@@ -102,9 +102,8 @@ class Adapter::State final : public link::Receiver {
         Outgoing* out_;
     };
 
-    // progress.cpp. transmit() needs the slot's lock and a section. What is put into `out` leaves with it,
-    // otherwise at once.
-    // Returns the window that others wait for as well, if so: serve() it when the lock is released.
+    // Needs the slot's lock and a section. What is put into `out` leaves with it, otherwise at once. Returns
+    // the window that others wait for as well, if so: serve() it when the lock is released.
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements,
                                        Outgoing* out = nullptr);
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements, Boarding& boarding);
@@ -130,7 +129,7 @@ class Adapter::State final : public link::Receiver {
         if (crowded) serve(crowded, now);
         return true;
     }
-    // Acknowledgements that were held back, when there is nothing else to do.
+    // progress.cpp. Acknowledgements that were held back, when there is nothing else to do.
     enum class Owed : std::uint8_t { stays, leaves, may_wait };
     unsigned run(Time now, Owed owed, Caller caller);  // needs progress_lock
     void push_owed(Time now, bool patient);            // needs progress_lock

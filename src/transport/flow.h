@@ -4,7 +4,7 @@
 // loss, and halves at a loss, once for all that was in flight then.
 //
 // A queue pair that finds the window closed, or others waiting, waits for its turn by number; the adapter,
-// which knows the queue pairs, lets them send in that order while the window is open (adapter/progress.cpp).
+// which knows the queue pairs, lets them send in that order while the window is open (adapter/outgoing.cpp).
 //
 // Nobody may miss his turn: who lines up looks at what is in flight after it, and who opens the window looks
 // at the line after it; these two are sequentially consistent, so that one of them sees the other.

@@ -6,8 +6,8 @@
 // program having waited in between (polled in vain). From the eighth of a row on they wait, or from its first
 // where rows have lately been as long, each before the last counting half of the one behind it. A list is no
 // row by itself, and what does not gather ends one. No request waits while nothing is under way to its peer:
-// what a program is going to wait for leaves at once. (Of datagrams nobody knows: the first of a row leaves,
-// and completions do not wait.)
+// what a program is going to wait for leaves at once. (Of datagrams nobody knows: the first of a row leaves.
+// Their completions, and those of UC, do not wait.)
 //
 // They leave together when they fill a burst; when somebody waits for something; with anything that does not
 // gather, or in front of it if it takes the long way; and when the first has waited for 50 us, or sixteen

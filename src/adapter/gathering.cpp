@@ -67,7 +67,7 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
 
 // They have been posted. False: that is enough, or they have left already.
 bool Adapter::State::gather(Outgoing& out, transport::QueuePair& qp, std::size_t requests, Time now) {
-    const std::size_t bytes = out.sink ? out.sink->pause() : 0;
+    const std::size_t bytes = out.held() ? out.held()->pause() : 0;
     if (bytes == 0 || bytes >= kMostBytes || out.waiting + requests >= kTogether) return false;
     const Time until = out.until.load(std::memory_order_relaxed);
     if (now >= until) return false;

@@ -23,13 +23,13 @@ Outgoing& Adapter::State::take_outgoing() {
 
 // Its lock is held.
 void Adapter::State::leave(Outgoing& out) {
-    if (!out.sink) return;
-    out.sink->flush();
-    link.return_sink(*out.sink);
-    out.sink = nullptr;
+    wire::PacketSink* const sink = out.held();
+    if (!sink) return;
+    sink->flush();
+    link.return_sink(*sink);
+    out.sink.store(nullptr, std::memory_order_relaxed);
     out.waiting = 0;
     out.until.store(kNever);
-    out.holds.store(false, std::memory_order_relaxed);
     out.turn.store(out.turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
@@ -56,13 +56,10 @@ Adapter::State::Boarding::Boarding(State& state, Slot& slot, Outgoing& out)
 }
 
 wire::PacketSink& Adapter::State::Boarding::sink() {
-    if (!out_->sink) {
-        out_->sink = &state_.link.borrow_sink();
-        out_->holds.store(true, std::memory_order_relaxed);
-    }
+    if (!out_->held()) out_->sink.store(&state_.link.borrow_sink(), std::memory_order_relaxed);
     slot_.out = out_;
     slot_.turn = out_->turn.load(std::memory_order_relaxed);
-    return *out_->sink;
+    return *out_->held();
 }
 
 void Adapter::State::remember(CrowdedFlow flow) {
@@ -118,7 +115,7 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
     if (out) {
         Boarding boarding(*this, slot, *out);
         CrowdedFlow crowded = transmit(slot, now, push_acknowledgements, boarding);
-        if (out->sink && out->sink->pause() == 0) leave(*out);
+        if (out->held() && out->held()->pause() == 0) leave(*out);
         return crowded;
     }
     Boarding boarding(*this, slot);
@@ -133,7 +130,7 @@ void Adapter::State::transmit_in_run(Slot& slot, Time now, bool push_acknowledge
 }
 
 void Adapter::State::leave_together() {
-    if (!of_run_.holds.load(std::memory_order_relaxed)) return;
+    if (!of_run_.held()) return;
     std::lock_guard guard(of_run_.lock);
     leave(of_run_);
 }

@@ -18,8 +18,7 @@ namespace verbena::adapter {
 struct alignas(64) Outgoing {
     Lock lock;  // behind a queue pair's; nobody waits for a second one
     // Under the lock.
-    wire::PacketSink* sink = nullptr;  // borrowed, from the first packet to the flush
-    unsigned waiting = 0;              // requests that gather
+    unsigned waiting = 0;  // requests that gather
     // How its thread posts (gathering.cpp).
     unsigned row = 0;         // requests that came behind each other, up to some
     unsigned last_row = 0;    // ... before these
@@ -27,9 +26,11 @@ struct alignas(64) Outgoing {
     Time posted_at = 0;       // the newest
 
     // Written under the lock.
-    std::atomic<bool> holds{false};      // something, perhaps
-    std::atomic<std::uint32_t> turn{0};  // how often all has left
-    std::atomic<Time> until{kNever};     // the first that gathers leaves by then
+    std::atomic<wire::PacketSink*> sink{nullptr};  // borrowed, from the first packet to the flush
+    std::atomic<std::uint32_t> turn{0};            // how often all has left
+    std::atomic<Time> until{kNever};               // the first that gathers leaves by then
+
+    wire::PacketSink* held() const { return sink.load(std::memory_order_relaxed); }
 };
 
 }  // namespace verbena::adapter

@@ -73,7 +73,7 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
         const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);
         if (const std::size_t soon = at + kSoon * size; many() && soon + wire::kBthLength <= all.bytes.size())
-            table.expect(wire::load_be24(all.bytes.data() + soon + 5));
+            table.expect(wire::BthWords(all.bytes.data() + soon).destination_qp());
         if (packets == 1 || !receive_run(run, all, at / size))
             for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
         at += packets * size;

@@ -39,7 +39,7 @@ class MemoryLink final : public link::Link {
     class Sink final : public wire::PacketSink {
        public:
         explicit Sink(MemoryLink& link) : link_(link) {}
-        void send(const wire::OutPacket& packet) override;
+        void send(const wire::OutPacket& packet) override { taken_.push_back(fly(packet)); }
         void flush() override {
             if (!taken_.empty()) link_.flushes++;
             for (Flying& flying : taken_) link_.peer->deliver(std::move(flying));
@@ -118,8 +118,6 @@ class MemoryLink final : public link::Link {
     std::vector<wire::PacketSink*> free_;
     std::deque<Flying> arrived_;
 };
-
-inline void MemoryLink::Sink::send(const wire::OutPacket& packet) { taken_.push_back(fly(packet)); }
 
 class Endpoint : public transport::QpListener {
    public:

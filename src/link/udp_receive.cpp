@@ -10,7 +10,6 @@
 #include "base/socket_address.h"
 #include "link/packet_order.h"
 #include "wire/bth.h"
-#include "wire/byte_order.h"
 #include "wire/opcode.h"
 
 namespace verbena::link {
@@ -61,7 +60,9 @@ bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segme
     if (burst.size() - last < wire::kBthLength ||
         static_cast<wire::Opcode>(burst[last]) != wire::Opcode::rc_ack)
         return false;
-    const auto destination_qp = [&](std::size_t at) { return wire::load_be24(burst.data() + at + 5); };
+    const auto destination_qp = [&](std::size_t at) {
+        return wire::BthWords(burst.data() + at).destination_qp();
+    };
     for (std::size_t at = 0; at < last; at += segment) {
         const auto opcode = static_cast<wire::Opcode>(burst[at]);
         if (opcode >= wire::Opcode::rc_read_response_first && opcode <= wire::Opcode::rc_atomic_ack &&

@@ -5,8 +5,9 @@
 //     verbs_merge client DEVICE GID_INDEX HOST PORT PORT
 //
 // One client has more queue pairs with each of two servers than it has sockets to send from (source_ports.h),
-// and counts up a word of each by atomics, in turn. Each counts right, or the client fails. A server then
-// prints what it passed on and what it was passed. run-merge makes the network that merges.
+// and counts up a word of each by atomics, in turn. To each server they have the same flow labels, so that no
+// port's flow is one server's alone. Each counts right, or the client fails. A server then prints what it
+// passed on and what it was passed. run-merge makes the network that merges.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -54,7 +55,7 @@ std::vector<Address> connect(Wire& wire, Device& device, unsigned gid_index, boo
     for (unsigned i = 0; i < kPairs; i++) {
         pairs.push_back(std::make_unique<Ends>(device, gid_index, kCountUp, responds));
         peers.push_back(wire.exchange(pairs.back()->address()));
-        pairs.back()->connect(peers.back());
+        pairs.back()->connect(peers.back(), i + 1);
     }
     wire.barrier();
     return peers;

@@ -196,7 +196,8 @@ Address Ends::address() const {
     return mine;
 }
 
-void Ends::connect(const Address& peer) {
+void Ends::connect(const Address& peer, std::uint32_t flow_label) {
+    flow_label_ = flow_label;
     bring_up(qp_, peer);
     gone_.deregister();
 }
@@ -213,6 +214,7 @@ void Ends::bring_up(ibv_qp* qp, const Address& peer) {
     to.ah_attr.port_num = 1;
     to.ah_attr.grh.dgid = peer.gid;
     to.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(gid_index_);
+    to.ah_attr.grh.flow_label = flow_label_;
     to.ah_attr.grh.hop_limit = 64;
     check(ibv_modify_qp(qp, &to,
                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

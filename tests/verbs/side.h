@@ -102,7 +102,8 @@ class Ends {
     Ends& operator=(const Ends&) = delete;
 
     Address address() const;
-    void connect(const Address& peer);
+    // `flow_label`: 0 leaves the flow to the library.
+    void connect(const Address& peer, std::uint32_t flow_label = 0);
     // The key of the row's window, made through the connected queue pair; 0 without one.
     std::uint32_t window_key(const Address& peer);
     void post_receive();
@@ -140,6 +141,7 @@ class Ends {
     ibv_qp* other_qp_ = nullptr;  // for the window of another queue pair
     ibv_mw* window_ = nullptr;
     std::uint32_t psn_;
+    std::uint32_t flow_label_ = 0;
 };
 
 }  // namespace table

@@ -9,10 +9,11 @@
 // what a program is going to wait for leaves at once. (Of datagrams nobody knows: the first of a row leaves.
 // Their completions, and those of UC, do not wait.)
 //
-// They leave together when they fill a burst; when somebody waits for something; with anything that does not
-// gather, or in front of it if it takes the long way; and when the first has waited for 50 us, or sixteen
-// calls, up to 1 ms. Then the helper looks, which takes the program's processor: while it finds each time
-// that they have left, it looks later, after up to 1 ms.
+// They leave together when they fill a burst, or half of one that took long to make, if the peer may
+// have nothing else to do meanwhile; when somebody waits for something; with anything that does not gather,
+// or in front of it if it takes the long way; and when the first has waited for 50 us, or sixteen calls, up
+// to 1 ms. Then the helper looks, which takes the program's processor: while it finds each time that they
+// have left, it looks later, after up to 1 ms.
 //
 // As Nagle's algorithm for TCP, but that it waits for no acknowledgement.
 #include <algorithm>
@@ -29,6 +30,8 @@ constexpr int kCloseCalls = 8, kPosts = 16;
 constexpr Duration kLongestCall = 64 * kMicrosecond;
 constexpr unsigned kRow = 8;
 constexpr unsigned kTogether = 64;  // packets
+constexpr Duration kLongHalf = 6 * kMicrosecond;
+constexpr std::uint32_t kLittle = 16 << 10;  // bytes under way, as the window counts them
 constexpr std::size_t kMostBytes = 64 << 10;
 }  // namespace
 
@@ -46,8 +49,8 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
     const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
     const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
     const bool goes_on = looks == out.looks && (list_goes_on || now - out.posted_at <= close);
-    const bool under_way = qp.is_under_way(goes_on);
-    if (under_way)
+    out.under_way = qp.under_way(goes_on);
+    if (out.under_way > 0)
         for (const transport::SendRequest& request : requests)
             if (!qp.may_gather(request)) {
                 out.row = out.last_row = 0;
@@ -62,7 +65,7 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
     }
     out.looks = looks;
     out.posted_at = now;
-    return under_way && (out.row >= kRow || out.last_row >= kRow);
+    return out.under_way > 0 && (out.row >= kRow || out.last_row >= kRow);
 }
 
 // They have been posted. False: that is enough, or they have left already.
@@ -71,9 +74,12 @@ bool Adapter::State::gather(Outgoing& out, transport::QueuePair& qp, std::size_t
     if (bytes == 0 || bytes >= kMostBytes || out.waiting + requests >= kTogether) return false;
     const Time until = out.until.load(std::memory_order_relaxed);
     if (now >= until) return false;
+    const bool were_half = out.waiting >= kTogether / 2;
     out.waiting += static_cast<unsigned>(requests);
     qp.newest_wait(static_cast<unsigned>(requests));
-    if (until != kNever) return true;
+    if (until != kNever)
+        return were_half || out.waiting < kTogether / 2 || now - out.alone_since <= kLongHalf;
+    out.alone_since = out.under_way <= kLittle ? now : kNever;
     const Duration calls = std::min(kPosts * call_time_.load(std::memory_order_relaxed), kLongestWait);
     wait_until(out, now + std::max(gathering_wait_.load(std::memory_order_relaxed), calls));
     return true;

@@ -11,12 +11,12 @@ namespace {
 using transport::Operation;
 
 constexpr unsigned kTogether = 64, kRow = 8;
-constexpr Duration kPatience = 50 * kMicrosecond, kStep = kPatience / 100;
+constexpr Duration kPatience = 50 * kMicrosecond, kStep = kPatience / 500;
 
 class GatheringTest : public testing::Pair {
    protected:
-    void post(unsigned count, std::uint32_t length = 8) {
-        for (unsigned i = 0; i < count; i++, now_ += kStep)
+    void post(unsigned count, std::uint32_t length = 8, Duration step = kStep) {
+        for (unsigned i = 0; i < count; i++, now_ += step)
             ASSERT_EQ(
                 left_.post(Operation::rdma_write, 0, length, now_, right_.address_of(0), right_.keys.rkey),
                 0);
@@ -37,6 +37,19 @@ TEST_F(GatheringTest, WaitFromTheEighthOfARowOnAndFillABurst) {
     EXPECT_EQ(left(), kRow - 1);
     post(1);
     EXPECT_EQ(left(), kRow - 1 + kTogether);
+}
+
+// So that the peer, which had nothing else to do, works on one half while the other is made.
+TEST_F(GatheringTest, HalfABurstLeavesIfItTookLongToMake) {
+    post(kRow - 1);
+    post(kTogether / 2 - 1, 8, 3 * kStep);
+    EXPECT_EQ(left(), kRow - 1);
+    post(1);
+    EXPECT_EQ(left(), kRow - 1 + kTogether / 2);
+    post(kTogether - 1, 8, 3 * kStep);
+    EXPECT_EQ(left(), kRow - 1 + kTogether / 2);
+    post(1);
+    EXPECT_EQ(left(), kRow - 1 + kTogether / 2 + kTogether);
 }
 
 TEST_F(GatheringTest, LeaveWhenTheyAreManyBytes) {

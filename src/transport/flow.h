@@ -112,7 +112,7 @@ class FlowShare {
     void lost() { flow_->lost(); }
     void collapsed() { flow_->collapsed(); }
     bool idle() const { return mine_ == 0; }
-    bool is_under_way() const { return flow_->in_flight() > 0; }
+    std::uint32_t under_way() const { return flow_->in_flight(); }
     // Who alone fills the window sends on when its own packets are acknowledged.
     bool alone() const { return flow_->in_flight() == mine_ && !flow_->crowded(); }
 

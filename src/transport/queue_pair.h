@@ -175,10 +175,12 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
-    // The request may wait for others to leave with it, as it is one packet; while something is under way to
-    // its peer, of this queue pair's or another's. Where nobody knows, that is so in a row.
+    // The request may wait for others to leave with it, as it is one packet.
     virtual bool may_gather(const SendRequest&) const { return false; }
-    virtual bool is_under_way(bool /*in_a_row*/) const { return false; }
+    // To its peer, of this queue pair's or another's: bytes, as the window counts them (flow.h). Where nobody
+    // knows, something is in a row.
+    virtual std::uint32_t under_way(bool /*in_a_row*/) const { return 0; }
+    static constexpr std::uint32_t kUnknown = ~0u;
     // The newest of those that were sent have not left yet.
     virtual void newest_wait(unsigned /*requests*/) {}
 

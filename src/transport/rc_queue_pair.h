@@ -58,7 +58,7 @@ class RcQueuePair final : public QueuePair {
                !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu &&
                !requester_->is_paced();
     }
-    bool is_under_way(bool) const override { return requester_runs() && requester_->is_under_way(); }
+    std::uint32_t under_way(bool) const override { return requester_runs() ? requester_->under_way() : 0; }
     void newest_wait(unsigned requests) override { requester_->newest_wait(requests); }
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();

@@ -102,8 +102,8 @@ class RcRequester {
     bool is_crowded() const { return flow_.is_crowded(); }
     // The last transmit() has written a large message, and there is more.
     bool took_long() const { return took_long_ && wants_to_send(); }
-    bool outstanding() const { return una_ != max_psn_; }       // sent, and not acknowledged
-    bool is_under_way() const { return flow_.is_under_way(); }  // anybody's
+    bool outstanding() const { return una_ != max_psn_; }          // sent, and not acknowledged
+    std::uint32_t under_way() const { return flow_.under_way(); }  // anybody's
     bool is_paced() const { return pacer_.limited(); }
     // No round trip is measured from one that has not left.
     void newest_wait(unsigned requests) {

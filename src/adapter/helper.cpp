@@ -119,9 +119,11 @@ void Engine::look_at_watched() {
 }
 
 void Engine::tick() {
-    const std::uint64_t before = activity_.load();
+    // A call that transmits for milliseconds is no poll, and yet somebody is there.
+    const auto seen = [this] { return std::pair(activity_.load(), adapter_.transmissions()); };
+    const auto before = seen();
     streak_.goes_on();
-    if (take_orders(now() + kTick) || activity_.load() != before) return;
+    if (take_orders(now() + kTick) || seen() != before) return;
     const bool rest = lending_.load();
     Mode expected = Mode::ticking;
     if (!mode_.compare_exchange_strong(expected, rest ? Mode::resting : Mode::armed)) return;

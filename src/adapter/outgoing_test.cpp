@@ -51,6 +51,16 @@ class OutgoingTest : public testing::Pair {
     std::array<QueuePair*, kQps> qps_{}, peers_{};
 };
 
+// By which the helper sees that somebody is there, however long his call takes.
+TEST_F(OutgoingTest, TransmissionsAreSeenFromOutside) {
+    const std::uint32_t before = left_.adapter->transmissions();
+    ASSERT_EQ(left_.post(Operation::rdma_write, 0, 4000, now_, right_.address_of(0), right_.keys.rkey), 0);
+    EXPECT_NE(left_.adapter->transmissions(), before);
+    const std::uint32_t after = left_.adapter->transmissions();
+    poll_in_vain();
+    EXPECT_EQ(left_.adapter->transmissions(), after);
+}
+
 TEST_F(OutgoingTest, RequestsOfManyQueuePairsGatherAndLeaveTogether) {
     post_in_turn();
     EXPECT_EQ(left(), 7u) << "from the eighth on";

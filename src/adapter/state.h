@@ -181,7 +181,8 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
-    std::atomic<Time> gathers_until{kNever};  // the first to have waited for others for long enough
+    std::atomic<std::uint32_t> transmissions{0};  // rounds of transmit(), counted without care
+    std::atomic<Time> gathers_until{kNever};      // the first to have waited for others for long enough
     Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
 

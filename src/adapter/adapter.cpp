@@ -178,7 +178,7 @@ const std::atomic<Time>& Adapter::gathers_until() const { return state_->gathers
 
 void Adapter::look_at_gathered(Time now) { state_->look_at_gathered(now); }
 
-std::uint32_t Adapter::transmissions() const { return state_->transmissions.load(std::memory_order_relaxed); }
+std::uint64_t Adapter::long_rounds() const { return state_->long_rounds.load(std::memory_order_relaxed); }
 
 void Adapter::post_took(Duration time) { state_->post_took(time); }
 

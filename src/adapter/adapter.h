@@ -147,8 +147,8 @@ class Adapter {
     const std::atomic<Time>& gathers_until() const;
     void look_at_gathered(Time now);
     void post_took(Duration time);
-    // Changes, now and then, while a call transmits much. Any thread.
-    std::uint32_t transmissions() const;
+    // Changes, now and then, while a call transmits much, and only then. Any thread.
+    std::uint64_t long_rounds() const;
 
     // For the program's end: may acknowledgements be owed (perhaps by who is inside just now), or
     // requests wait? Then they leave. owes() waits for nobody.

@@ -119,8 +119,8 @@ void Engine::look_at_watched() {
 }
 
 void Engine::tick() {
-    // A call that transmits for milliseconds is no poll, and yet somebody is there.
-    const auto seen = [this] { return std::pair(activity_.load(), adapter_.transmissions()); };
+    // A call that transmits for a millisecond is no poll, and yet somebody is there.
+    const auto seen = [this] { return std::pair(activity_.load(), adapter_.long_rounds()); };
     const auto before = seen();
     streak_.goes_on();
     if (take_orders(now() + kTick) || seen() != before) return;

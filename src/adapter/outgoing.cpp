@@ -149,7 +149,7 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
         wire::PacketSink& way = planned ? *planned : sink;
         for (unsigned round = 0; !all && round < kTransmitRounds; round++) {
             all = qp.transmit(way, now, kTransmitBudget, push_acknowledgements);
-            transmissions.store(transmissions.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+            if (round > 0) long_rounds.fetch_add(1, std::memory_order_relaxed);
             if (all && !planned)
                 sink.pause();
             else

@@ -181,8 +181,8 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
-    std::atomic<std::uint32_t> transmissions{0};  // rounds of transmit(), counted without care
-    std::atomic<Time> gathers_until{kNever};      // the first to have waited for others for long enough
+    std::atomic<std::uint64_t> long_rounds{0};  // of transmit(), behind the first
+    std::atomic<Time> gathers_until{kNever};    // the first to have waited for others for long enough
     Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
 

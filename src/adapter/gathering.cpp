@@ -49,8 +49,9 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
     const std::uint32_t looks = looks_.load(std::memory_order_relaxed);
     const Duration close = std::max(kClose, kCloseCalls * call_time_.load(std::memory_order_relaxed));
     const bool goes_on = looks == out.looks && (list_goes_on || now - out.posted_at <= close);
-    out.under_way = qp.under_way(goes_on);
-    if (out.under_way > 0)
+    const std::uint32_t under_way = qp.under_way(goes_on);
+    if (out.waiting == 0) out.alone_since = under_way <= kLittle ? now : kNever;
+    if (under_way > 0)
         for (const transport::SendRequest& request : requests)
             if (!qp.may_gather(request)) {
                 out.row = out.last_row = 0;
@@ -65,7 +66,7 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
     }
     out.looks = looks;
     out.posted_at = now;
-    return out.under_way > 0 && (out.row >= kRow || out.last_row >= kRow);
+    return under_way > 0 && (out.row >= kRow || out.last_row >= kRow);
 }
 
 // They have been posted. False: that is enough, or they have left already.
@@ -79,7 +80,6 @@ bool Adapter::State::gather(Outgoing& out, transport::QueuePair& qp, std::size_t
     qp.newest_wait(static_cast<unsigned>(requests));
     if (until != kNever)
         return were_half || out.waiting < kTogether / 2 || now - out.alone_since <= kLongHalf;
-    out.alone_since = out.under_way <= kLittle ? now : kNever;
     const Duration calls = std::min(kPosts * call_time_.load(std::memory_order_relaxed), kLongestWait);
     wait_until(out, now + std::max(gathering_wait_.load(std::memory_order_relaxed), calls));
     return true;

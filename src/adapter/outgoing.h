@@ -19,13 +19,12 @@ struct alignas(64) Outgoing {
     Lock lock;  // behind a queue pair's; nobody waits for a second one
     // Under the lock.
     unsigned waiting = 0;       // requests that gather
-    Time alone_since = kNever;  // the first of them was posted when little else was under way to its peer
+    Time alone_since = kNever;  // the first of them, if little else was under way to its peer
     // How its thread posts (gathering.cpp).
-    std::uint32_t under_way = 0;  // to the newest one's peer, before it
-    unsigned row = 0;             // requests that came behind each other, up to some
-    unsigned last_row = 0;        // ... before these
-    std::uint32_t looks = 0;      // State::looks_ by then
-    Time posted_at = 0;           // the newest
+    unsigned row = 0;         // requests that came behind each other, up to some
+    unsigned last_row = 0;    // ... before these
+    std::uint32_t looks = 0;  // State::looks_ by then
+    Time posted_at = 0;       // the newest
 
     // Written under the lock.
     std::atomic<wire::PacketSink*> sink{nullptr};  // borrowed, from the first packet to the flush

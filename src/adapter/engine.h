@@ -9,8 +9,8 @@
 // Ticking becomes armed (or resting) when a tick saw no poll, or at once by arm(); armed becomes ticking when
 // polls come in quick succession (poll_streak.h). After serving a packet, whoever sleeps otherwise first
 // polls for 50 us, yielding, since an answer often follows; where others want the processor for 5 us, and the
-// helper for 40 if packets often come by then (trial.h). Nothing wakes up while nothing happens; a thread
-// that would have to wait for the helper never does.
+// helper for 40 if packets often come by then (base/trial.h). Nothing wakes up while nothing happens; a
+// thread that would have to wait for the helper never does.
 //
 // What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper, and so does a
 // peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
@@ -31,9 +31,9 @@
 #include "adapter/patience.h"
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
-#include "adapter/trial.h"
 #include "adapter/waiting.h"
 #include "base/time.h"
+#include "base/trial.h"
 #include "link/link.h"
 
 namespace verbena::adapter {

@@ -108,7 +108,7 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
     std::uint8_t* at = begin_record(path, length, aside, elsewhere, false);
     if (!at) return false;
     for (const iovec& piece : pieces) {
-        small_copy(at, piece.iov_base, piece.iov_len);
+        copy_in(at, piece);
         at += piece.iov_len;
     }
     end_record();

@@ -56,6 +56,7 @@
 #include "base/small_copy.h"
 #include "link/first_touch.h"
 #include "link/packet_order.h"
+#include "link/store_way.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 
@@ -238,6 +239,12 @@ class LocalRing {
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
                                bool elsewhere, bool follows);
+    void copy_in(std::uint8_t* at, const iovec& piece) {
+        if (piece.iov_len < StoreWay::kFrom) [[likely]]
+            small_copy(at, piece.iov_base, piece.iov_len);
+        else
+            way_.copy(at, piece.iov_base, piece.iov_len);
+    }
     void end_record() {
         const std::uint64_t place = written_.slots++;
         if (place == published_) return;
@@ -276,6 +283,7 @@ class LocalRing {
     Position limit_;               // how far it may write: room was seen there, and pages are real
     std::uint64_t refused_ = 0;    // bytes of data of the record that found no room
     wire::Path written_path_;      // of the newest record
+    StoreWay way_;
     bool wrote_path_ = false;
     // The consumer's.
     Position read_;
@@ -323,7 +331,7 @@ inline bool LocalRing::append(const wire::OutPacket& packet, bool follows) {
     for (unsigned i = 0; i < wire::kBthLength; i += 4) std::memcpy(at + i, header + i, 4);
     for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4) std::memcpy(at + i, header + i, 4);
     at += packet.header_length;
-    small_copy(at, piece.iov_base, piece.iov_len);
+    copy_in(at, piece);
     if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);
     end_record();
     return true;

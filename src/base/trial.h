@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
-namespace verbena::adapter {
+namespace verbena {
 
 class Trial {
    public:
@@ -31,4 +31,4 @@ class Trial {
     std::atomic<unsigned> refill_{0};  // occasions between the last two; 0: it paid
 };
 
-}  // namespace verbena::adapter
+}  // namespace verbena

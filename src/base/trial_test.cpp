@@ -1,8 +1,8 @@
-#include "adapter/trial.h"
+#include "base/trial.h"
 
 #include <gtest/gtest.h>
 
-namespace verbena::adapter {
+namespace verbena {
 namespace {
 
 unsigned occasions_until_tried(Trial& trial) {
@@ -36,4 +36,4 @@ TEST(Trial, IsNoneAnyMoreOnceItHasPaid) {
 }
 
 }  // namespace
-}  // namespace verbena::adapter
+}  // namespace verbena

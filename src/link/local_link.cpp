@@ -241,7 +241,7 @@ LocalLink::~LocalLink() {
 
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched) {
     // See LocalRing::settle().
-    static_assert(4 * kSettleEvery <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
+    static_assert(4 * kTakenTogether <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
         return 0;
     LocalRing& in = *peer.in;
@@ -249,10 +249,10 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     datagram.path = &in.path();
     datagram.by_memory = true;
     unsigned received = 0;
-    std::size_t unsettled = 0;  // bytes
+    std::size_t taken = 0;  // bytes
     std::span<const std::uint8_t> packet;
     const auto answers_first = [&] {
-        return fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
+        return taken >= kTakenTogether || fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
     };
     for (; received < max && !answers_first() && in.front(packet); received++) {
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
@@ -264,10 +264,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         else if (!receiver.straight(datagram))
             receiver.datagram(datagram);
         in.release();
-        unsettled += kPerPacket + packet.size();
-        if (unsettled < kSettleEvery) continue;
-        unsettled = 0;
-        if (in.settle()) peers_.wake(peer);
+        taken += kPerPacket + packet.size();
     }
     if (in.settle()) peers_.wake(peer);
     return received;

@@ -33,6 +33,9 @@ class LocalLink final : public Link {
     // Payloads that are fetched take long, and who waits for an answer shall have it. So many bytes of them
     // are received, and answered, together, but the last is left for the time in which the peer makes more.
     static constexpr std::size_t kFetchedTogether = 512 << 10;
+    // So many of what is copied, from one ring, are settled and answered together: a producer whose window is
+    // full goes on while the next ones are taken.
+    static constexpr std::size_t kTakenTogether = 64 << 10;
 
     // `wire` outlives the link. nullptr with errno and a reason.
     static std::unique_ptr<LocalLink> create(Link& wire, const LocalPeers::Setup& setup);
@@ -67,9 +70,8 @@ class LocalLink final : public Link {
     // The wire costs a system call, a ring a load: while rings are busy and it is not, it is looked at
     // whenever so many calls and packets have passed.
     static constexpr unsigned kWireEvery = 1024;
-    static constexpr unsigned kBusyFor = 256;              // calls
-    static constexpr std::size_t kSettleEvery = 64 << 10;  // bytes
-    static constexpr std::size_t kPerPacket = 64;          // that each packet counts beside its own
+    static constexpr unsigned kBusyFor = 256;      // calls
+    static constexpr std::size_t kPerPacket = 64;  // that each packet counts beside its own
 
     class Sink;
 

@@ -173,6 +173,16 @@ TEST(LocalLinkTest, WhatIsFetchedIsReceivedInParts) {
     }
 }
 
+// Who makes it goes on while it is received, if he hears of room in time.
+TEST(LocalLinkTest, WhatIsCopiedIsReceivedInParts) {
+    End left(3), right(4);
+    introduce(left, right);
+    const std::string large(LocalLink::kTakenTogether / 2, 'x');
+    for (unsigned n = 0; n < 5; n++) left.post(right.qp(), large, kLoopback, wire::Opcode::rc_send_only, 9);
+    for (const unsigned expected : {2u, 2u, 1u, 0u}) EXPECT_EQ(right.receive(), expected);
+    EXPECT_EQ(right.kept.texts, std::vector<std::string>(5, large));
+}
+
 TEST(LocalReferenceTest, NonsenseIsRefused) {
     LocalPeer peer;
     ReferredPayload payload(peer);

@@ -162,7 +162,7 @@ class RcResponder : private MessageReceiver {
         expected_psn_ = wire::psn_add(expected_psn_, psns);
         if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
         shared_.counters.bytes_received += bytes;
-        unacknowledged_++;
+        unacknowledged_ += psns;
     }
     // On the straight path: all of a message, which lies in its one packet.
     template <class Whole>
@@ -207,7 +207,7 @@ class RcResponder : private MessageReceiver {
     std::uint32_t expected_psn_ = 0;
     std::uint32_t msn_ = 0;             // 24 bits
     std::uint32_t active_ = 0;          // replays: how many are to be sent
-    std::uint32_t unacknowledged_ = 0;  // packets
+    std::uint32_t unacknowledged_ = 0;  // PSNs
     Pending pending_ = Pending::none;
     bool failed_ = false;
     bool refusing_ =

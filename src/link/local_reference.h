@@ -29,7 +29,7 @@ namespace verbena::link {
 // is allowed, too, only those that take more than one record are.
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
-inline constexpr std::size_t kLargestCopied = 16 << 10;  // and of WRITEs and READ responses in any case
+inline constexpr std::size_t kLargestCopied = 32 << 10;  // and of WRITEs and READ responses in any case
 inline constexpr unsigned kMaxReferences = 64;           // and one that tells where it is already
 
 // What so many bytes take: the fastest of some, which nobody interrupted.

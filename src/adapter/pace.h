@@ -41,6 +41,7 @@ class Pace {
     static constexpr std::uint32_t kClearInTrial = 2;
     static constexpr std::uint32_t kUntilKnown =
         3;  // measurements, until they count; the first has page faults
+    static constexpr Duration kRemembered = 4 * kMillisecond;
 
     void alone(std::uint32_t length, std::uint64_t bytes, Duration took) {
         Way& way = of(length);
@@ -55,11 +56,9 @@ class Pace {
     // length.
     bool together_is_faster(std::uint32_t length, bool otherwise, Time now) {
         Way& way = of(length);
-        const std::uint64_t alone = way.alone.taken.load(std::memory_order_relaxed);
-        const std::uint64_t together = way.together.taken.load(std::memory_order_relaxed);
+        const float alone = way.alone.taken(), together = way.together.taken();
         if (alone == 0 && costs_ == Costs::more_together) return together == 0 && otherwise;  // by turns
-        const bool known =
-            alone != 0 && together != 0 && way.together.count.load(std::memory_order_relaxed) >= kUntilKnown;
+        const bool known = alone != 0 && together != 0 && way.together.count() >= kUntilKnown;
         const bool stays = costs_ == Costs::alike && way.chose_together.load(std::memory_order_relaxed);
         const bool faster = !known  ? otherwise
                             : stays ? 10 * alone >= 9 * together
@@ -68,19 +67,42 @@ class Pace {
     }
 
    private:
-    struct Measured {
-        std::atomic<std::uint32_t> taken{0};  // ns for 1 MiB; 0: not known
-        std::atomic<std::uint32_t> count{0};
+    // How long what passed one way took, of which the older counts ever less.
+    class Measured {
+       public:
+        // ns for 1 MiB; 0: not known
+        float taken() const { return sum_.load(std::memory_order_relaxed).each(); }
+        std::uint32_t count() const { return count_.load(std::memory_order_relaxed); }
+        void says_nothing() { count_.store(count() + 1, std::memory_order_relaxed); }
+        // What was known counts as if it had taken so long at most; and not at all if this took less than
+        // half: then something was in the way before, as page faults are at first. If it took more than
+        // twice as long, something may be in the way now.
+        void learn(std::uint64_t bytes, Duration took, Duration remembered) {
+            Sum sum = sum_.load(std::memory_order_relaxed);
+            const float mib = static_cast<float>(bytes) / (1 << 20), expected = mib * sum.each();
+            float ns = static_cast<float>(took);
+            if (2 * ns < expected) sum = {};
+            if (sum.ns > 0) ns = std::min(ns, 2 * expected);
+            if (const auto most = static_cast<float>(remembered); sum.ns > most)
+                sum = {sum.mib * most / sum.ns, most};
+            sum_.store({sum.mib + mib, sum.ns + ns}, std::memory_order_relaxed);
+            says_nothing();
+        }
+
+       private:
+        struct Sum {
+            float each() const { return mib > 0 ? ns / mib : 0; }
+            float mib = 0, ns = 0;
+        };
+        std::atomic<Sum> sum_{Sum{}};
+        std::atomic<std::uint32_t> count_{0};
     };
     struct Way {
         const Measured& chosen() const {
             return chose_together.load(std::memory_order_relaxed) ? together : alone;
         }
         const Measured& not_chosen() const { return &chosen() == &together ? alone : together; }
-        bool is_clear() const {
-            return 2 * std::uint64_t{not_chosen().taken.load(std::memory_order_relaxed)} >
-                   3 * std::uint64_t{chosen().taken.load(std::memory_order_relaxed)};
-        }
+        bool is_clear() const { return 2 * not_chosen().taken() > 3 * chosen().taken(); }
 
         Measured alone, together;
         std::atomic<bool> chose_together{false};
@@ -96,21 +118,14 @@ class Pace {
         return ways_[std::clamp(width, kSmallest, kSmallest + kClasses - 1) - kSmallest];
     }
 
-    // An average of which the newest count most, and less if something was in the way, as page faults are at
-    // first.
+    // What a trial measures counts as much as all that was known before.
     static void learn(const Way& way, Measured& measured, std::uint64_t bytes, Duration took) {
         if (bytes == 0 || took <= 0) return;
-        const std::uint32_t count = measured.count.load(std::memory_order_relaxed);
-        measured.count.store(count + 1, std::memory_order_relaxed);
-        if (way.tries.load(std::memory_order_relaxed) && &measured == &way.not_chosen() &&
-            count == way.before.load(std::memory_order_relaxed))
-            return;
-        const std::uint64_t all = (static_cast<std::uint64_t>(took) << 20) / bytes;
-        const auto now = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all, 1, UINT32_MAX / 8));
-        const std::uint32_t known = measured.taken.load(std::memory_order_relaxed);
-        const bool better = known == 0 || 2 * now < known;
-        measured.taken.store(better ? now : (3 * known + std::min(now, 2 * known)) / 4,
-                             std::memory_order_relaxed);
+        const bool trial = way.tries.load(std::memory_order_relaxed) && &measured == &way.not_chosen();
+        if (trial && measured.count() == way.before.load(std::memory_order_relaxed))
+            measured.says_nothing();
+        else
+            measured.learn(bytes, took, trial ? took : kRemembered);
     }
 
     bool tries_other(Way& way, bool faster, Time now) const {
@@ -121,7 +136,7 @@ class Pace {
             way.wait.store(first && costs_nobody ? kSoon : kShortest, std::memory_order_relaxed);
             return rests(way, now);
         }
-        const std::uint32_t count = way.not_chosen().count.load(std::memory_order_relaxed);
+        const std::uint32_t count = way.not_chosen().count();
         const bool single = faster && costs_ == Costs::more_together;
         const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
@@ -135,7 +150,7 @@ class Pace {
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;
         way.before.store(count, std::memory_order_relaxed);
-        const Duration drains = Duration{kInTheWay} * way.chosen().taken.load(std::memory_order_relaxed);
+        const auto drains = static_cast<Duration>(kInTheWay * way.chosen().taken());
         way.next.store(now + std::clamp(drains, kShortestTrial, kLongestTrial), std::memory_order_relaxed);
         way.tries.store(true, std::memory_order_relaxed);
         return true;

@@ -1,7 +1,8 @@
 // How fast requests of one length pass that go one way, where the link has two (direct_access.h): from the
 // time at which the first of some that are out together was acknowledged. That one had to wait until the peer
-// was at it, as had those that were acknowledged with it. What follows soon after all was acknowledged goes
-// on with the measurement: then the sender is who takes the time.
+// was at it, as had those that were acknowledged with it. Acknowledgements come in heaps, since the sender is
+// busy in between: while more is out a measurement ends with a heap, never within one. What follows soon
+// after all was acknowledged goes on with the measurement: then the sender is who takes the time.
 //
 // Thread safety: none.
 #pragma once
@@ -16,9 +17,8 @@ namespace verbena::transport {
 class PacketPace {
    public:
     static constexpr std::uint64_t kEnough = std::uint64_t{512} << 10;  // bytes: less says little
-    // While more is out so much is told at once, or what passed in so long: acknowledgements come in heaps.
-    static constexpr std::uint64_t kMost = std::uint64_t{4} << 20;
-    static constexpr Duration kLongest = 250 * kMicrosecond;
+    // While more is out a measurement is of so long at least.
+    static constexpr Duration kLeast = 250 * kMicrosecond;
 
     enum class Way : std::uint8_t {
         packets,  // of a WRITE or READ that the link could have executed
@@ -46,7 +46,7 @@ class PacketPace {
         length_ = length;
         way_ = way;
         since_ = kNever;
-        bytes_ = 0;
+        bytes_ = heap_ = 0;
     }
     // Something was lost, or others are at it: what it measures now it does not tell.
     void ends() { length_ = 0; }
@@ -59,17 +59,27 @@ class PacketPace {
     bool measures_sends() const { return measures() && way_ != Way::packets; }
     // One was acknowledged.
     void passed(Time now) {
-        if (since_ == kNever) since_ = now;
-        if (now > since_) bytes_ += length_;
+        if (since_ == kNever) since_ = heap_at_ = now;
+        if (now != heap_at_) {
+            bytes_ += heap_;
+            heap_ = 0;
+            until_ = heap_at_;
+            heap_at_ = now;
+        }
+        if (now > since_) heap_ += length_;
     }
     // All that an answer acknowledges has passed; more is out, or not.
     std::optional<Sample> take(Time now, bool goes_on) {
         if (!measures()) return std::nullopt;
         (goes_on ? newest_ : ended_) = now;
-        if (goes_on && !is_enough(now)) return std::nullopt;
-        if (bytes_ < kEnough) return std::nullopt;
-        const Sample sample{way_, length_, bytes_, now - since_};
-        since_ = now;
+        if (!goes_on) {
+            bytes_ += heap_;
+            heap_ = 0;
+            until_ = heap_at_ = now;
+        }
+        if (bytes_ < kEnough || (goes_on && until_ - since_ < kLeast)) return std::nullopt;
+        const Sample sample{way_, length_, bytes_, until_ - since_};
+        since_ = until_;
         bytes_ = 0;
         return sample;
     }
@@ -79,14 +89,14 @@ class PacketPace {
     bool measures_sends_of(std::uint32_t length, Way way) const {
         return length == length_ && way == way_ && way != Way::packets;
     }
-    bool is_enough(Time now) const {
-        return bytes_ >= kMost || (bytes_ >= kEnough && now - since_ >= kLongest);
-    }
 
     std::uint32_t length_ = 0;  // 0: none is measured
     Way way_ = Way::packets;
-    Time since_ = kNever;      // the first was acknowledged, or a sample taken
-    std::uint64_t bytes_ = 0;  // since then
+    Time since_ = kNever;      // the first was acknowledged, or the last sample ended
+    std::uint64_t bytes_ = 0;  // acknowledged since then, by until_
+    Time until_ = kNever;      // the heap before the newest
+    Time heap_at_ = kNever;    // the newest
+    std::uint64_t heap_ = 0;   // bytes; none of those that came with the first
     Time newest_ = kNever;     // something of it left when nothing was out, or was acknowledged
     Time ended_ = kNever;      // nothing is out any more
 };

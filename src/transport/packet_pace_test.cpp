@@ -48,26 +48,43 @@ TEST_F(PacketPaceTest, ALittleSaysNothing) {
 
 TEST_F(PacketPaceTest, IsToldWhileMoreIsOut) {
     pace_.begins(kLength, PacketPace::Way::packets, now_);
-    const unsigned most = PacketPace::kMost / kLength;
-    EXPECT_FALSE(pass(most, true));
+    const unsigned least = PacketPace::kLeast / kEach;
+    EXPECT_FALSE(pass(1 + least, true));
     const auto sample = pass(1, true);
     ASSERT_TRUE(sample);
-    EXPECT_EQ(sample->bytes, PacketPace::kMost);
-    EXPECT_EQ(sample->took, most * kEach);
-    const auto second = pass(most, true);
+    EXPECT_EQ(sample->bytes, least * kLength);
+    EXPECT_EQ(sample->took, PacketPace::kLeast);
+    const auto second = pass(least, true);
     ASSERT_TRUE(second);
-    EXPECT_EQ(second->took, most * kEach) << "that from the last answer on";
+    EXPECT_EQ(second->took, PacketPace::kLeast) << "that from the last answer on";
 }
 
-TEST_F(PacketPaceTest, WhatIsSlowIsToldEarlier) {
+TEST_F(PacketPaceTest, OfALittleItTakesLonger) {
     pace_.begins(kLength, PacketPace::Way::packets, now_);
     pass(1, true);
-    now_ += PacketPace::kLongest - 3 * kEach;
+    now_ += PacketPace::kLeast;
     EXPECT_FALSE(pass(2, true));
     const auto sample = pass(1, true);
     ASSERT_TRUE(sample);
-    EXPECT_EQ(sample->bytes, 3 * kLength);
-    EXPECT_EQ(sample->took, PacketPace::kLongest);
+    EXPECT_EQ(sample->bytes, 2 * kLength);
+    EXPECT_EQ(sample->took, PacketPace::kLeast + 2 * kEach);
+}
+
+// Of a busy sender: each heap counts whole, over the time since the one before.
+TEST_F(PacketPaceTest, AHeapIsNotDivided) {
+    constexpr unsigned kHeap = 32;  // of 8 MiB
+    pace_.begins(kLength, PacketPace::Way::packets, now_);
+    unsigned samples = 0;
+    for (unsigned heap = 0; heap < 5; heap++, now_ += kMillisecond)
+        for (unsigned n = 0; n < kHeap; n++) {
+            pace_.passed(now_);
+            const auto sample = pace_.take(now_, true);
+            if (!sample) continue;
+            samples++;
+            EXPECT_EQ(sample->bytes, kHeap * kLength);
+            EXPECT_EQ(sample->took, kMillisecond);
+        }
+    EXPECT_EQ(samples, 3u);
 }
 
 TEST_F(PacketPaceTest, AnotherWayIsMeasuredAnew) {

@@ -133,7 +133,7 @@ TEST_F(Fetched, BothWaysAreMeasured) {
     for (const bool faster : {true, false}) {
         link.fetching_faster = faster;
         open_window();
-        std::size_t left = 2 * PacketPace::kMost / kLarge;
+        std::size_t left = 128;
         after_step = [&] {
             receives(1);
             for (std::size_t done = sends(0).size(); done > 0 && left > 0; done--, left--) send_some(1);

@@ -13,14 +13,11 @@ namespace verbena {
 void streaming_copy(std::uint8_t* to, const void* from, std::size_t length) {
     constexpr std::size_t kLine = 64, kWord = sizeof(__m128i);
     const auto* at = static_cast<const std::uint8_t*>(from);
-    const auto take = [&](std::size_t bytes) {
-        to += bytes;
-        at += bytes;
-        length -= bytes;
-    };
     const std::size_t before = std::min(length, -reinterpret_cast<std::uintptr_t>(to) % kLine);
     std::memcpy(to, at, before);
-    for (take(before); length >= kLine; take(kLine))
+    to += before;
+    at += before;
+    for (length -= before; length >= kLine; length -= kLine, to += kLine, at += kLine)
         for (std::size_t i = 0; i < kLine; i += kWord)
             _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
                              _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i)));

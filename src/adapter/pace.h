@@ -74,15 +74,15 @@ class Pace {
         float taken() const { return sum_.load(std::memory_order_relaxed).each(); }
         std::uint32_t count() const { return count_.load(std::memory_order_relaxed); }
         void says_nothing() { count_.store(count() + 1, std::memory_order_relaxed); }
-        // What was known counts as if it had taken so long at most; and not at all if this took less than
-        // half: then something was in the way before, as page faults are at first. If it took more than
-        // twice as long, something may be in the way now.
+        // What was known counts as if it had taken so long at most. At first it does not count at all if this
+        // took less than half: something was in the way, as page faults are. If it took far more than twice
+        // as long, something may be in the way now.
         void learn(std::uint64_t bytes, Duration took, Duration remembered) {
             Sum sum = sum_.load(std::memory_order_relaxed);
             const float mib = static_cast<float>(bytes) / (1 << 20), expected = mib * sum.each();
             float ns = static_cast<float>(took);
-            if (2 * ns < expected) sum = {};
-            if (sum.ns > 0) ns = std::min(ns, 2 * expected);
+            if (count() < kFirst && 2 * ns < expected) sum = {};
+            if (sum.ns > 0) ns = std::min(ns, 2 * expected + kInterruption);
             if (const auto most = static_cast<float>(remembered); sum.ns > most)
                 sum = {sum.mib * most / sum.ns, most};
             sum_.store({sum.mib + mib, sum.ns + ns}, std::memory_order_relaxed);
@@ -90,6 +90,8 @@ class Pace {
         }
 
        private:
+        static constexpr std::uint32_t kFirst = 8;
+        static constexpr float kInterruption = kMillisecond;  // what counts of one
         struct Sum {
             float each() const { return mib > 0 ? ns / mib : 0; }
             float mib = 0, ns = 0;

@@ -94,6 +94,19 @@ TEST_F(PaceTest, WhatHasBecomeFasterIsFound) {
     EXPECT_LE(go_on(kSecond, 10 * kUs, 20 * kUs), 100u);
 }
 
+// Acknowledgements that come in heaps: what passed in a while says nothing, but what passed in several does.
+TEST_F(PaceTest, MeasurementsCountByTheirBytes) {
+    for (const Duration alone : {130 * kUs, 90 * kUs}) {
+        Pace pace(Pace::Costs::more_together);
+        for (unsigned n = 0; n < 50; n++) {  // 100 us each
+            pace.together(kMiB, 19 * kMiB, 850 * kUs);
+            EXPECT_TRUE(n < 5 || pace.together_is_faster(kMiB, true, now_) == (alone == 130 * kUs)) << n;
+            pace.together(kMiB, kMiB, 1150 * kUs);
+            pace.alone(kMiB, kMiB, alone);
+        }
+    }
+}
+
 // Short streams are over before the usual time has passed.
 TEST_F(PaceTest, TheFirstTrialComesSoon) {
     pace_.alone(kMiB, kMiB, 60 * kUs);

@@ -64,7 +64,8 @@ def same_host(build, fabric, yardsticks):
             lambda w=words: local.rate("ib_write_bw", 400000, *w), r"([\d.]+) M writes/s", "vm", "rate", posts)
         add(f"ib_send_bw 8 B{label}", "rate", "M/s", "ring_rate 0", None,
             lambda w=words: local.rate("ib_send_bw", 400000, *w), r"([\d.]+) M msg/s", "ring_rate", "0")
-    return lines + against_bare(local, measuring.Bare(build, fabric)) + against_ucx(local)
+    return (lines + against_bare(local, measuring.Bare(build, fabric)) + against_copied_ring(build, fabric) +
+            against_ucx(local))
 
 
 def against_bare(local, bare):
@@ -79,6 +80,16 @@ def against_bare(local, bare):
                           lambda p=program, w=words: bare.rate(p, 400000, *w).value))
     return lines + [Line("ib_send_bw 64 KiB, bare", "bare", "GB/s", "bare readv", None, True,
                          lambda: local.bandwidth("ib_send_bw", *FETCHED), lambda: bare.bandwidth("ib_send_bw", *FETCHED).value)]
+
+
+def against_copied_ring(build, fabric):
+    """What is copied through the ring, beside two bare processes that do so."""
+    copied = measuring.Perftest(build, fabric | {"VERBENA_LINK": "local", "VERBENA_DISABLE": "fetch,place"})
+    return [Line(f"ib_send_bw {label}, copied", "bare", "GB/s", f"bare ring, {how}", None, True,
+                 lambda s=size, n=iterations: copied.bandwidth("ib_send_bw", s, n),
+                 lambda s=size, w=stores: measuring.printed([str(build / "bench/copied_ring"), w, str(s)], r"([\d.]+) GB/s"))
+            for program, size, label, iterations in BANDWIDTHS if program == "ib_send_bw"
+            for stores, how in (("streamed", "past the cache"), ("plain", "plain stores"))]
 
 
 def against_ucx(local):

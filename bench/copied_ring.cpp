@@ -10,9 +10,9 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,8 +60,9 @@ void write_all(Ring& ring, std::size_t length, bool streamed) {
 }  // namespace
 
 int main(int count, char** words) {
-    const std::size_t length = count == 3 ? std::stoul(words[2]) : 0;
-    if (length == 0 || length % kPart != 0) {
+    const std::string_view stores = count == 3 ? words[1] : "";
+    const std::size_t length = count == 3 ? std::strtoul(words[2], nullptr, 10) : 0;
+    if (length == 0 || length % kPart != 0 || (stores != "plain" && stores != "streamed")) {
         std::fprintf(stderr, "usage: copied_ring plain|streamed BYTES (a multiple of %zu)\n", kPart);
         return 2;
     }
@@ -72,7 +73,7 @@ int main(int count, char** words) {
     const pid_t taker = start_on(1, [&] { take(ring, length); });
     stay_on(0);
     const Clock::time_point begin = Clock::now();
-    write_all(ring, length, std::string_view(words[1]) == "streamed");
+    write_all(ring, length, stores == "streamed");
     const std::chrono::duration<double> took = Clock::now() - begin;
     std::printf("%.2f GB/s\n", static_cast<double>(kTotal) / took.count() / 1e9);
     return !succeeded(taker);

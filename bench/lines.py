@@ -85,11 +85,11 @@ def against_bare(local, bare):
 def against_copied_ring(build, fabric):
     """What is copied through the ring, beside two bare processes that do so."""
     copied = measuring.Perftest(build, fabric | {"VERBENA_LINK": "local", "VERBENA_DISABLE": "fetch,place"})
-    return [Line(f"ib_send_bw {label}, copied", "bare", "GB/s", f"bare ring, {how}", None, True,
+    return [Line(f"ib_send_bw {label}, copied, {how}", "bare", "GB/s", "bare ring", None, True,
                  lambda s=size, n=iterations: copied.bandwidth("ib_send_bw", s, n),
                  lambda s=size, w=stores: measuring.printed([str(build / "bench/copied_ring"), w, str(s)], r"([\d.]+) GB/s"))
             for program, size, label, iterations in BANDWIDTHS if program == "ib_send_bw"
-            for stores, how in (("streamed", "past the cache"), ("plain", "plain stores"))]
+            for stores, how in (("streamed", "beside past the cache"), ("plain", "beside plain stores"))]
 
 
 def against_ucx(local):

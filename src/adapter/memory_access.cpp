@@ -313,6 +313,11 @@ bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
            process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(into.size());
 }
 
+// Not the small rest of one that is done in parts.
+bool MemoryAccess::is_timed(const transport::DirectTarget& target, std::span<const iovec> local) {
+    return target.length >= kTimedFrom && (target.offset == 0 || 2 * length_of(local) >= target.offset);
+}
+
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                               bool write) {
     if (link::packets_wanted()) return Direct::declined;
@@ -322,7 +327,7 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out);
-    const Time begin = target.length >= kTimedFrom ? now() : 0;
+    const Time begin = is_timed(target, local) ? now() : 0;
     const Direct answer = memory.transfer(target, local, write);
     if (answer != Direct::done) return answer;
     executed_.fetch_add(1, std::memory_order_relaxed);

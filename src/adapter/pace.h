@@ -74,16 +74,16 @@ class Pace {
         float taken() const { return sum_.load(std::memory_order_relaxed).each(); }
         std::uint32_t count() const { return count_.load(std::memory_order_relaxed); }
         void says_nothing() { count_.store(count() + 1, std::memory_order_relaxed); }
-        // What was known counts as if it had taken so long at most. At first it does not count at all if this
-        // took less than half: something was in the way, as page faults are. If it took far more than twice
-        // as long, something may be in the way now.
-        void learn(std::uint64_t bytes, Duration took, Duration remembered) {
+        // What was known counts as if it had taken kRemembered at most, or, in a trial, as long as this. At
+        // first it does not count at all if this took less than half: something was in the way, as page
+        // faults are. If it took far more than twice as long, something may be in the way now.
+        void learn(std::uint64_t bytes, Duration took, bool trial) {
             Sum sum = sum_.load(std::memory_order_relaxed);
             const float mib = static_cast<float>(bytes) / (1 << 20), expected = mib * sum.each();
             float ns = static_cast<float>(took);
             if (count() < kFirst && 2 * ns < expected) sum = {};
-            if (sum.ns > 0) ns = std::min(ns, 2 * expected + kInterruption);
-            if (const auto most = static_cast<float>(remembered); sum.ns > most)
+            if (sum.ns > 0) ns = std::min(ns, 2 * expected + (trial ? 0 : kInterruption));
+            if (const float most = trial ? ns : kRemembered; sum.ns > most)
                 sum = {sum.mib * most / sum.ns, most};
             sum_.store({sum.mib + mib, sum.ns + ns}, std::memory_order_relaxed);
             says_nothing();
@@ -92,10 +92,11 @@ class Pace {
        private:
         static constexpr std::uint32_t kFirst = 8;
         static constexpr float kInterruption = kMillisecond;  // what counts of one
-        struct Sum {
+        struct alignas(8) Sum {
             float each() const { return mib > 0 ? ns / mib : 0; }
             float mib = 0, ns = 0;
         };
+        static_assert(std::atomic<Sum>::is_always_lock_free);
         std::atomic<Sum> sum_{Sum{}};
         std::atomic<std::uint32_t> count_{0};
     };
@@ -127,7 +128,7 @@ class Pace {
         if (trial && measured.count() == way.before.load(std::memory_order_relaxed))
             measured.says_nothing();
         else
-            measured.learn(bytes, took, trial ? took : kRemembered);
+            measured.learn(bytes, took, trial);
     }
 
     bool tries_other(Way& way, bool faster, Time now) const {

@@ -23,9 +23,12 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
 
 unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     now_ = now;
-    unsigned done = link.receive(*this, kReceiveBudget);
-    if (held_ || !touched_.empty()) finish_touched();
-    leave_together();
+    unsigned done = 0;
+    for (unsigned round = 0; round == 0 || (round < kReceiveRounds && link.goes_on()); round++) {
+        done += link.receive(*this, kReceiveBudget);
+        if (held_ || !touched_.empty()) finish_touched();
+        leave_together();
+    }
     timers.fire(now, [&](TimerNode& node) {
         if (&node == &owed_timer_)
             push_due(now);

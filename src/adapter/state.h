@@ -187,7 +187,8 @@ class Adapter::State final : public link::Receiver {
     std::mutex table_lock;  // numbers, slots and records
 
    private:
-    static constexpr unsigned kReceiveBudget = 256;    // datagrams per run()
+    static constexpr unsigned kReceiveBudget = 256;    // datagrams, until they are answered
+    static constexpr unsigned kReceiveRounds = 8;      // ... while there is much, per run()
     static constexpr unsigned kTransmitBudget = 128;   // packets, so that a flush comes in between
     static constexpr unsigned kTransmitRounds = 8;     // then the rest waits for the next run()
     static constexpr unsigned kTurns = 1024;           // of queue pairs in one serve()

@@ -70,6 +70,10 @@ class Link : public wire::PacketSink {
     // between. The same thread at a time as receive().
     virtual bool looks_empty() { return false; }
 
+    // Whether the last receive() left something that it might have taken, so that what it took is answered
+    // first. The same thread at a time.
+    virtual bool goes_on() const { return false; }
+
     // A file descriptor that is readable while datagrams wait (an epoll set), or -1.
     virtual int wait_fd() const = 0;
 

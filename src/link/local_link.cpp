@@ -267,6 +267,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         taken += kPerPacket + packet.size();
     }
     if (in.settle()) peers_.wake(peer);
+    goes_on_ |= taken >= kTakenTogether;
     return received;
 }
 
@@ -353,6 +354,7 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     if (++calls_ % kLookEvery == 0 || readable.others) [[unlikely]]
         peers_.look_around();
     unsigned received = 0;
+    goes_on_ = false;
     const unsigned count = peers_.count();
     // Another one begins each time: none starves behind a busy one.
     if (++first_ >= count) first_ = 0;

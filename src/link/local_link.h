@@ -48,6 +48,7 @@ class LocalLink final : public Link {
     void flush() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
     bool looks_empty() override;
+    bool goes_on() const override { return goes_on_; }
     void set_polled(bool polled) override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
     int wait_fd() const override { return wait_fd_; }
@@ -97,6 +98,7 @@ class LocalLink final : public Link {
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
     unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
     unsigned since_wire_ = 0;                                  // calls and packets
+    bool goes_on_ = false;
     alignas(64) std::atomic<bool> polled_{false};
     // For sleepers that were overlooked, whatever the next receive() finds.
     std::atomic<bool> look_again_{false};

@@ -177,10 +177,22 @@ TEST(LocalLinkTest, WhatIsFetchedIsReceivedInParts) {
 TEST(LocalLinkTest, WhatIsCopiedIsReceivedInParts) {
     End left(3), right(4);
     introduce(left, right);
-    const std::string large(LocalLink::kTakenTogether / 2, 'x');
-    for (unsigned n = 0; n < 5; n++) left.post(right.qp(), large, kLoopback, wire::Opcode::rc_send_only, 9);
-    for (const unsigned expected : {2u, 2u, 1u, 0u}) EXPECT_EQ(right.receive(), expected);
-    EXPECT_EQ(right.kept.texts, std::vector<std::string>(5, large));
+    std::vector<std::string> texts;
+    for (unsigned n = 0; n < 5; n++) {
+        texts.emplace_back();
+        for (std::size_t i = 0; i < LocalLink::kTakenTogether / 2; i++)
+            texts.back() += static_cast<char>(i * (n + 3) >> 2);
+        left.post(right.qp(), texts.back(), kLoopback, wire::Opcode::rc_send_only, 9);
+    }
+    for (const unsigned expected : {2u, 2u, 1u, 0u}) {
+        EXPECT_EQ(right.receive(), expected);
+        EXPECT_EQ(right.link->goes_on(), expected == 2);
+        if (expected != 2) continue;
+        right.link->enter_sleep();
+        EXPECT_TRUE(right.is_woken());
+        right.link->leave_sleep();
+    }
+    EXPECT_EQ(right.kept.texts, texts);
 }
 
 TEST(LocalReferenceTest, NonsenseIsRefused) {

@@ -219,6 +219,7 @@ class LocalRing {
     static_assert(sizeof(Slot) == 64 && sizeof(Control) <= 4096);
 
     static constexpr std::size_t kAlignment = 64;
+    static constexpr std::size_t kLong = 16 << 10;  // bytes
     static constexpr std::uint32_t kPsnBits = 0xffffff;
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
@@ -243,8 +244,10 @@ class LocalRing {
         if (piece.iov_len < StoreWay::kFrom) [[likely]]
             small_copy(at, piece.iov_base, piece.iov_len);
         else
-            way_.copy(at, piece.iov_base, piece.iov_len);
+            way_of(piece.iov_len).copy(at, piece.iov_base, piece.iov_len);
     }
+    // Little of a long one is absorbed by the processor's queue of stores, so that what they take differs.
+    StoreWay& way_of(std::size_t length) { return length < kLong ? way_of_short_ : way_of_long_; }
     void end_record() {
         const std::uint64_t place = written_.slots++;
         if (place == published_) return;
@@ -283,8 +286,8 @@ class LocalRing {
     Position limit_;               // how far it may write: room was seen there, and pages are real
     std::uint64_t refused_ = 0;    // bytes of data of the record that found no room
     wire::Path written_path_;      // of the newest record
-    StoreWay way_;
     bool wrote_path_ = false;
+    StoreWay way_of_short_, way_of_long_;
     // The consumer's.
     Position read_;
     Record front_{};

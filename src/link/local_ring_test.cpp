@@ -182,6 +182,28 @@ TEST_F(LocalRingTest, PacketsAreWholeAcrossTheEnd) {
     }
 }
 
+// By both kinds of stores (store_way.h), in one piece and in two, wherever they begin in a line.
+TEST_F(LocalRingTest, LargePacketsAreWhole) {
+    const auto packet = [](unsigned n) {
+        std::string text(4000 + n * 937 % 33000, '\0');
+        for (std::size_t i = 0; i < text.size(); i++) text[i] = static_cast<char>(i * (n + 1) >> 1);
+        return text;
+    };
+    for (unsigned n = 0; n < 2000; n += 4) {
+        for (unsigned i = n; i < n + 4; i++) {
+            if (i % 3 != 0) {
+                ASSERT_TRUE(put(packet(i)));
+                continue;
+            }
+            std::string copy = packet(i);
+            const iovec piece{copy.data(), copy.size()};
+            ASSERT_TRUE(producer_->append(path_, {&piece, 1}));
+        }
+        producer_->publish();
+        for (unsigned i = n; i < n + 4; i++) ASSERT_TRUE(take() == packet(i)) << i;
+    }
+}
+
 TEST_F(LocalRingTest, TheProducerLearnsOfSleepers) {
     ASSERT_TRUE(put("x"));
     EXPECT_FALSE(producer_->publish());

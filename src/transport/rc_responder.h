@@ -40,6 +40,7 @@
 namespace verbena::transport {
 
 inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next transmit
+inline constexpr std::uint32_t kLargePacket = 4096;     // bytes: one that has more counts as several
 inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
@@ -154,6 +155,8 @@ class RcResponder : private MessageReceiver {
     void accepted(const wire::Packet& packet, bool ends_message, Time now) {
         // It took long to fetch, or the next one is waiting for it: the answer waits for no company.
         if (packet.elsewhere) ask_now_ = true;
+        if (packet.aside.psns > 1)
+            unacknowledged_ += static_cast<std::uint32_t>(packet.payload_length() / kLargePacket);
         accepted(packet.aside.psns, packet.payload_length(), packet.headers.bth.ack_request, ends_message,
                  now);
     }
@@ -162,7 +165,7 @@ class RcResponder : private MessageReceiver {
         expected_psn_ = wire::psn_add(expected_psn_, psns);
         if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
         shared_.counters.bytes_received += bytes;
-        unacknowledged_ += psns;
+        unacknowledged_++;
     }
     // On the straight path: all of a message, which lies in its one packet.
     template <class Whole>
@@ -207,7 +210,7 @@ class RcResponder : private MessageReceiver {
     std::uint32_t expected_psn_ = 0;
     std::uint32_t msn_ = 0;             // 24 bits
     std::uint32_t active_ = 0;          // replays: how many are to be sent
-    std::uint32_t unacknowledged_ = 0;  // PSNs
+    std::uint32_t unacknowledged_ = 0;  // packets
     Pending pending_ = Pending::none;
     bool failed_ = false;
     bool refusing_ =

@@ -24,6 +24,7 @@ bool RcResponder::receive_run(const wire::ReceivedRun& run, Time now) {
     place_late();
     if (run.bth.psn != expected_psn_ || pending_ != Pending::none || refusing_ || !place_run(run))
         return false;
+    unacknowledged_ += run.packets - 1;
     accepted(run.packets, run.length(), run.bth.ack_request, false, now);
     return true;
 }

@@ -61,9 +61,7 @@ class PacketPace {
     void passed(Time now) {
         if (since_ == kNever) since_ = heap_at_ = now;
         if (now != heap_at_) {
-            bytes_ += heap_;
-            heap_ = 0;
-            until_ = heap_at_;
+            end_heap(heap_at_);
             heap_at_ = now;
         }
         if (now > since_) heap_ += length_;
@@ -72,11 +70,7 @@ class PacketPace {
     std::optional<Sample> take(Time now, bool goes_on) {
         if (!measures()) return std::nullopt;
         (goes_on ? newest_ : ended_) = now;
-        if (!goes_on) {
-            bytes_ += heap_;
-            heap_ = 0;
-            until_ = heap_at_ = now;
-        }
+        if (!goes_on) end_heap(heap_at_ = now);
         if (bytes_ < kEnough || (goes_on && until_ - since_ < kLeast)) return std::nullopt;
         const Sample sample{way_, length_, bytes_, until_ - since_};
         since_ = until_;
@@ -85,6 +79,11 @@ class PacketPace {
     }
 
    private:
+    void end_heap(Time at) {
+        bytes_ += heap_;
+        heap_ = 0;
+        until_ = at;
+    }
     // A WRITE or READ that comes alone is executed, and none of its pauses would count there.
     bool measures_sends_of(std::uint32_t length, Way way) const {
         return length == length_ && way == way_ && way != Way::packets;

@@ -14,7 +14,7 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x36474e52'42524556;  // "VERBRNG6" in memory order
+constexpr std::uint64_t kMagic = 0x37474e52'42524556;  // "VERBRNG7" in memory order
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kSlotBytes = LocalRing::kSlots * 64;
 constexpr std::size_t kFile = kPage + kSlotBytes + LocalRing::kCapacity;
@@ -65,7 +65,7 @@ LocalRing::LocalRing(std::uint8_t* memory, int fd)
       slots_(reinterpret_cast<Slot*>(memory + kPage)),
       data_(memory + kPage + kSlotBytes),
       fd_(fd),
-      touch_slots_(memory + kPage, kSlotBytes, kPage, FirstTouch::For::writing),
+      touch_slots_(memory + kPage, kSlotBytes, kSlotsTogether * sizeof(Slot), FirstTouch::For::writing),
       touch_data_(data_, kCapacity, 2 * kPage, fd < 0 ? FirstTouch::For::writing : FirstTouch::For::reading) {
 }
 

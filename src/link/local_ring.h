@@ -2,7 +2,8 @@
 // consumer. The data are mapped twice in a row, so that no packet is ever cut.
 //
 //     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's)
-//     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short
+//     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short;
+//         successive ones lie apart (slot_order.h)
 //     data: the other packets, each behind its path unless that is the one before's; padded to 64 bytes
 //
 // A slot's number is written last. The consumer knows which comes next and looks at that slot, so that a
@@ -56,6 +57,8 @@
 #include "base/small_copy.h"
 #include "link/first_touch.h"
 #include "link/packet_order.h"
+#include "link/read_ahead.h"
+#include "link/slot_order.h"
 #include "link/store_way.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
@@ -106,10 +109,12 @@ class LocalRing {
     // out of it any more.
     bool front(std::span<const std::uint8_t>& bytes) {
         const Slot& slot = slot_of(read_.slots);
-        if (!slot.holds(read_.slots)) [[unlikely]]
+        if (!slot.holds(read_.slots)) [[unlikely]] {
+            read_ahead_.found_nothing(read_.slots);
             return false;
+        }
         packets_came();
-        fetch_ahead();
+        read_ahead_.found(read_.slots, Lines{*this});
         std::memcpy(&front_, &slot.record, sizeof front_);
         const std::size_t path_size = front_.flags & kHasPath ? sizeof read_path_ : 0;
         const std::uint64_t size = path_size + front_.length;
@@ -226,7 +231,7 @@ class LocalRing {
     }
 
     LocalRing(std::uint8_t* memory, int fd);
-    Slot& slot_of(std::uint64_t place) const { return slots_[place % kSlots]; }
+    Slot& slot_of(std::uint64_t place) const { return slots_[line_of_slot(place % kSlots)]; }
     bool give_up();
     void drop_all();
     bool owes_room();
@@ -270,8 +275,13 @@ class LocalRing {
         for (std::uint64_t at = 0; at < data; at += kAlignment)
             prefetch_to_write(data_ + (written_.data + kAhead * kAlignment + at) % kCapacity);
     }
-    // A slot crosses while the one before it is being worked on.
-    void fetch_ahead() const { __builtin_prefetch(&slot_of(read_.slots + 1)); }
+    struct Lines {  // for ReadAhead
+        void fetch(std::uint64_t place) const { prefetch_to_read(&ring.slot_of(place)); }
+        void fetch_head() const { prefetch_to_read(&ring.control_.head); }
+        std::uint64_t head() const { return ring.control_.head.slots.load(std::memory_order_relaxed); }
+
+        const LocalRing& ring;
+    };
 
     Control& control_;
     Slot* const slots_;
@@ -290,6 +300,7 @@ class LocalRing {
     StoreWay way_of_short_, way_of_long_;
     // The consumer's.
     Position read_;
+    ReadAhead read_ahead_;
     Record front_{};
     std::uint64_t front_data_ = 0;
     wire::Path read_path_;

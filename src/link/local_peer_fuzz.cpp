@@ -27,9 +27,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::size_t kHead = 64, kSlots = 4096, kSlot = 64;  // where they lie in the file
-constexpr std::size_t kData = kSlots + link::LocalRing::kSlots * kSlot;
-constexpr std::size_t kFile = kData + link::LocalRing::kCapacity;
+using Layout = link::RingLayout;
 
 void require(bool condition) {
     if (!condition) std::abort();
@@ -38,20 +36,24 @@ void require(bool condition) {
 void read_ring(Bytes input) {
     const auto ring = link::LocalRing::create();
     require(ring != nullptr);
-    void* const file = mmap(nullptr, kFile, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd(), 0);
+    void* const file = mmap(nullptr, Layout::kFile, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd(), 0);
     require(file != MAP_FAILED);
     auto* const bytes = static_cast<std::uint8_t*>(file);
     std::uint64_t head;
     std::memcpy(&head, input.data(), sizeof head);
     const Bytes data = input.subspan(sizeof head);
-    std::memcpy(bytes + kSlots, data.data(), std::min(data.size(), kData - kSlots));
-    std::memcpy(bytes + kData, data.data(), std::min(data.size(), link::LocalRing::kCapacity));
+    std::memcpy(bytes + Layout::kSlotsAt, data.data(),
+                std::min(data.size(), Layout::kBesidesAt - Layout::kSlotsAt));
+    std::memcpy(bytes + Layout::kBesidesAt, data.data(),
+                std::min(data.size(), Layout::kDataAt - Layout::kBesidesAt));
+    std::memcpy(bytes + Layout::kDataAt, data.data(), std::min(data.size(), Layout::kCapacity));
     const std::uint64_t slots = std::min<std::uint64_t>(head, link::LocalRing::kSlots);
     for (std::uint32_t i = 0; i < slots; i++) {
         const std::uint32_t number = i + 1;
-        std::memcpy(bytes + kSlots + i * kSlot, &number, sizeof number);
+        std::memcpy(bytes + Layout::kSlotsAt + link::line_of_slot(i) * sizeof(Layout::Slot), &number,
+                    sizeof number);
     }
-    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(bytes + kHead)).store(head);
+    reinterpret_cast<Layout::Control*>(file)->head.slots.store(head);
 
     Bytes packet;
     std::size_t taken = 0;
@@ -64,7 +66,7 @@ void read_ring(Bytes input) {
         ring->release();
     }
     require(!ring->front(packet));
-    munmap(file, kFile);
+    munmap(file, Layout::kFile);
 }
 
 int next_descriptor() {

@@ -14,11 +14,12 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x37474e52'42524556;  // "VERBRNG7" in memory order
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kSlotBytes = LocalRing::kSlots * 64;
-constexpr std::size_t kFile = kPage + kSlotBytes + LocalRing::kCapacity;
-constexpr std::size_t kMapping = kFile + LocalRing::kCapacity;  // packets begin in the first half of the data
+// Packets begin in the first half of the data.
+constexpr std::size_t kMapping = RingLayout::kFile + RingLayout::kCapacity;
+
+FirstTouch::For use_of(int consumers_fd) {
+    return consumers_fd < 0 ? FirstTouch::For::writing : FirstTouch::For::reading;
+}
 
 }  // namespace
 
@@ -50,8 +51,7 @@ std::unique_ptr<LocalRing> LocalRing::map(int fd, bool consumer) {
     auto* memory = static_cast<std::uint8_t*>(place);
     constexpr int kFlags = MAP_SHARED | MAP_FIXED;
     if (mmap(memory, kFile, PROT_READ | PROT_WRITE, kFlags, fd, 0) == MAP_FAILED ||
-        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kPage + kSlotBytes) ==
-            MAP_FAILED) {
+        mmap(memory + kFile, kCapacity, PROT_READ | PROT_WRITE, kFlags, fd, kDataAt) == MAP_FAILED) {
         const int error = errno;
         munmap(memory, kMapping);
         return fail_null(error, "mapping a ring: %s", std::strerror(error));
@@ -62,12 +62,14 @@ std::unique_ptr<LocalRing> LocalRing::map(int fd, bool consumer) {
 
 LocalRing::LocalRing(std::uint8_t* memory, int fd)
     : control_(*reinterpret_cast<Control*>(memory)),
-      slots_(reinterpret_cast<Slot*>(memory + kPage)),
-      data_(memory + kPage + kSlotBytes),
+      slots_(reinterpret_cast<Slot*>(memory + kSlotsAt)),
+      beside_(memory + kBesidesAt),
+      data_(memory + kDataAt),
       fd_(fd),
-      touch_slots_(memory + kPage, kSlotBytes, kSlotsTogether * sizeof(Slot), FirstTouch::For::writing),
-      touch_data_(data_, kCapacity, 2 * kPage, fd < 0 ? FirstTouch::For::writing : FirstTouch::For::reading) {
-}
+      touch_slots_(memory + kSlotsAt, kBesidesAt - kSlotsAt, kSlotsTogether * sizeof(Slot),
+                   FirstTouch::For::writing),
+      touch_beside_(beside_, kDataAt - kBesidesAt, kSlotsTogether * kBeside, use_of(fd)),
+      touch_data_(data_, kCapacity, 2 * kPage, use_of(fd)) {}
 
 LocalRing::~LocalRing() {
     munmap(&control_, kMapping);

@@ -1,15 +1,11 @@
 // A ring of packets in shared memory from one process to another of the same host: one producer side, one
-// consumer. The data are mapped twice in a row, so that no packet is ever cut.
-//
-//     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's)
-//     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short;
-//         successive ones lie apart (slot_order.h)
-//     data: the other packets, each behind its path unless that is the one before's; padded to 64 bytes
+// consumer (ring_layout.h). The data are mapped twice in a row, so that no packet is ever cut.
 //
 // A slot's number is written last. The consumer knows which comes next and looks at that slot, so that a
 // short packet crosses from one processor's cache to the other's in one line; the head, in which the producer
-// says how many there are, is for whoever asks without taking packets. Of packets that are published together
-// the first one's number is written last of all.
+// says how many there are, is for whoever asks without taking packets, and for how far the consumer's lines
+// are fetched ahead (read_ahead.h). Of packets that are published together the first one's number is written
+// last of all.
 //
 // The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
 // trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
@@ -45,7 +41,6 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +53,7 @@
 #include "link/first_touch.h"
 #include "link/packet_order.h"
 #include "link/read_ahead.h"
+#include "link/ring_layout.h"
 #include "link/slot_order.h"
 #include "link/store_way.h"
 #include "wire/packet_sink.h"
@@ -65,11 +61,11 @@
 
 namespace verbena::link {
 
-class LocalRing {
+class LocalRing : private RingLayout {
    public:
-    static constexpr std::size_t kSlots = 4096;                     // packets
-    static constexpr std::size_t kCapacity = std::size_t{1} << 20;  // bytes of data
-    static constexpr unsigned kMarks = 8;
+    using RingLayout::kCapacity;
+    using RingLayout::kMarks;
+    using RingLayout::kSlots;
 
     // The consumer's; nullptr with errno and a reason.
     static std::unique_ptr<LocalRing> create();
@@ -120,7 +116,11 @@ class LocalRing {
         const std::uint64_t size = path_size + front_.length;
         const std::uint8_t* at = slot.packet;
         front_data_ = 0;
-        if (size > kInSlot) {
+        front_beside_ = size > kInSlot && size <= kBeside;
+        if (front_beside_) {
+            at = beside(read_.slots);
+            touch_beside_.reach(besides_to(read_.slots));
+        } else if (size > kBeside) {
             at = data_ + read_.data % kCapacity;
             front_data_ = round_up(size);
             touch_data_.reach(read_.data + std::min(size, std::uint64_t{kCapacity}));
@@ -178,60 +178,24 @@ class LocalRing {
 
    private:
     friend class LocalMark;
-    struct Mark {
-        alignas(64) std::atomic<std::uint32_t> inside;
-    };
-    // How many slots, and bytes of data, there ever were: said by their owner, or known by one side.
-    struct SharedPosition {
-        std::atomic<std::uint64_t> slots, data;
-    };
-    struct Position {
+    struct Position {  // as one side knows it
         std::uint64_t slots = 0, data = 0;
     };
-    struct Control {
-        std::uint64_t magic;
-        alignas(64) SharedPosition head;
-        alignas(64) SharedPosition tail;
-        alignas(64) std::atomic<std::uint32_t> sleepers;
-        alignas(64) std::atomic<std::uint32_t> awaited;
-        alignas(64) std::atomic<std::uint32_t> fetches;
-        std::array<Mark, kMarks> marks;
-    };
-    enum Flag : std::uint32_t {
-        kHasPath = 1u << 24,
-        kAcknowledges = 1u << 25,
-        kElsewhere = 1u << 26,
-        kFollowed = 1u << 27
-    };
-    struct Record {
-        std::uint32_t length;
-        std::uint32_t flags;  // and the PSN that is acknowledged
-        std::uint32_t psns;
-    };
-    static constexpr std::size_t kInSlot = 48;  // bytes: a BTH and 36 of payload
-    struct alignas(64) Slot {
-        std::atomic<std::uint32_t> number;  // from 1 on
-        Record record;
-        std::uint8_t packet[kInSlot];
-
-        bool holds(std::uint64_t place) const {
-            return number.load(std::memory_order_acquire) == static_cast<std::uint32_t>(place + 1);
-        }
-        void publish(std::uint64_t place) {
-            number.store(static_cast<std::uint32_t>(place + 1), std::memory_order_release);
-        }
-    };
-    static_assert(sizeof(Slot) == 64 && sizeof(Control) <= 4096);
-
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kLong = 16 << 10;  // bytes
-    static constexpr std::uint32_t kPsnBits = 0xffffff;
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }
 
     LocalRing(std::uint8_t* memory, int fd);
     Slot& slot_of(std::uint64_t place) const { return slots_[line_of_slot(place % kSlots)]; }
+    std::uint8_t* beside(std::uint64_t place) const {
+        return beside_ + line_of_slot(place % kSlots) * kBeside;
+    }
+    // How many bytes there are beside this slot and all that lie before it.
+    static std::uint64_t besides_to(std::uint64_t place) {
+        return (place % kSlots / kSlotsTogether + 1) * kSlotsTogether * kBeside;
+    }
     bool give_up();
     void drop_all();
     bool owes_room();
@@ -268,15 +232,21 @@ class LocalRing {
     // The consumer's processor has read the lines that are written next, and would be asked for each when it
     // is written, while all stores behind it wait. (Farther ahead it fetches them for itself, again. Of a
     // larger record the lines are asked for together anyhow.)
-    void reach_ahead(std::uint64_t data) const {
-        constexpr std::uint64_t kAhead = 4;  // lines
-        if (data > 2 * kAlignment) return;
+    void reach_ahead(std::uint64_t size) const {
+        constexpr std::uint64_t kAhead = 4;  // slots
+        if (size > kBeside) return;
         prefetch_to_write(&slot_of(written_.slots + kAhead));
-        for (std::uint64_t at = 0; at < data; at += kAlignment)
-            prefetch_to_write(data_ + (written_.data + kAhead * kAlignment + at) % kCapacity);
+        if (size <= kInSlot) return;
+        const std::uint8_t* const place = beside(written_.slots + kAhead);
+        for (std::uint64_t at = 0; at < size; at += kAlignment) prefetch_to_write(place + at);
     }
     struct Lines {  // for ReadAhead
-        void fetch(std::uint64_t place) const { prefetch_to_read(&ring.slot_of(place)); }
+        void fetch(std::uint64_t place) const {
+            prefetch_to_read(&ring.slot_of(place));
+            if (!ring.front_beside_) return;  // as the last one, probably
+            for (std::size_t at = 0; at < kBeside; at += kAlignment)
+                prefetch_to_read(ring.beside(place) + at);
+        }
         void fetch_head() const { prefetch_to_read(&ring.control_.head); }
         std::uint64_t head() const { return ring.control_.head.slots.load(std::memory_order_relaxed); }
 
@@ -285,9 +255,10 @@ class LocalRing {
 
     Control& control_;
     Slot* const slots_;
+    std::uint8_t* const beside_;
     std::uint8_t* const data_;
     const int fd_;
-    FirstTouch touch_slots_, touch_data_;
+    FirstTouch touch_slots_, touch_beside_, touch_data_;
 
     // The producer's.
     Position written_;             // copied in, perhaps not yet published
@@ -303,6 +274,7 @@ class LocalRing {
     ReadAhead read_ahead_;
     Record front_{};
     std::uint64_t front_data_ = 0;
+    bool front_beside_ = false;
     wire::Path read_path_;
     std::uint64_t settled_ = 0;  // slots: the tail that the producer sees
     std::atomic<bool> broken_{false};
@@ -313,13 +285,19 @@ inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t
                                              const wire::Aside& aside, bool elsewhere, bool follows) {
     const bool has_path = !wrote_path_ || path != written_path_;
     const std::uint64_t size = (has_path ? sizeof path : 0) + length;
-    const std::uint64_t data = size > kInSlot ? round_up(size) : 0;
+    const std::uint64_t data = size > kBeside ? round_up(size) : 0;
     if (!fits(data, limit_) && !finds_room(data)) [[unlikely]]
         return nullptr;
-    if (follows) reach_ahead(data);
+    if (follows) reach_ahead(size);
     Slot& slot = slot_of(written_.slots);
-    std::uint8_t* at = data > 0 ? data_ + written_.data % kCapacity : slot.packet;
-    written_.data += data;
+    std::uint8_t* at = slot.packet;
+    if (data > 0) {
+        at = data_ + written_.data % kCapacity;
+        written_.data += data;
+    } else if (size > kInSlot) {
+        at = beside(written_.slots);
+        touch_beside_.reach(besides_to(written_.slots));
+    }
     slot.record.length = static_cast<std::uint32_t>(length);
     slot.record.flags = (aside.acknowledged & kPsnBits) | (has_path ? kHasPath : 0u) |
                         (aside.acknowledges ? kAcknowledges : 0u) | (elsewhere ? kElsewhere : 0u);

@@ -126,11 +126,12 @@ TEST_F(LocalRingTest, WhatIsPublishedTogetherIsSeenTogether) {
     }
 }
 
-// What fits into a slot and what does not, by one byte, with a path in front of it and without.
+// What fits into a slot, or beside it, and what does not, by one byte, with a path in front of it and
+// without.
 TEST_F(LocalRingTest, ShortAndLongPacketsTakeTurns) {
     for (unsigned round = 0; round < 20'000; round++) {
         if (round % 7 == 0) path_.udp_source_port++;
-        std::string packet(round % 60, 'x');
+        std::string packet(round % 200, 'x');
         for (char& c : packet) c = static_cast<char>('a' + round++ % 26);
         ASSERT_TRUE(put(packet + "."));
         producer_->publish();
@@ -318,7 +319,7 @@ TEST(LocalRingFileTest, OtherFilesAreRefused) {
     const int fd = memfd_create("no ring", MFD_CLOEXEC);
     ASSERT_GE(fd, 0);
     EXPECT_EQ(LocalRing::open(fd), nullptr);
-    ASSERT_EQ(ftruncate(fd, 4096 + static_cast<off_t>(LocalRing::kSlots * 64 + LocalRing::kCapacity)), 0);
+    ASSERT_EQ(ftruncate(fd, RingLayout::kFile), 0);
     EXPECT_EQ(LocalRing::open(fd), nullptr);  // it can be resized
     close(fd);
 }

@@ -1,0 +1,75 @@
+// What the two sides of a ring share: where everything lies in its file, and what it is (local_ring.h).
+//
+//     page 0: head, marks and awaited (the producer's), tail and sleepers (the consumer's)
+//     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short;
+//         successive ones lie apart (slot_order.h)
+//     beside the slots, two lines for each in the same order: a packet of up to 128 bytes
+//     data: the other packets, padded to 64 bytes
+//
+// A packet lies behind its path unless that is the one before's.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::link {
+
+struct RingLayout {
+    static constexpr std::uint64_t kMagic = 0x38474e52'42524556;    // "VERBRNG8" in memory order
+    static constexpr std::size_t kSlots = 4096;                     // packets
+    static constexpr std::size_t kInSlot = 48;                      // bytes: a BTH and 36 of payload
+    static constexpr std::size_t kBeside = 128;                     // bytes beside each slot
+    static constexpr std::size_t kCapacity = std::size_t{1} << 20;  // bytes of data
+    static constexpr unsigned kMarks = 8;
+
+    struct Mark {
+        alignas(64) std::atomic<std::uint32_t> inside;
+    };
+    // How many slots, and bytes of data, there ever were.
+    struct SharedPosition {
+        std::atomic<std::uint64_t> slots, data;
+    };
+    struct Control {
+        std::uint64_t magic;
+        alignas(64) SharedPosition head;
+        alignas(64) SharedPosition tail;
+        alignas(64) std::atomic<std::uint32_t> sleepers;
+        alignas(64) std::atomic<std::uint32_t> awaited;
+        alignas(64) std::atomic<std::uint32_t> fetches;
+        std::array<Mark, kMarks> marks;
+    };
+    enum Flag : std::uint32_t {
+        kHasPath = 1u << 24,
+        kAcknowledges = 1u << 25,
+        kElsewhere = 1u << 26,
+        kFollowed = 1u << 27
+    };
+    static constexpr std::uint32_t kPsnBits = 0xffffff;
+    struct Record {
+        std::uint32_t length;
+        std::uint32_t flags;  // and the PSN that is acknowledged
+        std::uint32_t psns;
+    };
+    struct alignas(64) Slot {
+        std::atomic<std::uint32_t> number;  // from 1 on
+        Record record;
+        std::uint8_t packet[kInSlot];
+
+        bool holds(std::uint64_t place) const {
+            return number.load(std::memory_order_acquire) == static_cast<std::uint32_t>(place + 1);
+        }
+        void publish(std::uint64_t place) {
+            number.store(static_cast<std::uint32_t>(place + 1), std::memory_order_release);
+        }
+    };
+
+    // Where they begin in the file.
+    static constexpr std::size_t kPage = 4096;
+    static constexpr std::size_t kSlotsAt = kPage, kBesidesAt = kSlotsAt + kSlots * sizeof(Slot),
+                                 kDataAt = kBesidesAt + kSlots * kBeside, kFile = kDataAt + kCapacity;
+    static_assert(sizeof(Slot) == 64 && sizeof(Control) <= kPage);
+};
+
+}  // namespace verbena::link

@@ -85,9 +85,24 @@ bool LocalRing::finds_room(std::uint64_t data) {
         refused_ = data;
         return false;
     }
+    allow(room, data);
+    return true;
+}
+
+void LocalRing::allow(const Position& room, std::uint64_t data) {
     limit_ = {std::min(room.slots, touch_slots_.reach((written_.slots + 1) * sizeof(Slot)) / sizeof(Slot)),
               std::min(room.data, touch_data_.reach(written_.data + data))};
-    return true;
+}
+
+// Not each time, of a consumer that is far behind.
+bool LocalRing::finds_plenty() {
+    if (written_.data < plenty_at_) return false;
+    plenty_at_ = written_.data + kCapacity / 16;
+    const Position tail = look_at_tail(std::memory_order_acquire);
+    if (!is_possible(tail)) return false;
+    seen_tail_ = tail;
+    allow(limit_by(tail), 0);
+    return written_.data + kCapacity / 2 <= limit_.data;
 }
 
 // Its data may be of a later moment than its slots: then there is even more room.

@@ -122,7 +122,7 @@ class LocalRing : private RingLayout {
             touch_beside_.reach(besides_to(read_.slots));
         } else if (size > kBeside) {
             at = data_ + read_.data % kCapacity;
-            front_data_ = round_up(size);
+            front_data_ = round_up(size) + (front_.flags & kSpaced ? kSpace : 0);
             touch_data_.reach(read_.data + std::min(size, std::uint64_t{kCapacity}));
         }
         if (broken_.load(std::memory_order_relaxed) || front_data_ > kCapacity) [[unlikely]]
@@ -204,6 +204,10 @@ class LocalRing : private RingLayout {
     }
     static Position limit_by(const Position& tail) { return {tail.slots + kSlots, tail.data + kCapacity}; }
     bool finds_room(std::uint64_t data);
+    // Room for so much that some may be left unused.
+    bool has_plenty() { return written_.data + kCapacity / 2 <= limit_.data || finds_plenty(); }
+    bool finds_plenty();
+    void allow(const Position& room, std::uint64_t data);
     Position look_at_tail(std::memory_order order) const;
     bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
@@ -265,6 +269,7 @@ class LocalRing : private RingLayout {
     std::uint64_t published_ = 0;  // slots
     Position seen_tail_;           // of the past
     Position limit_;               // how far it may write: room was seen there, and pages are real
+    std::uint64_t plenty_at_ = 0;  // bytes of data: when the tail is looked at for plenty again
     std::uint64_t refused_ = 0;    // bytes of data of the record that found no room
     wire::Path written_path_;      // of the newest record
     bool wrote_path_ = false;
@@ -285,7 +290,8 @@ inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t
                                              const wire::Aside& aside, bool elsewhere, bool follows) {
     const bool has_path = !wrote_path_ || path != written_path_;
     const std::uint64_t size = (has_path ? sizeof path : 0) + length;
-    const std::uint64_t data = size > kBeside ? round_up(size) : 0;
+    const bool spaced = size > kBeside && size < kSpacedBelow && has_plenty();
+    const std::uint64_t data = size > kBeside ? round_up(size) + (spaced ? kSpace : 0) : 0;
     if (!fits(data, limit_) && !finds_room(data)) [[unlikely]]
         return nullptr;
     if (follows) reach_ahead(size);
@@ -300,7 +306,8 @@ inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t
     }
     slot.record.length = static_cast<std::uint32_t>(length);
     slot.record.flags = (aside.acknowledged & kPsnBits) | (has_path ? kHasPath : 0u) |
-                        (aside.acknowledges ? kAcknowledges : 0u) | (elsewhere ? kElsewhere : 0u);
+                        (aside.acknowledges ? kAcknowledges : 0u) | (elsewhere ? kElsewhere : 0u) |
+                        (spaced ? kSpaced : 0u);
     slot.record.psns = aside.psns;
     if (has_path) [[unlikely]] {
         std::memcpy(at, &path, sizeof path);

@@ -169,6 +169,19 @@ TEST_F(LocalRingTest, FullIsRefusedAndFreedAgain) {
     EXPECT_FALSE(put(packet));
 }
 
+// Their space costs room only while there is plenty.
+TEST_F(LocalRingTest, ShortPacketsFillTheRing) {
+    const std::string packet(1000, 'x');
+    for (unsigned lap = 0; lap < 5; lap++) {
+        unsigned count = 0;
+        for (; put(packet + std::to_string(count)); count++) producer_->publish();
+        EXPECT_GT(count, LocalRing::kCapacity / packet.size() * 2 / 3) << lap;
+        for (unsigned i = 0; i < count; i++) ASSERT_EQ(take(), packet + std::to_string(i)) << lap;
+        EXPECT_EQ(take(), "");
+        consumer_->settle();
+    }
+}
+
 TEST_F(LocalRingTest, PacketsAreWholeAcrossTheEnd) {
     unsigned next = 0, expected = 0;
     for (unsigned round = 0; round < 3000; round++) {

@@ -4,7 +4,8 @@
 //     slots, one for each packet, a cache line: its number, what it is, and the packet if that is short;
 //         successive ones lie apart (slot_order.h)
 //     beside the slots, two lines for each in the same order: a packet of up to 128 bytes
-//     data: the other packets, padded to 64 bytes
+//     data: the other packets, padded to 64 bytes; behind short ones there may be a space, since a processor
+//         that reads a packet fetches ahead what the producer is about to write behind it (slot_order.h)
 //
 // A packet lies behind its path unless that is the one before's.
 #pragma once
@@ -17,11 +18,13 @@
 namespace verbena::link {
 
 struct RingLayout {
-    static constexpr std::uint64_t kMagic = 0x38474e52'42524556;    // "VERBRNG8" in memory order
+    static constexpr std::uint64_t kMagic = 0x39474e52'42524556;    // "VERBRNG9" in memory order
     static constexpr std::size_t kSlots = 4096;                     // packets
     static constexpr std::size_t kInSlot = 48;                      // bytes: a BTH and 36 of payload
     static constexpr std::size_t kBeside = 128;                     // bytes beside each slot
     static constexpr std::size_t kCapacity = std::size_t{1} << 20;  // bytes of data
+    static constexpr std::size_t kSpace = 1 << 10;                  // bytes, behind a packet
+    static constexpr std::size_t kSpacedBelow = 4 << 10;  // bytes of it: longer ones go past the cache
     static constexpr unsigned kMarks = 8;
 
     struct Mark {
@@ -44,7 +47,8 @@ struct RingLayout {
         kHasPath = 1u << 24,
         kAcknowledges = 1u << 25,
         kElsewhere = 1u << 26,
-        kFollowed = 1u << 27
+        kFollowed = 1u << 27,
+        kSpaced = 1u << 28
     };
     static constexpr std::uint32_t kPsnBits = 0xffffff;
     struct Record {

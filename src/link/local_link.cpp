@@ -263,8 +263,8 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
             fetched += receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))
             receiver.datagram(datagram);
+        taken += kPerPacket + packet.size() + in.space();
         in.release();
-        taken += kPerPacket + packet.size();
     }
     if (in.settle()) peers_.wake(peer);
     goes_on_ |= taken >= kTakenTogether;

@@ -85,13 +85,9 @@ bool LocalRing::finds_room(std::uint64_t data) {
         refused_ = data;
         return false;
     }
-    allow(room, data);
-    return true;
-}
-
-void LocalRing::allow(const Position& room, std::uint64_t data) {
     limit_ = {std::min(room.slots, touch_slots_.reach((written_.slots + 1) * sizeof(Slot)) / sizeof(Slot)),
               std::min(room.data, touch_data_.reach(written_.data + data))};
+    return true;
 }
 
 // Not each time, of a consumer that is far behind.
@@ -101,8 +97,7 @@ bool LocalRing::finds_plenty() {
     const Position tail = look_at_tail(std::memory_order_acquire);
     if (!is_possible(tail)) return false;
     seen_tail_ = tail;
-    allow(limit_by(tail), 0);
-    return written_.data + kCapacity / 2 <= limit_.data;
+    return written_.data - tail.data <= kCapacity / 2;
 }
 
 // Its data may be of a later moment than its slots: then there is even more room.

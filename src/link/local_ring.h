@@ -122,7 +122,7 @@ class LocalRing : private RingLayout {
             touch_beside_.reach(besides_to(read_.slots));
         } else if (size > kBeside) {
             at = data_ + read_.data % kCapacity;
-            front_data_ = round_up(size) + (front_.flags & kSpaced ? kSpace : 0);
+            front_data_ = round_up(size) + space();
             touch_data_.reach(read_.data + std::min(size, std::uint64_t{kCapacity}));
         }
         if (broken_.load(std::memory_order_relaxed) || front_data_ > kCapacity) [[unlikely]]
@@ -138,6 +138,7 @@ class LocalRing : private RingLayout {
         return {std::clamp(front_.psns, 1u, kPsnBits), (front_.flags & kAcknowledges) != 0,
                 front_.flags & kPsnBits};
     }
+    std::size_t space() const { return front_.flags & kSpaced ? kSpace : 0; }  // behind it, bytes
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     bool followed() const { return (front_.flags & kFollowed) != 0; }  // by one published together with it
     // Whether there surely is another packet behind the oldest.
@@ -205,9 +206,8 @@ class LocalRing : private RingLayout {
     static Position limit_by(const Position& tail) { return {tail.slots + kSlots, tail.data + kCapacity}; }
     bool finds_room(std::uint64_t data);
     // Room for so much that some may be left unused.
-    bool has_plenty() { return written_.data + kCapacity / 2 <= limit_.data || finds_plenty(); }
+    bool has_plenty() { return written_.data - seen_tail_.data <= kCapacity / 2 || finds_plenty(); }
     bool finds_plenty();
-    void allow(const Position& room, std::uint64_t data);
     Position look_at_tail(std::memory_order order) const;
     bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
@@ -234,8 +234,8 @@ class LocalRing : private RingLayout {
         control_.head.data.store(written_.data, std::memory_order_relaxed);
     }
     // The consumer's processor has read the lines that are written next, and would be asked for each when it
-    // is written, while all stores behind it wait. (Farther ahead it fetches them for itself, again. Of a
-    // larger record the lines are asked for together anyhow.)
+    // is written, while all stores behind it wait. (Of a larger record the lines are asked for together
+    // anyhow.)
     void reach_ahead(std::uint64_t size) const {
         constexpr std::uint64_t kAhead = 4;  // slots
         if (size > kBeside) return;
@@ -270,7 +270,7 @@ class LocalRing : private RingLayout {
     Position seen_tail_;           // of the past
     Position limit_;               // how far it may write: room was seen there, and pages are real
     std::uint64_t plenty_at_ = 0;  // bytes of data: when the tail is looked at for plenty again
-    std::uint64_t refused_ = 0;    // bytes of data of the record that found no room
+    std::uint64_t refused_ = 0;    // bytes of data, with its space, of the record that found no room
     wire::Path written_path_;      // of the newest record
     bool wrote_path_ = false;
     StoreWay way_of_short_, way_of_long_;

@@ -129,10 +129,11 @@ TEST_F(LocalRingTest, WhatIsPublishedTogetherIsSeenTogether) {
 // What fits into a slot, or beside it, and what does not, by one byte, with a path in front of it and
 // without.
 TEST_F(LocalRingTest, ShortAndLongPacketsTakeTurns) {
+    unsigned letter = 0;
     for (unsigned round = 0; round < 20'000; round++) {
         if (round % 7 == 0) path_.udp_source_port++;
         std::string packet(round % 200, 'x');
-        for (char& c : packet) c = static_cast<char>('a' + round++ % 26);
+        for (char& c : packet) c = static_cast<char>('a' + letter++ % 26);
         ASSERT_TRUE(put(packet + "."));
         producer_->publish();
         ASSERT_EQ(take(), packet + ".");

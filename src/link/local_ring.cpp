@@ -76,11 +76,16 @@ LocalRing::~LocalRing() {
     if (fd_ >= 0) close(fd_);
 }
 
-bool LocalRing::finds_room(std::uint64_t data) {
+bool LocalRing::sees_tail() {
     const Position tail = look_at_tail(std::memory_order_acquire);
     if (!is_possible(tail)) return false;
     seen_tail_ = tail;
-    const Position room = limit_by(tail);
+    return true;
+}
+
+bool LocalRing::finds_room(std::uint64_t data) {
+    if (!sees_tail()) return false;
+    const Position room = limit_by(seen_tail_);
     if (!fits(data, room)) {
         refused_ = data;
         return false;
@@ -94,10 +99,7 @@ bool LocalRing::finds_room(std::uint64_t data) {
 bool LocalRing::finds_plenty() {
     if (written_.data < plenty_at_) return false;
     plenty_at_ = written_.data + kCapacity / 16;
-    const Position tail = look_at_tail(std::memory_order_acquire);
-    if (!is_possible(tail)) return false;
-    seen_tail_ = tail;
-    return written_.data - tail.data <= kCapacity / 2;
+    return sees_tail() && is_half_free();
 }
 
 // Its data may be of a later moment than its slots: then there is even more room.

@@ -206,8 +206,10 @@ class LocalRing : private RingLayout {
     static Position limit_by(const Position& tail) { return {tail.slots + kSlots, tail.data + kCapacity}; }
     bool finds_room(std::uint64_t data);
     // Room for so much that some may be left unused.
-    bool has_plenty() { return written_.data - seen_tail_.data <= kCapacity / 2 || finds_plenty(); }
+    bool has_plenty() { return is_half_free() || finds_plenty(); }
+    bool is_half_free() const { return written_.data - seen_tail_.data <= kCapacity / 2; }
     bool finds_plenty();
+    bool sees_tail();
     Position look_at_tail(std::memory_order order) const;
     bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);

@@ -26,7 +26,8 @@ QueuePair::Straight receive(QueuePair& qp, const link::Datagram& datagram, Time 
 
 }  // namespace
 
-bool Adapter::post_straight(std::uint32_t number, const transport::SendRequest& request, Time now) {
+[[gnu::flatten]] bool Adapter::post_straight(std::uint32_t number, const transport::SendRequest& request,
+                                             Time now) {
     if (state_->many()) state_->comes_to(number);
     LockedQp locked = state_->lock(number);
     return locked && state_->post_straight(locked.slot(), request, now);

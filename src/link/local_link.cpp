@@ -409,7 +409,7 @@ void LocalLink::leave_sleep() {
 void LocalLink::send(const wire::OutPacket& packet) { own_sink_->send(packet); }
 void LocalLink::flush() { own_sink_->flush(); }
 
-bool LocalLink::copy(const wire::OutPacket& packet) {
+[[gnu::flatten]] bool LocalLink::copy(const wire::OutPacket& packet) {
     if (packets_wanted()) [[unlikely]]
         return false;
     LocalPeer* const peer = peers_.find(packet.path->destination, destination_qp(packet));

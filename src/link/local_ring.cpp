@@ -115,6 +115,48 @@ bool LocalRing::is_possible(const Position& tail) const {
            tail.data <= written_.data;
 }
 
+// Where the `length` bytes of the next packet go; nullptr: there is no room.
+std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
+                                      bool elsewhere, bool follows) {
+    const bool has_addresses = has_other_addresses(path);
+    const std::uint64_t size = (has_addresses ? sizeof(Addresses) : 0) + length;
+    const bool spaced = size > kBeside && size < kSpacedBelow && has_plenty();
+    const std::uint64_t data = size > kBeside ? round_up(size) + (spaced ? kSpace : 0) : 0;
+    if (!fits(data, limit_) && !finds_room(data)) return nullptr;
+    if (follows) reach_ahead(size);
+    Slot& slot = slot_of(written_.slots);
+    std::uint8_t* at = slot.packet;
+    if (data > 0) {
+        at = data_ + written_.data % kCapacity;
+        written_.data += data;
+    } else if (size > kInSlot) {
+        at = beside(written_.slots);
+        touch_beside_.reach(besides_to(written_.slots));
+    }
+    slot.record.length = static_cast<std::uint32_t>(length);
+    slot.record.flags = flags_of(aside) | (has_addresses ? kHasAddresses : 0u) |
+                        (elsewhere ? kElsewhere : 0u) | (spaced ? kSpaced : 0u);
+    slot.record.psns = aside.psns;
+    if (has_addresses) {
+        written_addresses_ = {path.source, path.destination};
+        std::memcpy(at, &written_addresses_, sizeof written_addresses_);
+        at += sizeof written_addresses_;
+    }
+    return at;
+}
+
+bool LocalRing::append_long(const wire::OutPacket& packet, bool follows) {
+    const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
+    std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
+                                    packet.aside, false, follows);
+    if (!at) return false;
+    at = copy_header(at, packet);
+    copy_in(at, piece);
+    if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);
+    end_record();
+    return true;
+}
+
 bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
                        bool elsewhere) {
     std::size_t length = 0;
@@ -140,6 +182,13 @@ bool LocalRing::await_room() {
 bool LocalRing::unread() const {
     return control_.tail.slots.load(std::memory_order_acquire) <
            control_.head.slots.load(std::memory_order_relaxed);
+}
+
+void LocalRing::read_addresses(const std::uint8_t* at) {
+    Addresses addresses;
+    std::memcpy(&addresses, at, sizeof addresses);
+    read_path_.source = addresses.source;
+    read_path_.destination = addresses.destination;
 }
 
 bool LocalRing::give_up() {

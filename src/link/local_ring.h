@@ -84,7 +84,9 @@ class LocalRing : private RingLayout {
                 bool elsewhere = false);
     // The same of a whole packet, with one piece of payload at most. `follows`: another one, and nothing was
     // heard of the consumer in between, so that more will come.
-    bool append(const wire::OutPacket& packet, bool follows = false);
+    bool append(const wire::OutPacket& packet, bool follows = false) {
+        return append_short(packet, follows) || append_long(packet, follows);
+    }
     // True if the consumer sleeps and has to be woken.
     bool publish();
     // The same without waiting until the consumer can see it: one that is just going to sleep may be
@@ -103,7 +105,7 @@ class LocalRing : private RingLayout {
     // The oldest packet; `bytes` is valid until release(), and some bytes behind it can be read. False if
     // there is none, or if the producer wrote nonsense: then the ring is broken for good and nothing comes
     // out of it any more.
-    bool front(std::span<const std::uint8_t>& bytes) {
+    [[gnu::always_inline]] bool front(std::span<const std::uint8_t>& bytes) {
         const Slot& slot = slot_of(read_.slots);
         if (!slot.holds(read_.slots)) [[unlikely]] {
             read_ahead_.found_nothing(read_.slots);
@@ -112,8 +114,8 @@ class LocalRing : private RingLayout {
         packets_came();
         read_ahead_.found(read_.slots, Lines{*this});
         std::memcpy(&front_, &slot.record, sizeof front_);
-        const std::size_t path_size = front_.flags & kHasPath ? sizeof read_path_ : 0;
-        const std::uint64_t size = path_size + front_.length;
+        const std::size_t before = front_.flags & kHasAddresses ? sizeof(Addresses) : 0;
+        const std::uint64_t size = before + front_.length;
         const std::uint8_t* at = slot.packet;
         front_data_ = 0;
         front_beside_ = size > kInSlot && size <= kBeside;
@@ -127,12 +129,12 @@ class LocalRing : private RingLayout {
         }
         if (broken_.load(std::memory_order_relaxed) || front_data_ > kCapacity) [[unlikely]]
             return give_up();
-        if (path_size > 0) [[unlikely]]
-            std::memcpy(&read_path_, at, sizeof read_path_);
-        bytes = {at + path_size, front_.length};
+        if (before > 0) [[unlikely]]
+            read_addresses(at);
+        bytes = {at + before, front_.length};
         return true;
     }
-    // Of that packet, until release().
+    // Of that packet, until release(). Its path has the addresses, and nothing else.
     const wire::Path& path() const { return read_path_; }
     wire::Aside aside() const {
         return {std::clamp(front_.psns, 1u, kPsnBits), (front_.flags & kAcknowledges) != 0,
@@ -184,6 +186,7 @@ class LocalRing : private RingLayout {
     };
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kLong = 16 << 10;  // bytes
+    static constexpr std::uint64_t kAhead = 4;      // slots, that the producer reaches ahead
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }
@@ -197,6 +200,7 @@ class LocalRing : private RingLayout {
     static std::uint64_t besides_to(std::uint64_t place) {
         return (place % kSlots / kSlotsTogether + 1) * kSlotsTogether * kBeside;
     }
+    void read_addresses(const std::uint8_t* at);
     bool give_up();
     void drop_all();
     bool owes_room();
@@ -213,8 +217,17 @@ class LocalRing : private RingLayout {
     Position look_at_tail(std::memory_order order) const;
     bool is_possible(const Position& tail) const;  // else the consumer wrote nonsense
     static std::unique_ptr<LocalRing> map(int fd, bool consumer);
+    bool has_other_addresses(const wire::Path& path) const {
+        return path.destination != written_addresses_.destination || path.source != written_addresses_.source;
+    }
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
                                bool elsewhere, bool follows);
+    bool append_short(const wire::OutPacket& packet, bool follows);
+    bool append_long(const wire::OutPacket& packet, bool follows);
+    static std::uint32_t flags_of(const wire::Aside& aside) {
+        return (aside.acknowledged & kPsnBits) | (aside.acknowledges ? kAcknowledges : 0u);
+    }
+    static std::uint8_t* copy_header(std::uint8_t* at, const wire::OutPacket& packet);
     void copy_in(std::uint8_t* at, const iovec& piece) {
         if (piece.iov_len < StoreWay::kFrom) [[likely]]
             small_copy(at, piece.iov_base, piece.iov_len);
@@ -239,7 +252,6 @@ class LocalRing : private RingLayout {
     // is written, while all stores behind it wait. (Of a larger record the lines are asked for together
     // anyhow.)
     void reach_ahead(std::uint64_t size) const {
-        constexpr std::uint64_t kAhead = 4;  // slots
         if (size > kBeside) return;
         prefetch_to_write(&slot_of(written_.slots + kAhead));
         if (size <= kInSlot) return;
@@ -273,8 +285,7 @@ class LocalRing : private RingLayout {
     Position limit_;               // how far it may write: room was seen there, and pages are real
     std::uint64_t plenty_at_ = 0;  // bytes of data: when the tail is looked at for plenty again
     std::uint64_t refused_ = 0;    // bytes of data, with its space, of the record that found no room
-    wire::Path written_path_;      // of the newest record
-    bool wrote_path_ = false;
+    Addresses written_addresses_;  // of the newest record; zero before the first, as the consumer's are
     StoreWay way_of_short_, way_of_long_;
     // The consumer's.
     Position read_;
@@ -287,53 +298,29 @@ class LocalRing : private RingLayout {
     std::atomic<bool> broken_{false};
 };
 
-// Where the `length` bytes of the next packet go; nullptr: there is no room.
-inline std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length,
-                                             const wire::Aside& aside, bool elsewhere, bool follows) {
-    const bool has_path = !wrote_path_ || path != written_path_;
-    const std::uint64_t size = (has_path ? sizeof path : 0) + length;
-    const bool spaced = size > kBeside && size < kSpacedBelow && has_plenty();
-    const std::uint64_t data = size > kBeside ? round_up(size) + (spaced ? kSpace : 0) : 0;
-    if (!fits(data, limit_) && !finds_room(data)) [[unlikely]]
-        return nullptr;
-    if (follows) reach_ahead(size);
-    Slot& slot = slot_of(written_.slots);
-    std::uint8_t* at = slot.packet;
-    if (data > 0) {
-        at = data_ + written_.data % kCapacity;
-        written_.data += data;
-    } else if (size > kInSlot) {
-        at = beside(written_.slots);
-        touch_beside_.reach(besides_to(written_.slots));
-    }
-    slot.record.length = static_cast<std::uint32_t>(length);
-    slot.record.flags = (aside.acknowledged & kPsnBits) | (has_path ? kHasPath : 0u) |
-                        (aside.acknowledges ? kAcknowledges : 0u) | (elsewhere ? kElsewhere : 0u) |
-                        (spaced ? kSpaced : 0u);
-    slot.record.psns = aside.psns;
-    if (has_path) [[unlikely]] {
-        std::memcpy(at, &path, sizeof path);
-        at += sizeof path;
-        written_path_ = path;
-        wrote_path_ = true;
-    }
-    return at;
-}
-
-inline bool LocalRing::append(const wire::OutPacket& packet, bool follows) {
-    const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
-    std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
-                                    packet.aside, false, follows);
-    if (!at) [[unlikely]]
-        return false;
-    // Word by word, as they have just been written: a load that spans two stores waits for both. A BTH, which
-    // every packet has and most have alone, without counting.
+// Word by word, as it has just been written: a load that spans two stores waits for both. A BTH, which every
+// packet has and most have alone, without counting. Returns where the payload goes.
+inline std::uint8_t* LocalRing::copy_header(std::uint8_t* at, const wire::OutPacket& packet) {
     const std::uint8_t* const header = packet.header.data();
     for (unsigned i = 0; i < wire::kBthLength; i += 4) std::memcpy(at + i, header + i, 4);
     for (unsigned i = wire::kBthLength; i < packet.header_length; i += 4) std::memcpy(at + i, header + i, 4);
-    at += packet.header_length;
-    copy_in(at, piece);
-    if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);
+    return at + packet.header_length;
+}
+
+// What most packets are, without the questions that only others have to ask: one that lies in its slot, to
+// where the one before went. False: it is none, or there may be no room.
+inline bool LocalRing::append_short(const wire::OutPacket& packet, bool follows) {
+    const bool empty = packet.payload.empty();
+    const std::size_t payload = empty ? 0 : packet.payload[0].iov_len;
+    const std::size_t length = packet.header_length + payload + packet.pad_count;
+    if (length > kInSlot || written_.slots >= limit_.slots || has_other_addresses(*packet.path)) [[unlikely]]
+        return false;
+    if (follows) prefetch_to_write(&slot_of(written_.slots + kAhead));
+    Slot& slot = slot_of(written_.slots);
+    slot.record = {static_cast<std::uint32_t>(length), flags_of(packet.aside), packet.aside.psns};
+    std::uint8_t* const at = copy_header(slot.packet, packet);
+    if (!empty) small_copy(at, packet.payload[0].iov_base, payload);
+    if (packet.pad_count > 0) std::memset(at + payload, 0, packet.pad_count);
     end_record();
     return true;
 }

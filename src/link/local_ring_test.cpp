@@ -19,7 +19,8 @@ class LocalRingTest : public testing::Test {
         ASSERT_NE(consumer_, nullptr);
         producer_ = LocalRing::open(consumer_->fd());
         ASSERT_NE(producer_, nullptr);
-        path_.udp_source_port = 0xc123;
+        path_.source = Gid::from_ipv4(0x0a000001);
+        path_.destination = Gid::from_ipv4(0x0a000002);
     }
 
     bool put(const std::string& text) {
@@ -33,7 +34,8 @@ class LocalRingTest : public testing::Test {
     std::string take() {
         std::span<const std::uint8_t> bytes;
         if (!consumer_->front(bytes)) return {};
-        EXPECT_EQ(consumer_->path(), path_);
+        EXPECT_EQ(consumer_->path().source, path_.source);
+        EXPECT_EQ(consumer_->path().destination, path_.destination);
         std::string text(bytes.begin(), bytes.end());
         consumer_->release();
         consumer_->settle();
@@ -83,12 +85,14 @@ TEST_F(LocalRingTest, AWholePacketIsTheSameAsItsPieces) {
     EXPECT_TRUE(consumer_->looks_empty());
 }
 
-TEST_F(LocalRingTest, APathIsSaidOnceAndAsidesTravelAlong) {
+TEST_F(LocalRingTest, AddressesAreSaidOnceAndAsidesTravelAlong) {
     const iovec nothing{nullptr, 0};
     ASSERT_TRUE(producer_->append(path_, {&nothing, 1}, {7, true, 0xfffffe}, true));
-    ASSERT_TRUE(put("the same path"));
-    path_.udp_source_port = 0xc124;
-    ASSERT_TRUE(put("another"));
+    path_.udp_source_port = 0xc124;  // of another queue pair
+    ASSERT_TRUE(put("the same addresses"));
+    const wire::Path first = path_;
+    path_.destination = Gid::from_ipv4(0x0a000003);
+    ASSERT_TRUE(put("others"));
     producer_->publish();
     std::span<const std::uint8_t> bytes;
     ASSERT_TRUE(consumer_->front(bytes));
@@ -98,11 +102,12 @@ TEST_F(LocalRingTest, APathIsSaidOnceAndAsidesTravelAlong) {
     EXPECT_TRUE(consumer_->elsewhere());
     consumer_->release();
     ASSERT_TRUE(consumer_->front(bytes));
-    EXPECT_EQ(consumer_->path().udp_source_port, 0xc123);
+    EXPECT_EQ(consumer_->path().source, first.source);
+    EXPECT_EQ(consumer_->path().destination, first.destination);
     EXPECT_EQ(consumer_->aside().psns, 1u);
     EXPECT_FALSE(consumer_->aside().acknowledges || consumer_->elsewhere());
     consumer_->release();
-    EXPECT_EQ(take(), "another");
+    EXPECT_EQ(take(), "others");
 }
 
 TEST_F(LocalRingTest, WhatIsPublishedTogetherIsSeenTogether) {

@@ -7,7 +7,8 @@
 //     data: the other packets, padded to 64 bytes; behind short ones there may be a space, since a processor
 //         that reads a packet fetches ahead what the producer is about to write behind it (slot_order.h)
 //
-// A packet lies behind its path unless that is the one before's.
+// A packet lies behind its two addresses unless they are those of the one before. (Of the rest of its path
+// only the flow's source port differs, from queue pair to queue pair, and nobody asks for that in memory.)
 #pragma once
 
 #include <array>
@@ -15,10 +16,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/gid.h"
+
 namespace verbena::link {
 
 struct RingLayout {
-    static constexpr std::uint64_t kMagic = 0x39474e52'42524556;    // "VERBRNG9" in memory order
+    static constexpr std::uint64_t kMagic = 0x41474e52'42524556;    // "VERBRNGA" in memory order
     static constexpr std::size_t kSlots = 4096;                     // packets
     static constexpr std::size_t kInSlot = 48;                      // bytes: a BTH and 36 of payload
     static constexpr std::size_t kBeside = 128;                     // bytes beside each slot
@@ -44,13 +47,16 @@ struct RingLayout {
         std::array<Mark, kMarks> marks;
     };
     enum Flag : std::uint32_t {
-        kHasPath = 1u << 24,
+        kHasAddresses = 1u << 24,
         kAcknowledges = 1u << 25,
         kElsewhere = 1u << 26,
         kFollowed = 1u << 27,
         kSpaced = 1u << 28
     };
     static constexpr std::uint32_t kPsnBits = 0xffffff;
+    struct Addresses {
+        Gid source, destination;
+    };
     struct Record {
         std::uint32_t length;
         std::uint32_t flags;  // and the PSN that is acknowledged

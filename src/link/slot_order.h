@@ -8,6 +8,7 @@
 // same one would push each other out of a small cache.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -16,11 +17,17 @@ namespace verbena::link {
 // The first so many slots fill the first lines, the next as many the next ones.
 inline constexpr std::size_t kSlotsTogether = 512;
 
-constexpr std::size_t line_of_slot(std::uint64_t n) {
+// Of these, worked out once.
+inline constexpr auto kSlotOrder = [] {
     constexpr std::size_t kPages = 8, kLines = kSlotsTogether / kPages;  // of 4 KiB; in each
-    const std::size_t page = n * 3 % kPages;
-    const std::size_t line = (n / kPages ^ n * 5) % kLines;
-    return n / kSlotsTogether * kSlotsTogether + page * kLines + line;
+    std::array<std::uint16_t, kSlotsTogether> order{};
+    for (std::size_t n = 0; n < kSlotsTogether; n++)
+        order[n] = static_cast<std::uint16_t>(n * 3 % kPages * kLines + (n / kPages ^ n * 5) % kLines);
+    return order;
+}();
+
+constexpr std::size_t line_of_slot(std::uint64_t n) {
+    return n / kSlotsTogether * kSlotsTogether + kSlotOrder[n % kSlotsTogether];
 }
 
 }  // namespace verbena::link

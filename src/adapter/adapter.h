@@ -33,18 +33,6 @@ inline constexpr Duration kNumberQuarantine = 5 * kSecond;
 inline constexpr std::uint32_t kMaxGroups = 256;         // multicast groups of a process
 inline constexpr std::uint32_t kMaxGroupMembers = 1024;  // queue pairs in one group
 
-// The time, or where to get it: for calls that seldom need it, since asking costs as much as they do.
-class LazyTime {
-   public:
-    LazyTime(Time time) : time_(time) {}
-    LazyTime(Time (*clock)()) : clock_(clock) {}
-    Time get() const { return clock_ ? clock_() : time_; }
-
-   private:
-    Time time_ = 0;
-    Time (*clock_)() = nullptr;
-};
-
 class Adapter {
    public:
     // `first_qp_number`..+`qp_numbers`-1 is what this adapter may hand out. More blocks may be added later.
@@ -90,7 +78,7 @@ class Adapter {
     // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp), or waits
     // behind others (gathering.cpp). False: nothing was done; post_send() does it or says why not. `number`:
     // the queue pair's, which itself may be cold.
-    bool post_straight(std::uint32_t number, const transport::SendRequest& request, Time now);
+    bool post_straight(std::uint32_t number, const transport::SendRequest& request, LazyTime now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
     // those before.

@@ -159,7 +159,7 @@ class Adapter::State final : public link::Receiver {
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
-    bool post_straight(Slot& slot, const transport::SendRequest& request, Time now);
+    bool post_straight(Slot& slot, const transport::SendRequest& request, LazyTime now);
     void finish(Slot& slot);  // after a burst: what it made ready leaves
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);

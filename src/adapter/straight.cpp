@@ -27,7 +27,7 @@ QueuePair::Straight receive(QueuePair& qp, const link::Datagram& datagram, Time 
 }  // namespace
 
 [[gnu::flatten]] bool Adapter::post_straight(std::uint32_t number, const transport::SendRequest& request,
-                                             Time now) {
+                                             LazyTime now) {
     if (state_->many()) state_->comes_to(number);
     LockedQp locked = state_->lock(number);
     return locked && state_->post_straight(locked.slot(), request, now);
@@ -42,17 +42,21 @@ bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_num
     return true;
 }
 
-bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& request, Time now) {
+bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& request, LazyTime now) {
     transport::QueuePair& qp = *slot.qp;
     if (link::packet_faults()) [[unlikely]]
         return false;
-    if (is_aboard(slot)) return post_behind(slot, request, now);
-    if (request.is_one_sided() && qp.execute_straight(request, now)) {
-        // Its completion found no place: what the error changes is known at once, and who waits for the
-        // window that it leaves is served with the timer.
-        if (qp.state() != QpState::rts && transmit(slot, now, false)) [[unlikely]]
-            come_again(slot, now);
-        return true;
+    if (is_aboard(slot)) return post_behind(slot, request, now.get());
+    if (request.is_one_sided()) {
+        const Time asked = now.get();
+        now = asked;
+        if (qp.execute_straight(request, asked)) {
+            // Its completion found no place: what the error changes is known at once, and who waits for the
+            // window that it leaves is served with the timer.
+            if (qp.state() != QpState::rts && transmit(slot, asked, false)) [[unlikely]]
+                come_again(slot, asked);
+            return true;
+        }
     }
     Time look_by = kNever;
     if (!qp.post_straight(request, 1, link, nullptr, now, look_by)) [[unlikely]]

@@ -10,6 +10,18 @@ using Duration = std::int64_t;  // nanoseconds
 
 inline constexpr Time kNever = INT64_MAX;
 
+// The time, or where to get it: for calls that seldom need it, since asking costs as much as they do.
+class LazyTime {
+   public:
+    LazyTime(Time time) : time_(time) {}
+    LazyTime(Time (*clock)()) : clock_(clock) {}
+    Time get() const { return clock_ ? clock_() : time_; }
+
+   private:
+    Time time_ = 0;
+    Time (*clock_)() = nullptr;
+};
+
 inline constexpr Duration kMicrosecond = 1'000;
 inline constexpr Duration kMillisecond = 1'000'000;
 inline constexpr Duration kSecond = 1'000'000'000;

@@ -27,7 +27,7 @@ struct Datagram {
     // something beside it. A payload that lies elsewhere is not among the bytes, whatever follows the
     // headers.
     bool by_memory = false;
-    bool followed = false;  // by another one of the same peer, which has sent them together
+    bool followed = false;  // by another one of the same peer, which is there already
     wire::Aside aside;
     wire::Elsewhere* elsewhere = nullptr;
 };

@@ -142,7 +142,8 @@ class LocalRing : private RingLayout {
     }
     std::size_t space() const { return front_.flags & kSpaced ? kSpace : 0; }  // behind it, bytes
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
-    bool followed() const { return (front_.flags & kFollowed) != 0; }  // by one published together with it
+    // By one published together with it, or by one that the producer's head told of.
+    bool followed() const { return (front_.flags & kFollowed) != 0 || read_ahead_.knows_of(read_.slots + 1); }
     // Whether there surely is another packet behind the oldest.
     bool has_second() const { return slot_of(read_.slots + 1).holds(read_.slots + 1); }
     void release() {

@@ -131,12 +131,29 @@ TEST_F(LocalRingTest, WhatIsPublishedTogetherIsSeenTogether) {
     }
 }
 
-// What fits into a slot, or beside it, and what does not, by one byte, with a path in front of it and
+TEST_F(LocalRingTest, BehindAProducerThatIsFarAheadPacketsCountAsFollowed) {
+    constexpr unsigned kPackets = 100;
+    for (unsigned i = 0; i < kPackets; i++) {
+        ASSERT_TRUE(put("x"));
+        producer_->publish();  // each alone
+    }
+    unsigned followed = 0;
+    for (unsigned i = 0; i < kPackets; i++) {
+        std::span<const std::uint8_t> bytes;
+        ASSERT_TRUE(consumer_->front(bytes));
+        followed += consumer_->followed();
+        EXPECT_FALSE(i + 1 == kPackets && consumer_->followed());
+        consumer_->release();
+    }
+    EXPECT_GE(followed, kPackets / 2);  // from the first look at the head on
+}
+
+// What fits into a slot, or beside it, and what does not, by one byte, with addresses in front of it and
 // without.
 TEST_F(LocalRingTest, ShortAndLongPacketsTakeTurns) {
     unsigned letter = 0;
     for (unsigned round = 0; round < 20'000; round++) {
-        if (round % 7 == 0) path_.udp_source_port++;
+        if (round % 7 == 0) path_.source = Gid::from_ipv4(0x0a000001 + round);
         std::string packet(round % 200, 'x');
         for (char& c : packet) c = static_cast<char>('a' + letter++ % 26);
         ASSERT_TRUE(put(packet + "."));

@@ -36,6 +36,8 @@ class ReadAhead {
         look_at_ = n + kLookEvery;
         looking_ = false;
     }
+    // Whether the head said that slot n is there.
+    bool knows_of(std::uint64_t n) const { return n < written_; }
 
    private:
     template <class Lines>

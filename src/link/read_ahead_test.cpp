@@ -46,6 +46,16 @@ TEST(ReadAhead, BehindAFastProducerEachSlotOnceAndInTime) {
     EXPECT_EQ(producer.looks, 1);
 }
 
+TEST(ReadAhead, KnowsWhatTheHeadToldOf) {
+    ReadAhead ahead;
+    Producer producer;
+    producer.written = 200;
+    EXPECT_FALSE(ahead.knows_of(1));
+    for (std::uint64_t n = 0; n < 100; n++) ahead.found(n, producer);
+    EXPECT_TRUE(ahead.knows_of(199));
+    EXPECT_FALSE(ahead.knows_of(200));
+}
+
 TEST(ReadAhead, TheHeadIsLookedAtRarelyAndAskedForBefore) {
     ReadAhead ahead;
     Producer producer;

@@ -27,6 +27,8 @@ class Company {
     }
 
     bool likely() const { return score_ > 0; }
+    // Whether a request that leaves with what was owed since then tells anything.
+    bool is_told_by(Time owed_since) const { return owed_since != kNever || alone_since_ != kLongAgo; }
     // A request leaves, and with it an acknowledgement that was owed since then; kNever: without one.
     void request(Time owed_since, Time now, Duration patience) {
         if (now - (owed_since == kNever ? alone_since_ : owed_since) > patience / 2) return;

@@ -33,6 +33,16 @@ TEST(Company, OneAcknowledgementIsMissedByOneRequest) {
     EXPECT_FALSE(company.likely());
 }
 
+TEST(Company, IsToldByRequestsThatTakeAnAcknowledgementAlongOrMissedOne) {
+    Company company;
+    EXPECT_FALSE(company.is_told_by(kNever));
+    EXPECT_TRUE(company.is_told_by(kStart));
+    company.alone(kStart);
+    EXPECT_TRUE(company.is_told_by(kNever));
+    company.request(kNever, kStart, kPatience);
+    EXPECT_FALSE(company.is_told_by(kNever));
+}
+
 TEST(Company, IsExpectedWhereMostHaveIt) {
     Company company;
     for (unsigned i = 0; i < 100; i++) company.request(kStart, kStart, kPatience);

@@ -131,7 +131,7 @@ class QueuePair {
     // that is owed; answer_straight() executes an atomic, whose answer leaves by the copier or, later, by
     // transmit(); conclude_straight() takes that answer.
     virtual bool post_straight(const SendRequest&, std::uint32_t /*together*/, wire::PacketCopier&,
-                               wire::PacketSink* /*sink*/, Time, Time& /*look_by*/) {
+                               wire::PacketSink* /*sink*/, LazyTime, Time& /*look_by*/) {
         return false;
     }
     virtual bool execute_straight(const SendRequest&, Time) { return false; }

@@ -31,7 +31,7 @@ class RcQueuePair final : public QueuePair {
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool post_straight(const SendRequest& request, std::uint32_t together, wire::PacketCopier& copier,
-                       wire::PacketSink* sink, Time now, Time& look_by) override;
+                       wire::PacketSink* sink, LazyTime now, Time& look_by) override;
     bool execute_straight(const SendRequest& request, Time now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     Straight receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
@@ -85,7 +85,7 @@ class RcQueuePair final : public QueuePair {
     Straight receive_whole(const Whole& message, const wire::Aside& aside, const wire::Path& sender_view,
                            Time now);
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                      Time now);
+                      LazyTime now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
     // calls takes that back, so that it is found out once and not with each message.
     bool is_plain() { return plain_ || (plain_ = looks_plain()); }
@@ -101,9 +101,10 @@ class RcQueuePair final : public QueuePair {
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
     // With an acknowledgement that was owed since then, or kNever.
-    void request_leaves(Time owed_since, Time now) {
+    void request_leaves(Time owed_since, LazyTime now) {
+        if (!company_.is_told_by(owed_since)) return;
         const Duration patience = Company::patience(requester_->smoothed_round_trip());
-        company_.request(owed_since, now, patience);
+        company_.request(owed_since, now.get(), patience);
         responder_->wait_up_to(patience);
     }
     void enter(QpState to, Time now);

@@ -371,7 +371,7 @@ TEST(Timers, AnIdlePairHasNone) {
 TEST(RetransmissionCounters, AnRnrNakReloadsTheTimeouts) {
     Retransmission r;
     r.configure(14, 1, kRnrRetryForEver);
-    r.sent(0);
+    r.sent(Time{0});
     EXPECT_TRUE(r.take_retry());
     EXPECT_TRUE(r.take_rnr_retry());
     EXPECT_TRUE(r.take_retry());

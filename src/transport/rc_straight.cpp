@@ -10,8 +10,8 @@
 namespace verbena::transport {
 
 [[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, std::uint32_t together,
-                                                 wire::PacketCopier& copier, wire::PacketSink* sink, Time now,
-                                                 Time& look_by) {
+                                                 wire::PacketCopier& copier, wire::PacketSink* sink,
+                                                 LazyTime now, Time& look_by) {
     if (state_ != QpState::rts || !is_plain()) [[unlikely]]
         return false;
     iovec payload;
@@ -25,7 +25,6 @@ namespace verbena::transport {
         request_leaves(rides ? responder_->owes_since() : kNever, now);
         if (rides) responder_->rides();
     }
-    last_now_ = now;
     look_by = requester_->retransmission_deadline();
     return true;
 }
@@ -95,7 +94,7 @@ QueuePair::Straight RcQueuePair::receive_whole(const Whole& message, const wire:
 
 // An atomic takes no acknowledgement along.
 bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                               Time now) {
+                               LazyTime now) {
     if (responder_->owes() || !requester_->ask_straight(request, copier, sink, now)) [[unlikely]]
         return false;
     request_leaves(kNever, now);
@@ -145,7 +144,7 @@ bool RcQueuePair::looks_plain() const {
 
 // False: it goes the long way, or is nothing of that kind.
 bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
-                                Time now) {
+                                LazyTime now) {
     if (!may_be_whole(request)) [[unlikely]]
         return false;
     const bool write = request.operation == Operation::rdma_write;
@@ -160,7 +159,8 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     if (payload.iov_len > shared_.mtu()) [[unlikely]]
         return false;
     if (payload.iov_len == 0) return !write;
-    if (write && !leaves_as_packet(static_cast<std::uint32_t>(payload.iov_len), together, now)) return false;
+    if (write && !leaves_as_packet(static_cast<std::uint32_t>(payload.iov_len), together, now.get()))
+        return false;
     const Sge& sge = request.sges[0];
     if (request.flags & kInline) {
         payload.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
@@ -173,7 +173,7 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
 
 // False: it cannot leave now, or not with the acknowledgement.
 bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
-                                wire::PacketSink* sink, const wire::Aside& aside, Time now) {
+                                wire::PacketSink* sink, const wire::Aside& aside, LazyTime now) {
     wire::OutPacket out;
     out.aside = aside;
     make_whole(shared_, request, next_psn_, payload, out);
@@ -183,7 +183,7 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
 // The only packet of a request that has `length` bytes there or back. What a peer of this host has been
 // copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
 bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                                 wire::PacketCopier& copier, wire::PacketSink* sink, Time now) {
+                                 wire::PacketCopier& copier, wire::PacketSink* sink, LazyTime now) {
     const std::uint32_t cost = length + Flow::kPacketOverhead;
     const bool copied = copier.copy(out);
     if (!copied) {
@@ -194,7 +194,7 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     }
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters);
     if (by_packets_ && request.is_one_sided()) {
-        if (packets_since_ == kNever) packets_since_ = now;
+        if (packets_since_ == kNever) packets_since_ = now.get();
         pace_.ends();
     }
 
@@ -211,7 +211,7 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
 }
 
 bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                               Time now) {
+                               LazyTime now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||

@@ -8,7 +8,7 @@
 //    an acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement
 //    was lost; the interval doubles each time, until progress. Its answer may leave a doubt (probe.h), which
 //    ends when nothing more has come for a moment. What was copied into the memory of a peer that answers is
-//    not lost: there it is late, and the deadline does not move with each message.
+//    not lost: there it is late, and the deadline does not move with each message that follows it.
 // A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
 // peer that does not get one either.
 //
@@ -44,7 +44,9 @@ class Retransmission {
 
     // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
     // no haste to find out about it, only a peer that was not ready.
-    void sent(Time now, bool copied = false) {
+    void sent(LazyTime when, bool copied = false) {
+        if (copied && copied_ && probe_at_ != kNever) return;
+        const Time now = when.get();
         copied_ = copied;
         probe_at_ = now + probe_interval();
         if (timeout_at_ == kNever && acknowledge_timeout_ != 0) timeout_at_ = now + acknowledge_timeout_;

@@ -49,19 +49,34 @@ TEST(Retransmission, LateTimeoutsEnd) {
     EXPECT_EQ(timeout_at(r, now += kSecond), Due::late_timeout);
 }
 
+TEST(Retransmission, CopiesThatFollowOneAnotherDoNotAskForTheTime) {
+    static unsigned asked = 0;
+    const LazyTime clock([]() -> Time { return asked++; });
+    Retransmission r;
+    r.configure(14, 7, 7);
+    r.sent(clock, true);
+    const Time deadline = r.next_deadline();
+    r.sent(clock, true);
+    EXPECT_EQ(asked, 1u);
+    EXPECT_EQ(r.next_deadline(), deadline);
+    r.sent(clock, false);  // the wire may lose it, and it was the last
+    EXPECT_EQ(asked, 2u);
+    EXPECT_NE(r.next_deadline(), deadline);
+}
+
 // Once it is known that the peer answers.
 TEST(Retransmission, WhatWasCopiedIsAskedAboutLate) {
     Retransmission r;
     r.configure(1, 3, 0);
-    r.sent(0, true);
+    r.sent(Time{0}, true);
     EXPECT_EQ(r.next_deadline(), kProbeUnmeasured);
     r.measured(kMicrosecond);
     r.progress(0, false);
-    r.sent(0, true);
+    r.sent(Time{0}, true);
     EXPECT_EQ(r.next_deadline(), kProbeCopied);
     r.progress(kMicrosecond, true);  // what is outstanding was copied, too
     EXPECT_EQ(r.next_deadline(), kMicrosecond + kProbeCopied);
-    r.sent(0);
+    r.sent(Time{0});
     EXPECT_EQ(r.next_deadline(), kProbeFloor);
 }
 

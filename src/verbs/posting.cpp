@@ -168,7 +168,7 @@ bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
     request.operation = static_cast<transport::Operation>(wr->opcode);
     request.flags = wr->send_flags;
     request.sges = sges_of(wr->sg_list, wr->num_sge);
-    if (!process.adapter().post_straight(base->qp_num, request, adapter::now())) [[unlikely]]
+    if (!process.adapter().post_straight(base->qp_num, request, adapter::now)) [[unlikely]]
         return false;
     process.engine().posted();
     return true;

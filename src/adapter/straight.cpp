@@ -47,16 +47,12 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (link::packet_faults()) [[unlikely]]
         return false;
     if (is_aboard(slot)) return post_behind(slot, request, now.get());
-    if (request.is_one_sided()) {
-        const Time asked = now.get();
-        now = asked;
-        if (qp.execute_straight(request, asked)) {
-            // Its completion found no place: what the error changes is known at once, and who waits for the
-            // window that it leaves is served with the timer.
-            if (qp.state() != QpState::rts && transmit(slot, asked, false)) [[unlikely]]
-                come_again(slot, asked);
-            return true;
-        }
+    if (request.is_one_sided() && qp.execute_straight(request, now.get())) {
+        // Its completion found no place: what the error changes is known at once, and who waits for the
+        // window that it leaves is served with the timer.
+        if (qp.state() != QpState::rts && transmit(slot, now.get(), false)) [[unlikely]]
+            come_again(slot, now.get());
+        return true;
     }
     Time look_by = kNever;
     if (!qp.post_straight(request, 1, link, nullptr, now, look_by)) [[unlikely]]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace verbena {
 
@@ -10,16 +11,20 @@ using Duration = std::int64_t;  // nanoseconds
 
 inline constexpr Time kNever = INT64_MAX;
 
-// The time, or where to get it: for calls that seldom need it, since asking costs as much as they do.
+// The time, or where to get it: for calls that seldom need it, since asking costs as much as they do. It is
+// asked for once at most.
 class LazyTime {
    public:
     LazyTime(Time time) : time_(time) {}
     LazyTime(Time (*clock)()) : clock_(clock) {}
-    Time get() const { return clock_ ? clock_() : time_; }
+    Time get() const {
+        if (clock_) time_ = std::exchange(clock_, nullptr)();
+        return time_;
+    }
 
    private:
-    Time time_ = 0;
-    Time (*clock_)() = nullptr;
+    mutable Time time_ = 0;
+    mutable Time (*clock_)() = nullptr;
 };
 
 inline constexpr Duration kMicrosecond = 1'000;

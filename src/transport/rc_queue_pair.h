@@ -85,7 +85,7 @@ class RcQueuePair final : public QueuePair {
     Straight receive_whole(const Whole& message, const wire::Aside& aside, const wire::Path& sender_view,
                            Time now);
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                      LazyTime now);
+                      const LazyTime& now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
     // calls takes that back, so that it is found out once and not with each message.
     bool is_plain() { return plain_ || (plain_ = looks_plain()); }
@@ -101,7 +101,7 @@ class RcQueuePair final : public QueuePair {
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
     // With an acknowledgement that was owed since then, or kNever.
-    void request_leaves(Time owed_since, LazyTime now) {
+    void request_leaves(Time owed_since, const LazyTime& now) {
         if (!company_.is_told_by(owed_since)) return;
         const Duration patience = Company::patience(requester_->smoothed_round_trip());
         company_.request(owed_since, now.get(), patience);

@@ -74,15 +74,16 @@ class RcRequester {
     // The straight path (rc_straight.cpp). While it is plain: nothing waits, and nothing is sent again.
     bool is_plain() const { return is_level() && !recovering_ && !went_back_ && probe_.idle(); }
     // A SEND or WRITE that can leave in one packet.
-    bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload, LazyTime now);
+    bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
+                       const LazyTime& now);
     bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
-                       wire::PacketSink* sink, const wire::Aside& aside, LazyTime now);
+                       wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
     Time retransmission_deadline() const { return retransmission_.next_deadline(); }
     bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
     // An atomic, and its answer.
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                      LazyTime now);
+                      const LazyTime& now);
     bool conclude_straight(const wire::WholeAtomicAnswer& answer, Time now);
 
     // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
@@ -158,7 +159,7 @@ class RcRequester {
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
     // A round trip is measured from the packet that is about to be sent, unless one is.
-    void begin_sample(std::uint32_t psn, LazyTime now) {
+    void begin_sample(std::uint32_t psn, const LazyTime& now) {
         if (sampling_) return;
         passed_over_ = 0;
         sampling_ = true;
@@ -167,7 +168,7 @@ class RcRequester {
     }
     // The same of a SEND or WRITE, on the straight way and on the long one. Where these go one at a time
     // there are more round trips than are needed.
-    void sample_sometimes(std::uint32_t psn, LazyTime now) {
+    void sample_sometimes(std::uint32_t psn, const LazyTime& now) {
         const bool alone = psn == una_ && retransmission_.knows_the_round_trip();
         if (!alone || ++passed_over_ >= kSampleEvery) begin_sample(psn, now);
     }
@@ -239,7 +240,7 @@ class RcRequester {
                !pacer_.limited() && !failed_ && !probe_due_;
     }
     bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                        wire::PacketCopier& copier, wire::PacketSink* sink, LazyTime now);
+                        wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
     // The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
     SendEntry* alone_answered(std::uint32_t psn) {
         if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]

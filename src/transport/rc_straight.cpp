@@ -94,7 +94,7 @@ QueuePair::Straight RcQueuePair::receive_whole(const Whole& message, const wire:
 
 // An atomic takes no acknowledgement along.
 bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                               LazyTime now) {
+                               const LazyTime& now) {
     if (responder_->owes() || !requester_->ask_straight(request, copier, sink, now)) [[unlikely]]
         return false;
     request_leaves(kNever, now);
@@ -144,7 +144,7 @@ bool RcQueuePair::looks_plain() const {
 
 // False: it goes the long way, or is nothing of that kind.
 bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
-                                LazyTime now) {
+                                const LazyTime& now) {
     if (!may_be_whole(request)) [[unlikely]]
         return false;
     const bool write = request.operation == Operation::rdma_write;
@@ -173,7 +173,7 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
 
 // False: it cannot leave now, or not with the acknowledgement.
 bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
-                                wire::PacketSink* sink, const wire::Aside& aside, LazyTime now) {
+                                wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now) {
     wire::OutPacket out;
     out.aside = aside;
     make_whole(shared_, request, next_psn_, payload, out);
@@ -183,7 +183,7 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
 // The only packet of a request that has `length` bytes there or back. What a peer of this host has been
 // copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
 bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                                 wire::PacketCopier& copier, wire::PacketSink* sink, LazyTime now) {
+                                 wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now) {
     const std::uint32_t cost = length + Flow::kPacketOverhead;
     const bool copied = copier.copy(out);
     if (!copied) {
@@ -211,7 +211,7 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
 }
 
 bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                               LazyTime now) {
+                               const LazyTime& now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||

@@ -44,7 +44,7 @@ class Retransmission {
 
     // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
     // no haste to find out about it, only a peer that was not ready.
-    void sent(LazyTime when, bool copied = false) {
+    void sent(const LazyTime& when, bool copied = false) {
         if (copied && copied_ && probe_at_ != kNever) return;
         const Time now = when.get();
         copied_ = copied;

@@ -18,9 +18,11 @@
 #include <vector>
 
 #include "adapter/outgoing.h"
+#include "adapter/qp_order.h"
 #include "adapter/segment.h"
 #include "adapter/timers.h"
 #include "base/lock.h"
+#include "base/prefetch.h"
 #include "link/steering.h"
 #include "transport/queue_pair.h"
 
@@ -71,18 +73,19 @@ class QpTable {
     void expect(std::uint32_t number) const {
         if (const Entry* entry = entry_of(number)) fetch(*entry);
     }
-    // A thread comes to this one, and to which before. Programs mostly go from one to the next in the same
-    // order: while that is so, the one after the next is expected, too.
-    void comes_to(std::uint32_t number, std::uint32_t before) {
-        const Entry* const entry = entry_of(number);
-        Entry* const last = entry_of(before);
-        if (!entry || entry == last) return;
-        fetch(*entry);
-        if (!last) return;
-        if (last->follower.load(std::memory_order_relaxed) != number)
-            return last->follower.store(number, std::memory_order_relaxed);
-        if (const Entry* next = entry_of(entry->follower.load(std::memory_order_relaxed)))
-            expect(next->follower.load(std::memory_order_relaxed));
+    // What leads there, for expect() later.
+    void expect_later(std::uint32_t number) const {
+        if (const Entry* entry = entry_of(number)) prefetch_to_read(entry);
+    }
+    // A thread, of which that is the order, comes to this one.
+    void comes_to(std::uint32_t number, QpOrder& order) {
+        const auto [this_one, soon, far] = order.comes_to(number, [this](std::uint32_t of) {
+            Entry* const entry = entry_of(of);
+            return entry ? &entry->follower : nullptr;
+        });
+        if (!this_one) expect(number);
+        expect(soon);
+        expect_later(far);
     }
 
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
@@ -100,7 +103,8 @@ class QpTable {
     struct Entry {
         std::atomic<Slot*> slot{nullptr};
         std::atomic<const transport::QueuePair*> qp{nullptr};  // what slot->qp points to
-        std::atomic<std::uint32_t> follower{0};                // came after it the last time
+        std::atomic<const void*> users{nullptr};               // what the program has of it, two lines
+        QpOrder::Follower follower{0};
     };
     using Block = std::array<Entry, link::kBlockSize>;
     struct Quarantined {
@@ -116,9 +120,12 @@ class QpTable {
     static void fetch(const Entry& entry) {
         const Slot* const slot = entry.slot.load(std::memory_order_acquire);
         if (!slot) return;
-        __builtin_prefetch(&slot->lock, 1);
-        __builtin_prefetch(&slot->number, 1);
+        prefetch_to_write(&slot->lock);
+        prefetch_to_write(&slot->number);
         transport::QueuePair::prefetch(entry.qp.load(std::memory_order_relaxed));
+        const void* const users = entry.users.load(std::memory_order_relaxed);
+        prefetch_to_read(users);
+        prefetch_to_read(cache_line(users, 1));
     }
 
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};

@@ -58,9 +58,13 @@ class Adapter::State final : public link::Receiver {
     // Among many queue pairs, one that is about to be worked on is cold.
     bool many() const { return queue_pairs_.load(std::memory_order_relaxed) >= kMany; }
     void comes_to(std::uint32_t number) {  // a thread that posts
-        std::atomic<std::uint32_t>& newest = newest_[number_of_this_thread() % kThreads].number;
-        table.comes_to(number, newest.load(std::memory_order_relaxed));
-        newest.store(number, std::memory_order_relaxed);
+        table.comes_to(number, orders_[number_of_this_thread() % kThreads].order);
+    }
+    // Those that packets come to soon.
+    void expect_upcoming(const link::Datagram& datagram) const {
+        if (!datagram.upcoming) return;
+        table.expect(datagram.upcoming->destination_qp(kSoon));
+        table.expect_later(datagram.upcoming->destination_qp(kSoon + 1));
     }
     void describe(Slot& slot);  // state and peer, to the exported record
     // No peer of this host is at work any more on what it found in the record before. No lock held.
@@ -250,12 +254,12 @@ class Adapter::State final : public link::Receiver {
     std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
     Time latest_ = 0;                            // under table_lock
 
-    // The queue pairs that threads have posted to last.
+    // In which threads come to the queue pairs that they post to.
     static constexpr unsigned kThreads = 8;
-    struct alignas(64) Newest {
-        std::atomic<std::uint32_t> number{0};
+    struct alignas(64) OfThread {
+        QpOrder order;
     };
-    std::array<Newest, kThreads> newest_;
+    std::array<OfThread, kThreads> orders_;
 
     static constexpr unsigned kOutgoings = link::Link::kSinks - 1;  // and that of run()
     std::array<Outgoing, kOutgoings> outgoings_;

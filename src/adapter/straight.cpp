@@ -86,6 +86,7 @@ bool Adapter::State::straight(const link::Datagram& datagram) {
         go_on(slot, follows);
         return true;
     }
+    if (many()) expect_upcoming(datagram);
     hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;

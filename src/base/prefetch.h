@@ -4,6 +4,9 @@
 // that does nothing else may lose it to the compiler, which finds no effect in it.)
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 namespace verbena {
 
 inline void prefetch_to_read(const void* line) {
@@ -20,6 +23,11 @@ inline void prefetch_to_write(const void* line) {
 #else
     __builtin_prefetch(line, 1);
 #endif
+}
+
+// The so manyth line behind `begin`. Nothing is read there: `begin` may be of what is no more.
+inline const void* cache_line(const void* begin, unsigned line) {
+    return reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(begin) + std::size_t{64} * line);
 }
 
 }  // namespace verbena

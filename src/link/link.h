@@ -13,6 +13,16 @@
 
 namespace verbena::link {
 
+// What comes behind a datagram, where that is known.
+class Upcoming {
+   public:
+    // Of the so manyth behind it; 0: not known. It may be wrong.
+    virtual std::uint32_t destination_qp(unsigned behind) const = 0;
+
+   protected:
+    ~Upcoming() = default;
+};
+
 // One UDP payload from the wire: BTH to ICRC. The ICRC has not been checked yet.
 struct Datagram {
     std::span<const std::uint8_t> bytes;  // valid during the call only
@@ -28,6 +38,7 @@ struct Datagram {
     // headers.
     bool by_memory = false;
     bool followed = false;  // by another one of the same peer, which is there already
+    const Upcoming* upcoming = nullptr;
     wire::Aside aside;
     wire::Elsewhere* elsewhere = nullptr;
 };

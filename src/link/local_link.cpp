@@ -52,6 +52,15 @@ std::uint32_t destination_qp(const wire::OutPacket& packet) {
     return peer.out->append(packet, std::exchange(peer.heard, heard) == heard);
 }
 
+class RingAhead final : public Upcoming {
+   public:
+    explicit RingAhead(const LocalRing& ring) : ring_(ring) {}
+    std::uint32_t destination_qp(unsigned behind) const override { return ring_.destination_qp(behind); }
+
+   private:
+    const LocalRing& ring_;
+};
+
 }  // namespace
 
 // One thread's way out: local packets are copied into the peer's ring at once and published by flush();
@@ -245,7 +254,9 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
         return 0;
     LocalRing& in = *peer.in;
+    const RingAhead ahead(in);
     Datagram datagram;
+    datagram.upcoming = &ahead;
     datagram.path = &in.path();
     datagram.by_memory = true;
     unsigned received = 0;

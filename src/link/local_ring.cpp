@@ -10,6 +10,7 @@
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "base/thread_number.h"
+#include "wire/bth.h"
 
 namespace verbena::link {
 namespace {
@@ -189,6 +190,17 @@ void LocalRing::read_addresses(const std::uint8_t* at) {
     std::memcpy(&addresses, at, sizeof addresses);
     read_path_.source = addresses.source;
     read_path_.destination = addresses.destination;
+}
+
+// Not before the head says that it is there (slot_order.h).
+std::uint32_t LocalRing::destination_qp(unsigned behind) const {
+    const std::uint64_t place = read_.slots + behind;
+    const Slot& slot = slot_of(place);
+    if (!read_ahead_.knows_of(place) || !slot.holds(place)) return 0;
+    const std::size_t before = slot.record.flags & kHasAddresses ? sizeof(Addresses) : 0;
+    const std::size_t size = before + slot.record.length;
+    if (size > kBeside) return 0;
+    return wire::BthWords((size > kInSlot ? beside(place) : slot.packet) + before).destination_qp();
 }
 
 bool LocalRing::give_up() {

@@ -144,6 +144,8 @@ class LocalRing : private RingLayout {
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     // By one published together with it, or by one that the producer's head told of.
     bool followed() const { return (front_.flags & kFollowed) != 0 || read_ahead_.knows_of(read_.slots + 1); }
+    // Of the so manyth packet behind the oldest; 0: not known. Nothing of it has been checked.
+    std::uint32_t destination_qp(unsigned behind) const;
     // Whether there surely is another packet behind the oldest.
     bool has_second() const { return slot_of(read_.slots + 1).holds(read_.slots + 1); }
     void release() {

@@ -148,6 +148,30 @@ TEST_F(LocalRingTest, BehindAProducerThatIsFarAheadPacketsCountAsFollowed) {
     EXPECT_GE(followed, kPackets / 2);  // from the first look at the head on
 }
 
+TEST_F(LocalRingTest, WhomThePacketsBehindTheOldestAreForIsKnownFromTheHeadOn) {
+    constexpr std::uint32_t kPackets = 100;
+    const auto header_for = [](std::uint32_t qp) {  // a BTH, of which nobody here asks for more
+        std::string header(12 + qp % 100, '\0');
+        for (unsigned i = 0; i < 3; i++) header[5 + i] = static_cast<char>(qp >> (16 - 8 * i));
+        return header;
+    };
+    for (std::uint32_t qp = 1; qp <= kPackets; qp++) {
+        ASSERT_TRUE(put(header_for(qp)));
+        producer_->publish();
+    }
+    EXPECT_EQ(consumer_->destination_qp(1), 0u);
+    unsigned known = 0;
+    for (std::uint32_t qp = 1; qp <= kPackets; qp++) {
+        std::span<const std::uint8_t> bytes;
+        ASSERT_TRUE(consumer_->front(bytes));
+        const std::uint32_t next = consumer_->destination_qp(1);
+        EXPECT_TRUE(next == 0 || (next == qp + 1 && qp < kPackets)) << qp << ' ' << next;
+        known += next != 0;
+        consumer_->release();
+    }
+    EXPECT_GE(known, kPackets / 2);
+}
+
 // What fits into a slot, or beside it, and what does not, by one byte, with addresses in front of it and
 // without.
 TEST_F(LocalRingTest, ShortAndLongPacketsTakeTurns) {

@@ -9,7 +9,9 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
+#include "base/prefetch.h"
 #include "base/time.h"
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
@@ -90,13 +92,10 @@ class QueuePair {
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
     // What every message touches of a connected queue pair (rc_queue_pair.h), a bit for each cache line.
-    static constexpr std::uint32_t kHotLines = 0b1'1011'0011'1110'1011;
+    static constexpr std::uint32_t kHotLines = 0b11'0110'0011'1110'1011;
     // That, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp) {
-        constexpr std::size_t kLine = 64;
-        for (unsigned line = 0; line < std::bit_width(kHotLines); line++)
-            if (kHotLines >> line & 1)
-                __builtin_prefetch(reinterpret_cast<const std::byte*>(qp) + line * kLine);
+        fetch_hot_lines(qp, std::make_integer_sequence<unsigned, std::bit_width(kHotLines)>());
     }
 
     // IBA 11.2.5.3: EINVAL with a reason for a transition or mask that the specification forbids.
@@ -223,6 +222,11 @@ class QueuePair {
     QpSetup setup_;
 
    private:
+    template <unsigned... kLine>
+    static void fetch_hot_lines(const void* begin, std::integer_sequence<unsigned, kLine...>) {
+        ((kHotLines >> kLine & 1 ? prefetch_to_read(cache_line(begin, kLine)) : void()), ...);
+    }
+
     std::unique_ptr<CompletionCounters> completion_counters_;
     const std::unique_ptr<QpCounters> own_counters_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <utility>
 
 #include "base/failures.h"
@@ -18,6 +19,13 @@ static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeD
 static_assert(QueuePair::kSoonestDeadline <= kAcknowledgeDelay);
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
+    // What kHotLines has been made for. (The offsets of such a class's members are a compiler's to tell.)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+    static_assert(offsetof(RcQueuePair, attributes_) == 3 * 64 &&
+                  offsetof(RcQueuePair, requester_) == 5 * 64 && offsetof(RcQueuePair, company_) == 13 * 64 &&
+                  offsetof(RcQueuePair, responder_) < 14 * 64 && sizeof(RcResponder) == 328);
+#pragma GCC diagnostic pop
     attributes_.capabilities = setup.capabilities;
     reset();
 }

@@ -75,7 +75,7 @@ QueuePair::Straight RcQueuePair::receive_whole(const Whole& message, const wire:
         !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
         return kDeclined;
     counters_.packets_received++;
-    plain_ = false;  // it may have told of a loss
+    plain_ = plain_ && requester_->is_plain();  // it may have told of a loss
     if (requester_->failed()) [[unlikely]]
         after(now);
     return came_straight(now);

@@ -139,10 +139,10 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
 
 // The most usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
 // was done, and it goes the way of all others.
-bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_send_wr* wr) {
+bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
     if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
         return false;
-    Process& process = *qp.context->process;
+    Process& process = *Context::of(base->context)->process;
     if (!process.usable()) [[unlikely]]
         return false;
     transport::SendRequest request;
@@ -209,9 +209,9 @@ pid_t this_thread() {
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-    QueuePair* qp = QueuePair::of(base);
-    if (post_straight(base, *qp, wr)) [[likely]]
+    if (post_straight(base, wr)) [[likely]]
         return 0;
+    QueuePair* qp = QueuePair::of(base);
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;

@@ -10,7 +10,7 @@ void QpTable::set(std::uint32_t number, Slot* slot, const transport::QueuePair* 
     Block& block = *blocks_[number / link::kBlockSize].load(std::memory_order_relaxed);
     Entry& entry = block[number % link::kBlockSize];
     entry.qp.store(qp, std::memory_order_relaxed);
-    entry.users.store(qp ? qp->setup().listener : nullptr, std::memory_order_relaxed);
+    entry.shown.store(qp ? qp->setup().listener : nullptr, std::memory_order_relaxed);
     entry.slot.store(slot, std::memory_order_release);
 }
 

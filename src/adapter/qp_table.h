@@ -5,8 +5,8 @@
 // it came for is still there. That is what makes destruction safe against packets that arrive at the same
 // moment.
 //
-// Thread safety: find(), slot_of(), is_ours(), expect() and comes_to() from any thread; the rest under the
-// adapter's lock.
+// Thread safety: find(), slot_of(), is_ours(), expect(), expect_later() and comes_to() from any thread; the
+// rest under the adapter's lock.
 #pragma once
 
 #include <array>
@@ -80,12 +80,12 @@ class QpTable {
     // A thread, of which that is the order, comes to this one.
     void comes_to(std::uint32_t number, QpOrder& order) {
         const auto [this_one, soon, far] = order.comes_to(number, [this](std::uint32_t of) {
-            Entry* const entry = entry_of(of);
+            Entry* const entry = of == 0 ? nullptr : entry_of(of);
             return entry ? &entry->follower : nullptr;
         });
         if (!this_one) expect(number);
-        expect(soon);
-        expect_later(far);
+        if (soon != 0) expect(soon);
+        if (far != 0) expect_later(far);
     }
 
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
@@ -100,12 +100,13 @@ class QpTable {
     void give_back_number(std::uint32_t number, Time free_at);
 
    private:
-    struct Entry {
+    struct alignas(32) Entry {  // never in two cache lines
         std::atomic<Slot*> slot{nullptr};
         std::atomic<const transport::QueuePair*> qp{nullptr};  // what slot->qp points to
-        std::atomic<const void*> users{nullptr};               // what the program has of it, two lines
+        std::atomic<const void*> shown{nullptr};               // what the program has of it, two lines
         QpOrder::Follower follower{0};
     };
+    static_assert(sizeof(Entry) == 32);
     using Block = std::array<Entry, link::kBlockSize>;
     struct Quarantined {
         std::uint32_t number;
@@ -123,9 +124,9 @@ class QpTable {
         prefetch_to_write(&slot->lock);
         prefetch_to_write(&slot->number);
         transport::QueuePair::prefetch(entry.qp.load(std::memory_order_relaxed));
-        const void* const users = entry.users.load(std::memory_order_relaxed);
-        prefetch_to_read(users);
-        prefetch_to_read(cache_line(users, 1));
+        const void* const shown = entry.shown.load(std::memory_order_relaxed);
+        prefetch_to_read(shown);
+        prefetch_to_read(cache_line(shown, 1));
     }
 
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};

@@ -60,10 +60,11 @@ class Adapter::State final : public link::Receiver {
     void comes_to(std::uint32_t number) {  // a thread that posts
         table.comes_to(number, orders_[number_of_this_thread() % kThreads].order);
     }
-    // Those that packets come to soon.
-    void expect_upcoming(const link::Datagram& datagram) const {
-        if (!datagram.upcoming) return;
-        table.expect(datagram.upcoming->destination_qp(kSoon));
+    // Those that packets come to soon, behind this one for `number`.
+    void expect_upcoming(const link::Datagram& datagram, std::uint32_t number) const {
+        const std::uint32_t soon = datagram.upcoming ? datagram.upcoming->destination_qp(kSoon) : 0;
+        if (soon == 0 || soon == number) return;
+        table.expect(soon);
         table.expect_later(datagram.upcoming->destination_qp(kSoon + 1));
     }
     void describe(Slot& slot);  // state and peer, to the exported record
@@ -254,7 +255,7 @@ class Adapter::State final : public link::Receiver {
     std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
     Time latest_ = 0;                            // under table_lock
 
-    // In which threads come to the queue pairs that they post to.
+    // The orders in which threads come to the queue pairs that they post to.
     static constexpr unsigned kThreads = 8;
     struct alignas(64) OfThread {
         QpOrder order;

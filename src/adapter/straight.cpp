@@ -47,7 +47,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (link::packet_faults()) [[unlikely]]
         return false;
     if (is_aboard(slot)) return post_behind(slot, request, now.get());
-    if (request.is_one_sided() && qp.execute_straight(request, now.get())) {
+    if (request.is_one_sided() && qp.execute_straight(request, now)) {
         // Its completion found no place: what the error changes is known at once, and who waits for the
         // window that it leaves is served with the timer.
         if (qp.state() != QpState::rts && transmit(slot, now.get(), false)) [[unlikely]]
@@ -72,7 +72,7 @@ bool Adapter::State::straight(const link::Datagram& datagram) {
     return true;
 }
 
-// What comes together, or by a wire, is finished together; one alone at once.
+// What is there together, or comes by a wire, is finished together; one alone at once.
 [[gnu::flatten]] bool Adapter::State::goes_straight(Slot& slot, const link::Datagram& datagram) {
     if (link::packet_faults()) [[unlikely]]
         return false;
@@ -86,7 +86,7 @@ bool Adapter::State::straight(const link::Datagram& datagram) {
         go_on(slot, follows);
         return true;
     }
-    if (many()) expect_upcoming(datagram);
+    if (many()) expect_upcoming(datagram, bth.destination_qp());
     hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
@@ -108,7 +108,7 @@ Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::O
     return follows;
 }
 
-// An atomic is answered at once if it came alone: what comes together is answered together at the burst's
+// An atomic is answered at once if it came alone: what is there together is answered together at the burst's
 // end, by when those that are too many have been seen (IBA 9.7.4.1.7).
 Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
                                                           const link::Datagram& datagram) {

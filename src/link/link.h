@@ -37,7 +37,7 @@ struct Datagram {
     // something beside it. A payload that lies elsewhere is not among the bytes, whatever follows the
     // headers.
     bool by_memory = false;
-    bool followed = false;  // by another one of the same peer, which is there already
+    bool followed = false;  // by another one of the same peer, which is there already, or so it says
     const Upcoming* upcoming = nullptr;
     wire::Aside aside;
     wire::Elsewhere* elsewhere = nullptr;

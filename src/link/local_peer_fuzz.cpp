@@ -20,6 +20,7 @@
 
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
+#include "wire/bth.h"
 
 using namespace verbena;
 
@@ -63,6 +64,8 @@ void read_ring(Bytes input) {
         for (const std::uint8_t byte : packet) sum += byte;
         require(sum <= packet.size() * 255);
         require(packet.size() <= link::LocalRing::kCapacity && ++taken <= link::LocalRing::kSlots);
+        for (unsigned behind = 1; behind <= 4; behind++)
+            require(ring->destination_qp(behind) <= wire::kLow24);
         ring->release();
     }
     require(!ring->front(packet));

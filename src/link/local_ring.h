@@ -3,9 +3,9 @@
 //
 // A slot's number is written last. The consumer knows which comes next and looks at that slot, so that a
 // short packet crosses from one processor's cache to the other's in one line; the head, in which the producer
-// says how many there are, is for whoever asks without taking packets, and for how far the consumer's lines
-// are fetched ahead (read_ahead.h). Of packets that are published together the first one's number is written
-// last of all.
+// says how many there are, is for whoever asks without taking packets, and for what the consumer does ahead
+// (read_ahead.h): which lines it fetches, and what it takes together. Of packets that are published together
+// the first one's number is written last of all.
 //
 // The consumer has made the file and hands it to the producer; it is sealed against resizing. Neither side
 // trusts the other's positions: they are range-checked once, after they were copied. What the producer writes
@@ -189,7 +189,6 @@ class LocalRing : private RingLayout {
     };
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kLong = 16 << 10;  // bytes
-    static constexpr std::uint64_t kAhead = 4;      // slots, that the producer reaches ahead
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }
@@ -255,6 +254,7 @@ class LocalRing : private RingLayout {
     // is written, while all stores behind it wait. (Of a larger record the lines are asked for together
     // anyhow.)
     void reach_ahead(std::uint64_t size) const {
+        constexpr std::uint64_t kAhead = 4;  // slots
         if (size > kBeside) return;
         prefetch_to_write(&slot_of(written_.slots + kAhead));
         if (size <= kInSlot) return;
@@ -318,7 +318,7 @@ inline bool LocalRing::append_short(const wire::OutPacket& packet, bool follows)
     const std::size_t length = packet.header_length + payload + packet.pad_count;
     if (length > kInSlot || written_.slots >= limit_.slots || has_other_addresses(*packet.path)) [[unlikely]]
         return false;
-    if (follows) prefetch_to_write(&slot_of(written_.slots + kAhead));
+    if (follows) reach_ahead(length);
     Slot& slot = slot_of(written_.slots);
     slot.record = {static_cast<std::uint32_t>(length), flags_of(packet.aside), packet.aside.psns};
     std::uint8_t* const at = copy_header(slot.packet, packet);

@@ -85,6 +85,50 @@ TEST_F(LocalRingTest, AWholePacketIsTheSameAsItsPieces) {
     EXPECT_TRUE(consumer_->looks_empty());
 }
 
+// By the way of what fits into a slot, and by that of the others, which say the addresses, too.
+TEST_F(LocalRingTest, WholePacketsOfAllShortLengthsKeepWhatTheyHave) {
+    std::string payload(60, 'x');
+    for (unsigned round = 0; round < 3 * LocalRing::kSlots; round++) {
+        const unsigned length = round % payload.size(), pad = -length & 3;
+        for (unsigned i = 0; i < length; i++) payload[i] = static_cast<char>('a' + (round + i) % 26);
+        if (round % 97 == 0) path_.destination = Gid::from_ipv4(0x0a000001 + round);
+        iovec piece{payload.data(), length};
+        wire::OutPacket packet;
+        packet.path = &path_;
+        packet.header_length = round % 5 == 0 ? 16 : 12;
+        std::memcpy(packet.header.data(), "sixteen bytes...", 16);
+        packet.pad_count = static_cast<std::uint8_t>(pad);
+        if (length > 0) packet.payload = {&piece, 1};
+        packet.aside = {1, round % 3 == 0, round};
+        ASSERT_TRUE(producer_->append(packet, round % 2 == 0));
+        producer_->publish();
+
+        std::span<const std::uint8_t> bytes;
+        ASSERT_TRUE(consumer_->front(bytes));
+        const std::string expected = std::string("sixteen bytes...").substr(0, packet.header_length) +
+                                     payload.substr(0, length) + std::string(pad, '\0');
+        ASSERT_EQ(std::string(bytes.begin(), bytes.end()), expected) << round;
+        ASSERT_EQ(consumer_->path().destination, path_.destination);
+        ASSERT_EQ(consumer_->aside().acknowledges, round % 3 == 0);
+        ASSERT_EQ(consumer_->aside().acknowledged, round);
+        ASSERT_FALSE(consumer_->elsewhere() || consumer_->followed());
+        consumer_->release();
+        consumer_->settle();
+    }
+}
+
+TEST_F(LocalRingTest, WholePacketsThatFitIntoSlotsRunOutOfSlots) {
+    wire::OutPacket packet;
+    packet.path = &path_;
+    packet.header_length = 12;
+    for (unsigned i = 0; i < LocalRing::kSlots; i++) ASSERT_TRUE(producer_->append(packet, i % 2 == 0));
+    EXPECT_FALSE(producer_->append(packet));
+    producer_->publish();
+    EXPECT_FALSE(producer_->await_room());
+    for (unsigned i = 0; i < LocalRing::kSlots; i++) EXPECT_EQ(take().size(), 12u);
+    EXPECT_TRUE(producer_->append(packet));
+}
+
 TEST_F(LocalRingTest, AddressesAreSaidOnceAndAsidesTravelAlong) {
     const iovec nothing{nullptr, 0};
     ASSERT_TRUE(producer_->append(path_, {&nothing, 1}, {7, true, 0xfffffe}, true));

@@ -6,7 +6,7 @@
 // for before.
 //
 // `Lines` has fetch(n), for slot n, fetch_head(), and head(): how many slots were ever written. A head that
-// lies costs time and nothing else.
+// lies costs time and nothing else; so does whoever goes by knows_of().
 //
 // Thread safety: none.
 #pragma once

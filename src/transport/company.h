@@ -31,9 +31,9 @@ class Company {
     bool is_told_by(Time owed_since) const { return owed_since != kNever || alone_since_ != kLongAgo; }
     // A request leaves, and with it an acknowledgement that was owed since then; kNever: without one.
     void request(Time owed_since, Time now, Duration patience) {
-        if (now - (owed_since == kNever ? alone_since_ : owed_since) > patience / 2) return;
-        score_ = std::min(score_ + 1, kMost);
-        alone_since_ = kLongAgo;
+        const bool in_time = now - (owed_since == kNever ? alone_since_ : owed_since) <= patience / 2;
+        if (in_time) score_ = std::min(score_ + 1, kMost);
+        if (in_time || owed_since == kNever) alone_since_ = kLongAgo;
     }
     // An acknowledgement that was owed since then left without one.
     void alone(Time since) {

@@ -22,6 +22,7 @@ TEST(Company, IsNotLearntFromAnswersThatCameLate) {
     company.alone(kStart);  // owed since then; it may have left later
     company.request(kNever, kStart + kPatience / 2 + 1, kPatience);
     EXPECT_FALSE(company.likely());
+    EXPECT_FALSE(company.is_told_by(kNever)) << "what follows is later still";
 }
 
 TEST(Company, OneAcknowledgementIsMissedByOneRequest) {

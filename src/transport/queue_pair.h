@@ -133,7 +133,7 @@ class QueuePair {
                                wire::PacketSink* /*sink*/, LazyTime, Time& /*look_by*/) {
         return false;
     }
-    virtual bool execute_straight(const SendRequest&, Time) { return false; }
+    virtual bool execute_straight(const SendRequest&, const LazyTime&) { return false; }
     // What a packet that came straight asks for. kDeclined: nothing was done.
     using Straight = unsigned;
     static constexpr Straight kDeclined = 0;

@@ -40,11 +40,11 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
 }
 
 // Whether a WRITE that fits into one packet, of so many that are posted together, leaves as one at once.
-bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, Time now) {
+bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, const LazyTime& now) {
     DirectAccess* const direct = shared_.setup.direct;
     if (!direct) return true;
     if (outstanding() && length < kLeastByPackets) return !drain_first_;
-    if (together > 1) choose_way(length, false, together, now);  // one alone has been asked about
+    if (together > 1) choose_way(length, false, together, now.get());  // one alone has been asked about
     if (by_packets_ || direct_hopeful_) return by_packets_;
     // A link that could not may be able to by now.
     return (together > 1 && length <= kSmall) ||

@@ -19,7 +19,8 @@ static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeD
 static_assert(QueuePair::kSoonestDeadline <= kAcknowledgeDelay);
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
-    // What kHotLines has been made for. (The offsets of such a class's members are a compiler's to tell.)
+    // What kHotLines has been made for: what grows so far that it moves another part is noticed, what moves
+    // inside of one is not. (The offsets of such a class's members are a compiler's to tell.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
     static_assert(offsetof(RcQueuePair, attributes_) == 3 * 64 &&

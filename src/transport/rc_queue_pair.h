@@ -32,7 +32,7 @@ class RcQueuePair final : public QueuePair {
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     bool post_straight(const SendRequest& request, std::uint32_t together, wire::PacketCopier& copier,
                        wire::PacketSink* sink, LazyTime now, Time& look_by) override;
-    bool execute_straight(const SendRequest& request, Time now) override;
+    bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     Straight receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
                               const wire::Path& sender_view, Time now) override;
@@ -100,7 +100,8 @@ class RcQueuePair final : public QueuePair {
                sender_view.destination == attributes_.path.source;
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
-    // With an acknowledgement that was owed since then, or kNever.
+    // With an acknowledgement that was owed since then, or kNever. What those that follow may wait for is
+    // reckoned anew when there is something to be told, which is mostly not and takes the time.
     void request_leaves(Time owed_since, const LazyTime& now) {
         if (!company_.is_told_by(owed_since)) return;
         const Duration patience = Company::patience(requester_->smoothed_round_trip());

@@ -80,7 +80,7 @@ class RcRequester {
                        wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
     Time retransmission_deadline() const { return retransmission_.next_deadline(); }
-    bool execute_straight(const SendRequest& request, Time now);  // WRITE and READ, by the link
+    bool execute_straight(const SendRequest& request, const LazyTime& now);  // WRITE and READ, by the link
     // An atomic, and its answer.
     bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                       const LazyTime& now);
@@ -158,7 +158,7 @@ class RcRequester {
                     unsigned most) const;
     void next_burst(wire::PacketSink& sink, Time now);
     void send_probe(wire::PacketSink& sink, Time now);
-    // A round trip is measured from the packet that is about to be sent, unless one is.
+    // A round trip is measured from the packet that is about to be sent, or just has been, unless one is.
     void begin_sample(std::uint32_t psn, const LazyTime& now) {
         if (sampling_) return;
         passed_over_ = 0;
@@ -201,7 +201,8 @@ class RcRequester {
     // What is executed, or written into a receive, at a time: nobody waits long for the queue pair's lock.
     static constexpr std::uint32_t kPart = 1 << 20;
     bool may_go_directly(const SendEntry& entry) const;
-    [[gnu::noinline]] bool leaves_as_packet(std::uint32_t length, std::uint32_t together, Time now);
+    [[gnu::noinline]] bool leaves_as_packet(std::uint32_t length, std::uint32_t together,
+                                            const LazyTime& now);
     bool execute_directly(Time now);
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);

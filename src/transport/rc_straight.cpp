@@ -29,13 +29,13 @@ namespace verbena::transport {
     return true;
 }
 
-bool RcQueuePair::execute_straight(const SendRequest& request, Time now) {
+bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& now) {
     if (!request.is_one_sided() || state_ != QpState::rts || setup_.service != Service::rc ||
         !requester_->execute_straight(request, now)) [[unlikely]]
         return false;
-    last_now_ = now;
+    last_now_ = now.get();
     if (completion_lost()) [[unlikely]]
-        after(now);
+        after(last_now_);
     return true;
 }
 
@@ -159,8 +159,7 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     if (payload.iov_len > shared_.mtu()) [[unlikely]]
         return false;
     if (payload.iov_len == 0) return !write;
-    if (write && !leaves_as_packet(static_cast<std::uint32_t>(payload.iov_len), together, now.get()))
-        return false;
+    if (write && !leaves_as_packet(static_cast<std::uint32_t>(payload.iov_len), together, now)) return false;
     const Sge& sge = request.sges[0];
     if (request.flags & kInline) {
         payload.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
@@ -251,7 +250,7 @@ bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time 
     return true;
 }
 
-bool RcRequester::execute_straight(const SendRequest& request, Time now) {
+bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
     constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
     const bool read = request.operation == Operation::rdma_read;
@@ -275,7 +274,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
             return false;
         piece.iov_base = found.address;
     }
-    choose_way(sge.length, read, 1, now);
+    choose_way(sge.length, read, 1, now.get());
     if (by_packets_) [[unlikely]]
         return false;
     const DirectTarget target{a.path,
@@ -286,7 +285,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
                               sge.length,
                               0,
                               1,
-                              now};
+                              now.get()};
     if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
         return false;
     if (!shared_.setup.signal_all && !(request.flags & kSignaled)) {
@@ -298,7 +297,7 @@ bool RcRequester::execute_straight(const SendRequest& request, Time now) {
     entry.operation = request.operation;
     entry.length = sge.length;
     entry.signaled = true;
-    push(entry, completion::Status::success, VendorError::none, now);
+    push(entry, completion::Status::success, VendorError::none, now.get());
     return true;
 }
 

@@ -45,7 +45,8 @@ class Retransmission {
     // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
     // no haste to find out about it, only a peer that was not ready.
     void sent(const LazyTime& when, bool copied = false) {
-        if (copied && copied_ && probe_at_ != kNever) return;
+        if (copied && copied_ && probe_at_ != kNever && (timeout_at_ != kNever || acknowledge_timeout_ == 0))
+            return;
         const Time now = when.get();
         copied_ = copied;
         probe_at_ = now + probe_interval();

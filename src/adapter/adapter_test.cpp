@@ -132,6 +132,55 @@ TEST_F(AdapterTest, AcknowledgementsWaitForAnEmptyPoll) {
     EXPECT_EQ(links_[0].waiting(), 1u);
 }
 
+TEST_F(AdapterTest, WhatARingHasTogetherIsTakenTogether) {
+    links_[1].is_ring = true;
+    constexpr std::uint64_t kValue = 0x1122334455667788;
+    std::memcpy(right_.memory.data() + 512, &kValue, sizeof kValue);
+    for (unsigned i = 0; i < 3; i++) {
+        left_.memory[i] = static_cast<std::uint8_t>('a' + i);
+        ASSERT_EQ(right_.post_receive(100 * i, 64, now_), 0);
+        ASSERT_EQ(left_.post(Operation::send, i, 1, now_), 0);
+    }
+    // One that is followed, and one that is the last.
+    for (unsigned i = 0; i < 2; i++)
+        ASSERT_EQ(
+            left_.post(Operation::fetch_add, 1024 + 8 * i, 8, now_, right_.address_of(512), right_.keys.rkey),
+            0);
+    left_.adapter->progress(now_, true);
+    ASSERT_EQ(links_[1].waiting(), 5u);
+    right_.adapter->progress(now_, false);
+    expect_success(right_.poll(), 3);
+    for (unsigned i = 0; i < 3; i++) EXPECT_EQ(right_.memory[100 * i], 'a' + i);
+    settle();
+    expect_success(left_.poll(), 5);
+    EXPECT_EQ(std::memcmp(left_.memory.data() + 1024, &kValue, 8), 0);
+    EXPECT_EQ(std::memcmp(left_.memory.data() + 1032, &kValue, 8), 0);
+    EXPECT_EQ(links_[1].looks_ahead, 0u) << "few queue pairs stay in a cache";
+}
+
+TEST_F(AdapterTest, AmongManyQueuePairsTheNextPacketsAreLookedAt) {
+    links_[1].is_ring = true;
+    constexpr unsigned kMore = 63;
+    std::vector<transport::QueuePair*> more[2];
+    transport::QueuePair* const first[] = {left_.qp, right_.qp};
+    for (unsigned i = 0; i < kMore; i++) {
+        for (Endpoint* end : {&left_, &right_}) more[end == &right_].push_back(end->qp = end->create());
+        left_.connect(right_, now_);
+        right_.connect(left_, now_);
+        ASSERT_EQ(right_.post_receive(i, 1, now_), 0);
+        ASSERT_EQ(left_.post(Operation::send, 0, 1, now_), 0);
+    }
+    left_.adapter->progress(now_, true);
+    right_.adapter->progress(now_, false);
+    expect_success(right_.poll(), kMore);
+    EXPECT_GE(links_[1].looks_ahead, kMore / 2);
+    settle();
+    expect_success(left_.poll(), kMore);
+    left_.qp = first[0], right_.qp = first[1];
+    for (transport::QueuePair* qp : more[0]) left_.adapter->destroy_qp(qp, now_);
+    for (transport::QueuePair* qp : more[1]) right_.adapter->destroy_qp(qp, now_);
+}
+
 // A sender that waits for many of them goes on while the others' messages are still being taken.
 TEST_F(AdapterTest, AcknowledgementsOfManyQueuePairsDoNotWait) {
     std::vector<transport::QueuePair*> more[2];

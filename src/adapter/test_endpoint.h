@@ -16,6 +16,7 @@
 #include "adapter/segment.h"
 #include "base/reason.h"
 #include "link/steering.h"
+#include "wire/bth.h"
 #include "wire/icrc.h"
 
 namespace verbena::adapter::testing {
@@ -30,7 +31,9 @@ class MemoryLink final : public link::Link {
     MemoryLink* peer = nullptr;
     std::vector<std::uint32_t> strays;
     std::atomic<bool> polled{false};
-    unsigned at_once = ~0u;            // packets at a time
+    unsigned at_once = ~0u;  // packets at a time
+    bool is_ring = false;    // what comes is of this host, and what lies behind it is known
+    unsigned looks_ahead = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
 
     void set_polled(bool now) override { polled = now; }
@@ -100,6 +103,13 @@ class MemoryLink final : public link::Link {
             link::Datagram datagram;
             datagram.bytes = flying.bytes;
             datagram.path = &flying.path;
+            const Ahead ahead(*this);
+            if (is_ring) {
+                datagram.by_memory = true;
+                datagram.followed = waiting() > 0;
+                datagram.upcoming = &ahead;
+                if (receiver.straight(datagram)) continue;
+            }
             receiver.datagram(datagram);
         }
         return count;
@@ -113,6 +123,20 @@ class MemoryLink final : public link::Link {
     }
 
    private:
+    class Ahead final : public link::Upcoming {
+       public:
+        explicit Ahead(MemoryLink& link) : link_(link) {}
+        std::uint32_t destination_qp(unsigned behind) const override {
+            std::lock_guard guard(link_.arrivals_lock_);
+            link_.looks_ahead++;
+            if (behind > link_.arrived_.size()) return 0;
+            return wire::BthWords(link_.arrived_[behind - 1].bytes.data()).destination_qp();
+        }
+
+       private:
+        MemoryLink& link_;
+    };
+
     std::mutex lock_, arrivals_lock_;
     std::deque<Sink> sinks_;
     std::vector<wire::PacketSink*> free_;

@@ -43,7 +43,8 @@ class Retransmission {
     void reset() { *this = Retransmission{}; }
 
     // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
-    // no haste to find out about it, only a peer that was not ready.
+    // no haste to find out about it, only a peer that was not ready. Behind others like it the time is not
+    // asked for: the timers run.
     void sent(const LazyTime& when, bool copied = false) {
         if (copied && copied_ && probe_at_ != kNever && (timeout_at_ != kNever || acknowledge_timeout_ == 0))
             return;

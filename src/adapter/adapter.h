@@ -78,7 +78,7 @@ class Adapter {
     // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp), or waits
     // behind others (gathering.cpp). False: nothing was done; post_send() does it or says why not. `number`:
     // the queue pair's, which itself may be cold.
-    bool post_straight(std::uint32_t number, const transport::SendRequest& request, LazyTime now);
+    bool post_straight(std::uint32_t number, const transport::SendRequest& request, const LazyTime& now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
     // those before.
@@ -89,7 +89,7 @@ class Adapter {
                            Time now);
     // One, to a queue pair's own queue. False: nothing was done; post_receive() has a reason, perhaps.
     bool post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
-                       const transport::ReceiveRequest& request, LazyTime now);
+                       const transport::ReceiveRequest& request, const LazyTime& now);
     int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
                      std::size_t& index, LazyTime now);
 

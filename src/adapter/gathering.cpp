@@ -94,12 +94,12 @@ bool Adapter::State::post_behind(Slot& slot, const transport::SendRequest& reque
         !may_gather(out, *slot.qp, {&request, 1}, false, now))
         return false;
     wire::PacketSink& sink = boarding.sink();
-    Time look_by = kNever;
-    if (!slot.qp->post_straight(request, 1, sink, &sink, now, look_by)) {
+    const Straight follows = slot.qp->post_straight(request, 1, sink, &sink, now);
+    if (follows == transport::QueuePair::kDeclined) {
         sink.pause();  // which may have a peer's lock
         return false;
     }
-    keep_timer(slot, look_by);
+    keep_timer(slot, follows);
     if (!gather(out, *slot.qp, 1, now)) leave(out);
     return true;
 }

@@ -75,7 +75,7 @@ class Adapter::State final : public link::Receiver {
 
     // transmit() publishes the state and then flushes, under the lock of the receive queue in the end; so
     // either it finds these requests or we see the state.
-    void receives_posted(std::uint32_t number, const Slot& slot, LazyTime now) {
+    void receives_posted(std::uint32_t number, const Slot& slot, const LazyTime& now) {
         if (slot.state.load() == transport::QpState::error) [[unlikely]]
             work_on(number, now.get(), [](Slot& found) { found.qp->receives_posted(); });
     }
@@ -164,12 +164,14 @@ class Adapter::State final : public link::Receiver {
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
-    bool post_straight(Slot& slot, const transport::SendRequest& request, LazyTime now);
+    bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
     void finish(Slot& slot);  // after a burst: what it made ready leaves
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.
-    void keep_timer(Slot& slot, Time deadline) {
+    void keep_timer(Slot& slot, Straight follows) {
+        if (!(follows & transport::QueuePair::kWaits)) return;
+        const Time deadline = slot.qp->other_deadline();
         if (!timers.looks_by(slot, deadline)) [[unlikely]]
             timers.set(slot, deadline);
     }

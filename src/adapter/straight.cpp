@@ -27,14 +27,14 @@ QueuePair::Straight receive(QueuePair& qp, const link::Datagram& datagram, Time 
 }  // namespace
 
 [[gnu::flatten]] bool Adapter::post_straight(std::uint32_t number, const transport::SendRequest& request,
-                                             LazyTime now) {
+                                             const LazyTime& now) {
     if (state_->many()) state_->comes_to(number);
     LockedQp locked = state_->lock(number);
     return locked && state_->post_straight(locked.slot(), request, now);
 }
 
 bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
-                            const transport::ReceiveRequest& request, LazyTime now) {
+                            const transport::ReceiveRequest& request, const LazyTime& now) {
     const Slot* slot = state_->table.find(qp_number);
     if (!slot || slot->state.load() == QpState::reset || !queue.try_post(request)) [[unlikely]]
         return false;
@@ -42,7 +42,7 @@ bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_num
     return true;
 }
 
-bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& request, LazyTime now) {
+bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now) {
     transport::QueuePair& qp = *slot.qp;
     if (link::packet_faults()) [[unlikely]]
         return false;
@@ -54,15 +54,13 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
             come_again(slot, now.get());
         return true;
     }
-    Time look_by = kNever;
-    if (!qp.post_straight(request, 1, link, nullptr, now, look_by)) [[unlikely]]
-        return false;
-    keep_timer(slot, look_by);
-    return true;
+    const Straight follows = qp.post_straight(request, 1, link, nullptr, now);
+    keep_timer(slot, follows);
+    return follows != QueuePair::kDeclined;
 }
 
 // By memory: observers saw it when it left.
-bool Adapter::State::straight(const link::Datagram& datagram) {
+[[gnu::flatten]] bool Adapter::State::straight(const link::Datagram& datagram) {
     if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength) [[unlikely]]
         return false;
     Slot* slot = table.find(wire::BthWords(datagram.bytes.data()).destination_qp());
@@ -158,7 +156,7 @@ void Adapter::State::go_on(Slot& slot, Straight follows) {
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
         return;
     }
-    if (follows & QueuePair::kWaits) keep_timer(slot, slot.qp->other_deadline());
+    keep_timer(slot, follows);
     if (follows & QueuePair::kOwes) owe(slot);
 }
 

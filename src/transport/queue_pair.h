@@ -124,23 +124,23 @@ class QueuePair {
     // link executes, on a connection where nothing else is going on. These do the whole work, or decline and
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
     // caller flushes; without one (nullptr) it does not leave. `together`: how many are posted at once, from
-    // this one on. Posting says until when the timer must look.
+    // this one on.
     // receive_straight() completes the message and the request that the aside acknowledges;
     // acknowledge_straight() takes a plain acknowledgement, and settle_straight() sends one, if that is all
     // that is owed; answer_straight() executes an atomic, whose answer leaves by the copier or, later, by
     // transmit(); conclude_straight() takes that answer.
-    virtual bool post_straight(const SendRequest&, std::uint32_t /*together*/, wire::PacketCopier&,
-                               wire::PacketSink* /*sink*/, LazyTime, Time& /*look_by*/) {
-        return false;
-    }
-    virtual bool execute_straight(const SendRequest&, const LazyTime&) { return false; }
-    // What a packet that came straight asks for. kDeclined: nothing was done.
+    // They answer what else is to be done. kDeclined: nothing was done.
     using Straight = unsigned;
     static constexpr Straight kDeclined = 0;
     static constexpr Straight kDone = 1;
     static constexpr Straight kOwes = 2;    // an acknowledgement, which may wait: acknowledgement_deadline()
     static constexpr Straight kWaits = 4;   // for one: other_deadline() may have come nearer
     static constexpr Straight kGoesOn = 8;  // transmit() has to be called, whatever else is owed
+    virtual Straight post_straight(const SendRequest&, std::uint32_t /*together*/, wire::PacketCopier&,
+                                   wire::PacketSink* /*sink*/, const LazyTime&) {
+        return kDeclined;
+    }
+    virtual bool execute_straight(const SendRequest&, const LazyTime&) { return false; }
     virtual Straight receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
         return kDeclined;
     }

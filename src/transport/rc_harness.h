@@ -241,11 +241,10 @@ class Harness : private QpListener {
         const std::vector<Sge> list(sges);
         request.sges = list;
         memory::Section section(side[i].sections);
-        if (Time look_by = 0;
-            straight && side[i].qp->post_straight(request, 1, side[i], &side[i], now, look_by)) {
-            if (look_by != side[i].qp->other_deadline()) std::abort();
-            return went_straight++, 0;
-        }
+        const Time before = side[i].qp->other_deadline();
+        if (straight && counted(side[i], side[i].qp->post_straight(request, 1, side[i], &side[i], now),
+                                before, went_straight))
+            return 0;
         return side[i].qp->post_send(request, now);
     }
     void post_receive(int i, std::uint64_t wr_id, std::vector<Sge> sges) {
@@ -393,9 +392,7 @@ class Harness : private QpListener {
         const wire::Path& path = side[1 - s.index].path;
         const Time before = s.qp->other_deadline();
         const auto counted = [&](QueuePair::Straight follows, unsigned& count) {
-            const bool tells = follows & (QueuePair::kWaits | QueuePair::kGoesOn);
-            if (follows != QueuePair::kDeclined && !tells && s.qp->other_deadline() < before) std::abort();
-            return Harness::counted(follows != QueuePair::kDeclined, count);
+            return Harness::counted(s, follows, before, count);
         };
         if (wire::WholeSend send; send.parse(flying.bytes))
             return counted(s.qp->receive_straight(send, flying.aside, path, now), went_straight);
@@ -408,6 +405,12 @@ class Harness : private QpListener {
         if (wire::WholeAtomicAnswer answer; answer.parse(flying.bytes))
             return counted(s.qp->conclude_straight(answer, path, now), concluded_straight);
         return false;
+    }
+    // It tells if there is something to be done sooner than was known before.
+    static bool counted(const Side& s, QueuePair::Straight follows, Time before, unsigned& count) {
+        const bool tells = follows & (QueuePair::kWaits | QueuePair::kGoesOn);
+        if (follows != QueuePair::kDeclined && !tells && s.qp->other_deadline() < before) std::abort();
+        return counted(follows != QueuePair::kDeclined, count);
     }
     static bool counted(bool went, unsigned& count) {
         count += went;

@@ -30,8 +30,8 @@ class RcQueuePair final : public QueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
-    bool post_straight(const SendRequest& request, std::uint32_t together, wire::PacketCopier& copier,
-                       wire::PacketSink* sink, LazyTime now, Time& look_by) override;
+    Straight post_straight(const SendRequest& request, std::uint32_t together, wire::PacketCopier& copier,
+                           wire::PacketSink* sink, const LazyTime& now) override;
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     Straight receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
@@ -84,8 +84,8 @@ class RcQueuePair final : public QueuePair {
     template <class Whole>
     Straight receive_whole(const Whole& message, const wire::Aside& aside, const wire::Path& sender_view,
                            Time now);
-    bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                      const LazyTime& now);
+    Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                          const LazyTime& now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
     // calls takes that back, so that it is found out once and not with each message.
     bool is_plain() { return plain_ || (plain_ = looks_plain()); }

@@ -76,14 +76,14 @@ class RcRequester {
     // A SEND or WRITE that can leave in one packet.
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                        const LazyTime& now);
-    bool send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
-                       wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now);
+    using Straight = QueuePair::Straight;
+    Straight send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
+                           wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
-    Time retransmission_deadline() const { return retransmission_.next_deadline(); }
     bool execute_straight(const SendRequest& request, const LazyTime& now);  // WRITE and READ, by the link
     // An atomic, and its answer.
-    bool ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                      const LazyTime& now);
+    Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                          const LazyTime& now);
     bool conclude_straight(const wire::WholeAtomicAnswer& answer, Time now);
 
     // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
@@ -240,8 +240,8 @@ class RcRequester {
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
                !pacer_.limited() && !failed_ && !probe_due_;
     }
-    bool leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                        wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
+    Straight leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+                            wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
     // The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
     SendEntry* alone_answered(std::uint32_t psn) {
         if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]

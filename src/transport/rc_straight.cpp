@@ -9,24 +9,23 @@
 
 namespace verbena::transport {
 
-[[gnu::flatten]] bool RcQueuePair::post_straight(const SendRequest& request, std::uint32_t together,
-                                                 wire::PacketCopier& copier, wire::PacketSink* sink,
-                                                 LazyTime now, Time& look_by) {
+[[gnu::flatten]] QueuePair::Straight RcQueuePair::post_straight(const SendRequest& request,
+                                                                std::uint32_t together,
+                                                                wire::PacketCopier& copier,
+                                                                wire::PacketSink* sink, const LazyTime& now) {
     if (state_ != QpState::rts || !is_plain()) [[unlikely]]
-        return false;
+        return kDeclined;
     iovec payload;
-    if (!requester_->goes_straight(request, together, payload, now)) [[unlikely]] {
-        if (!request.is_atomic() || !ask_straight(request, copier, sink, now)) return false;
-    } else {
-        const bool rides = responder_->owes();
-        if (!requester_->send_straight(request, payload, copier, sink,
-                                       rides ? responder_->riding() : wire::Aside{}, now)) [[unlikely]]
-            return false;
-        request_leaves(rides ? responder_->owes_since() : kNever, now);
-        if (rides) responder_->rides();
-    }
-    look_by = requester_->retransmission_deadline();
-    return true;
+    if (!requester_->goes_straight(request, together, payload, now)) [[unlikely]]
+        return request.is_atomic() ? ask_straight(request, copier, sink, now) : kDeclined;
+    const bool rides = responder_->owes();
+    const Straight follows = requester_->send_straight(request, payload, copier, sink,
+                                                       rides ? responder_->riding() : wire::Aside{}, now);
+    if (follows == kDeclined) [[unlikely]]
+        return kDeclined;
+    request_leaves(rides ? responder_->owes_since() : kNever, now);
+    if (rides) responder_->rides();
+    return follows;
 }
 
 bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& now) {
@@ -93,12 +92,14 @@ QueuePair::Straight RcQueuePair::receive_whole(const Whole& message, const wire:
 }
 
 // An atomic takes no acknowledgement along.
-bool RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                               const LazyTime& now) {
-    if (responder_->owes() || !requester_->ask_straight(request, copier, sink, now)) [[unlikely]]
-        return false;
-    request_leaves(kNever, now);
-    return true;
+QueuePair::Straight RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier,
+                                              wire::PacketSink* sink, const LazyTime& now) {
+    if (responder_->owes()) [[unlikely]]
+        return kDeclined;
+    const Straight follows = requester_->ask_straight(request, copier, sink, now);
+    if (follows != kDeclined) [[likely]]
+        request_leaves(kNever, now);
+    return follows;
 }
 
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::answer_straight(const wire::WholeAtomic& request,
@@ -170,9 +171,10 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     return static_cast<bool>(found);
 }
 
-// False: it cannot leave now, or not with the acknowledgement.
-bool RcRequester::send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
-                                wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now) {
+// kDeclined: it cannot leave now, or not with the acknowledgement.
+RcRequester::Straight RcRequester::send_straight(const SendRequest& request, const iovec& payload,
+                                                 wire::PacketCopier& copier, wire::PacketSink* sink,
+                                                 const wire::Aside& aside, const LazyTime& now) {
     wire::OutPacket out;
     out.aside = aside;
     make_whole(shared_, request, next_psn_, payload, out);
@@ -181,13 +183,14 @@ bool RcRequester::send_straight(const SendRequest& request, const iovec& payload
 
 // The only packet of a request that has `length` bytes there or back. What a peer of this host has been
 // copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
-bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                                 wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now) {
+RcRequester::Straight RcRequester::leave_straight(const SendRequest& request, const wire::OutPacket& out,
+                                                  std::uint32_t length, wire::PacketCopier& copier,
+                                                  wire::PacketSink* sink, const LazyTime& now) {
     const std::uint32_t cost = length + Flow::kPacketOverhead;
     const bool copied = copier.copy(out);
     if (!copied) {
         if (!sink || out.aside.acknowledges || !flow_.allows(cost)) [[unlikely]]
-            return false;
+            return QueuePair::kDeclined;
         sink->send(out);
         flow_.sent(cost);
     }
@@ -205,22 +208,21 @@ bool RcRequester::leave_straight(const SendRequest& request, const wire::OutPack
     else
         sample_sometimes(next_psn_, now);
     left_whole(entry);
-    retransmission_.sent(now, copied);
-    return true;
+    return retransmission_.sent(now, copied) ? QueuePair::kDone | QueuePair::kWaits : QueuePair::kDone;
 }
 
-bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                               const LazyTime& now) {
+RcRequester::Straight RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& copier,
+                                                wire::PacketSink* sink, const LazyTime& now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
         request.remote_address % kLength != 0 || shared_.setup.capabilities.max_send_sge == 0 ||
         outstanding_reads_ >= shared_.attributes.max_rd_atomic || queue_.full()) [[unlikely]]
-        return false;
+        return QueuePair::kDeclined;
     const Sge& sge = request.sges[0];
     if (!shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, kLength, memory::kLocalWrite))
         [[unlikely]]
-        return false;
+        return QueuePair::kDeclined;
     wire::Bth bth;
     address_rc(bth, shared_, atomic_opcode(request.operation), next_psn_);
     bth.ack_request = true;
@@ -228,10 +230,10 @@ bool RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& c
     out.path = &shared_.attributes.path;
     out.header_length =
         static_cast<std::uint8_t>(wire::emit_whole_atomic(bth, atomic_eth_of(request), out.header.data()));
-    if (!leave_straight(request, out, kLength, copier, sink, now)) [[unlikely]]
-        return false;
-    outstanding_reads_++;
-    return true;
+    const Straight follows = leave_straight(request, out, kLength, copier, sink, now);
+    if (follows != QueuePair::kDeclined) [[likely]]
+        outstanding_reads_++;
+    return follows;
 }
 
 bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time now) {

@@ -316,8 +316,7 @@ TEST(StraightPath, LeavesMistakesToTheLongWay) {
     const auto refused = [&](SendRequest request, Sge sge) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
-        Time look_by = 0;
-        return !h.side[0].qp->post_straight(request, 1, h.side[0], &h.side[0], h.now, look_by);
+        return h.side[0].qp->post_straight(request, 1, h.side[0], &h.side[0], h.now) == QueuePair::kDeclined;
     };
     Sge stale = h.side[0].sge(0, 8);
     stale.lkey += 0x100;

@@ -174,9 +174,10 @@ bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
     return true;
 }
 
-bool post_straight(const ibv_qp* base, QueuePair& qp, const ibv_recv_wr* wr) {
+bool post_straight(ibv_qp* base, const ibv_recv_wr* wr) {
     if (!wr || wr->next || wr->num_sge < 0 || calls_may_fail()) [[unlikely]]
         return false;
+    const QueuePair& qp = *QueuePair::of(base);
     Process& process = *qp.context->process;
     return process.usable() && qp.own_receives &&
            process.adapter().post_straight(*qp.own_receives, base->qp_num,
@@ -201,16 +202,8 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
         post);
 }
 
-}  // namespace
-
-pid_t this_thread() {
-    if (!thread_number) thread_number = gettid();
-    return thread_number;
-}
-
-int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-    if (post_straight(base, wr)) [[likely]]
-        return 0;
+// The way of all others. Not inlined, since what these need the straight ones would have to set up.
+[[gnu::noinline]] int post_sends(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
@@ -234,10 +227,8 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     return error;
 }
 
-int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+[[gnu::noinline]] int post_receives(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
-    if (post_straight(base, *qp, wr)) [[likely]]
-        return 0;
     Call call("ibv_post_recv", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_recv"}) return refused(fault, wr, bad_wr);
     Process* process = qp->context->process;
@@ -248,6 +239,25 @@ int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
         return process->adapter().post_receive(*qp->qp, requests, done, adapter::now);
     });
+}
+
+}  // namespace
+
+pid_t this_thread() {
+    if (!thread_number) thread_number = gettid();
+    return thread_number;
+}
+
+int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+    if (post_straight(base, wr)) [[likely]]
+        return 0;
+    return post_sends(base, wr, bad_wr);
+}
+
+int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+    if (post_straight(base, wr)) [[likely]]
+        return 0;
+    return post_receives(base, wr, bad_wr);
 }
 
 int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {

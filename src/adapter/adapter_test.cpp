@@ -150,6 +150,9 @@ TEST_F(AdapterTest, WhatARingHasTogetherIsTakenTogether) {
     ASSERT_EQ(links_[1].waiting(), 5u);
     right_.adapter->progress(now_, false);
     expect_success(right_.poll(), 3);
+    EXPECT_EQ(links_[1].taken_together, 3u) << "atomics are answered one by one";
+    EXPECT_EQ(right_.segment->counters().received, 5u);
+    EXPECT_EQ(right_.qp->counters().wire_bytes_received, left_.qp->counters().wire_bytes_sent);
     for (unsigned i = 0; i < 3; i++) EXPECT_EQ(right_.memory[100 * i], 'a' + i);
     settle();
     expect_success(left_.poll(), 5);

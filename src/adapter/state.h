@@ -160,11 +160,13 @@ class Adapter::State final : public link::Receiver {
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
+    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override;
     bool goes_straight(Slot& slot, const link::Datagram& datagram);
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
+    void finish_later(Slot& slot, Straight follows);
     void finish(Slot& slot);  // after a burst: what it made ready leaves
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);

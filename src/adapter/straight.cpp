@@ -5,26 +5,11 @@
 #include "link/hooks.h"
 #include "wire/plain_ack.h"
 #include "wire/whole_atomic.h"
-#include "wire/whole_send.h"
-#include "wire/whole_write.h"
 
 namespace verbena::adapter {
 
 using transport::QpState;
 using transport::QueuePair;
-
-namespace {
-
-// A SEND or WRITE in one packet.
-template <class Whole>
-QueuePair::Straight receive(QueuePair& qp, const link::Datagram& datagram, Time now) {
-    Whole message;
-    if (!message.parse(datagram.bytes)) [[unlikely]]
-        return QueuePair::kDeclined;
-    return qp.receive_straight(message, datagram.aside, *datagram.path, now);
-}
-
-}  // namespace
 
 [[gnu::flatten]] bool Adapter::post_straight(std::uint32_t number, const transport::SendRequest& request,
                                              const LazyTime& now) {
@@ -88,11 +73,35 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
+    finish_later(slot, follows);
+    return true;
+}
+
+// The same of several.
+[[gnu::flatten]] std::size_t Adapter::State::straight(std::span<const wire::InPacket> packets,
+                                                      const wire::Path& path) {
+    const std::uint32_t number = wire::BthWords(packets[0].bytes.data()).destination_qp();
+    Slot* const slot = table.find(number);
+    if (link::packet_faults() || !slot) [[unlikely]]
+        return 0;
+    hold(*slot, number);
+    if (!*held_) [[unlikely]]
+        return 0;
+    const auto [taken, follows] = held_->qp().receive_straight(packets, path, now_);
+    if (taken == 0) return 0;
+    count(segment.counters().received, taken);
+    for (const wire::InPacket& packet : packets.first(taken))
+        slot->record->counters.wire_bytes_received += packet.bytes.size();
+    finish_later(*slot, follows);
+    return taken;
+}
+
+// At the end of what is there together.
+void Adapter::State::finish_later(Slot& slot, Straight follows) {
     if (follows & (QueuePair::kGoesOn | QueuePair::kWaits))
         tell(slot);
     else
         touch(slot);
-    return true;
 }
 
 Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::Opcode opcode,
@@ -111,9 +120,9 @@ Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::O
 Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
                                                           const link::Datagram& datagram) {
     const wire::Path& path = *datagram.path;
-    if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate) [[likely]]
-        return receive<wire::WholeSend>(qp, datagram, now_);
-    if (opcode == wire::Opcode::rc_write_only) return receive<wire::WholeWrite>(qp, datagram, now_);
+    if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate ||
+        opcode == wire::Opcode::rc_write_only) [[likely]]
+        return qp.receive_straight({static_cast<const wire::InPacket*>(&datagram), 1}, path, now_).follows;
     if (datagram.aside.acknowledges || datagram.aside.psns != 1) return QueuePair::kDeclined;
     switch (opcode) {
         case wire::Opcode::rc_ack:

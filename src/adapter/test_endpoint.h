@@ -33,7 +33,7 @@ class MemoryLink final : public link::Link {
     std::atomic<bool> polled{false};
     unsigned at_once = ~0u;  // packets at a time
     bool is_ring = false;    // what comes is of this host, and what lies behind it is known
-    unsigned looks_ahead = 0;
+    unsigned looks_ahead = 0, taken_together = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
 
     void set_polled(bool now) override { polled = now; }
@@ -91,7 +91,7 @@ class MemoryLink final : public link::Link {
         arrived_.push_back(std::move(flying));
     }
     unsigned receive(link::Receiver& receiver, unsigned max) override {
-        unsigned count = 0;
+        unsigned count = is_ring ? receive_together(receiver) : 0;
         for (; count < std::min(max, at_once); count++) {
             Flying flying;
             {
@@ -136,6 +136,29 @@ class MemoryLink final : public link::Link {
        private:
         MemoryLink& link_;
     };
+
+    // Those for one queue pair, if there are several.
+    unsigned receive_together(link::Receiver& receiver) {
+        std::deque<Flying> some;
+        {
+            std::lock_guard guard(arrivals_lock_);
+            some.swap(arrived_);
+        }
+        const auto destination = [](const Flying& of) {
+            return wire::BthWords(of.bytes.data()).destination_qp();
+        };
+        std::vector<wire::InPacket> packets;
+        for (const Flying& each : some) {
+            if (destination(each) != destination(some.front())) break;
+            packets.push_back({each.bytes, {}});
+        }
+        const std::size_t taken = packets.size() > 1 ? receiver.straight(packets, some.front().path) : 0;
+        some.erase(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(taken));
+        std::lock_guard guard(arrivals_lock_);
+        arrived_.insert(arrived_.begin(), some.begin(), some.end());
+        taken_together += static_cast<unsigned>(taken);
+        return static_cast<unsigned>(taken);
+    }
 
     std::mutex lock_, arrivals_lock_;
     std::deque<Sink> sinks_;

@@ -23,10 +23,9 @@ class Upcoming {
     ~Upcoming() = default;
 };
 
-// One UDP payload from the wire: BTH to ICRC. The ICRC has not been checked yet.
-struct Datagram {
-    std::span<const std::uint8_t> bytes;  // valid during the call only
-    const wire::Path* path = nullptr;     // as the sender saw it: source is the sender
+// One UDP payload from the wire. The ICRC has not been checked yet.
+struct Datagram : wire::InPacket {
+    const wire::Path* path = nullptr;  // as the sender saw it: source is the sender
     std::uint16_t destination_port = wire::kUdpPort;
     // Of its path and length, if somebody has begun it already, to be gone on with during the call; and the
     // identification that its sender probably gave it (burst.h).
@@ -39,7 +38,6 @@ struct Datagram {
     bool by_memory = false;
     bool followed = false;  // by another one of the same peer, which is there already, or so it says
     const Upcoming* upcoming = nullptr;
-    wire::Aside aside;
     wire::Elsewhere* elsewhere = nullptr;
 };
 
@@ -49,6 +47,9 @@ class Receiver {
     virtual void datagram(const Datagram& datagram) = 0;
     // Most of what comes by memory. False: it was not taken, and is a datagram like others.
     virtual bool straight(const Datagram&) { return false; }
+    // The same of several for one queue pair that came by memory one behind the other: how many of them, from
+    // the first on, were taken.
+    virtual std::size_t straight(std::span<const wire::InPacket>, const wire::Path&) { return 0; }
     // Some that came together: `all` has their bytes, `segment` (not 0) of each but the last, which may have
     // fewer.
     virtual void burst(const Datagram& all, std::size_t segment) {

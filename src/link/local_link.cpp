@@ -265,11 +265,22 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     const auto answers_first = [&] {
         return taken >= kTakenTogether || fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
     };
-    for (; received < max && !answers_first() && in.front(packet); received++) {
+    unsigned alone = 0;  // so many were not taken together
+    while (received < max && !answers_first() && in.front(packet)) {
+        datagram.followed = in.followed();
+        if (alone > 0) {
+            alone--;
+        } else if (datagram.followed) {
+            const auto [count, done] = receive_together(in, receiver);
+            received += done;
+            taken += done * (kPerPacket + LocalRing::kInSlot);
+            alone = count - done;
+            if (done > 0) continue;
+        }
+        received++;
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
-        datagram.followed = in.followed();
         if (in.elsewhere()) [[unlikely]]
             fetched += receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))
@@ -280,6 +291,15 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     if (in.settle()) peers_.wake(peer);
     goes_on_ |= taken >= kTakenTogether;
     return received;
+}
+
+// Apart, so that one that is alone pays nothing for it.
+[[gnu::noinline]] LocalLink::Together LocalLink::receive_together(LocalRing& in, Receiver& receiver) {
+    const std::size_t count = in.together(together_);
+    if (count < 2) return {};
+    const std::size_t done = receiver.straight(std::span(together_).first(count), in.path());
+    in.release(done);
+    return {static_cast<unsigned>(count), static_cast<unsigned>(done)};
 }
 
 // Whoever parses the packet sees its headers and nothing else.

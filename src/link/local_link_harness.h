@@ -53,7 +53,22 @@ class Kept final : public Receiver {
         // BTH, payload, ICRC
         texts.emplace_back(datagram.bytes.begin() + 12, datagram.bytes.end() - 4);
     }
+    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override {
+        if (takes_together == 0) return 0;
+        offered.push_back(packets.size());
+        const std::size_t taken = std::min(packets.size(), takes_together);
+        for (const wire::InPacket& packet : packets.first(taken)) {
+            Datagram one;
+            one.bytes = packet.bytes;
+            one.path = &path;
+            one.by_memory = true;
+            datagram(one);
+        }
+        return taken;
+    }
     bool fetches = false;
+    std::size_t takes_together = 0;
+    std::vector<std::size_t> offered;
     std::vector<std::string> texts;
 };
 

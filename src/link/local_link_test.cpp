@@ -195,6 +195,26 @@ TEST(LocalLinkTest, WhatIsCopiedIsReceivedInParts) {
     EXPECT_EQ(right.kept.texts, texts);
 }
 
+// What the receiver leaves comes one at a time, in order, before it is asked again.
+TEST(LocalLinkTest, WhatIsThereTogetherIsOfferedTogether) {
+    for (const std::size_t takes : {0u, 1u, 3u, 16u}) {
+        End left(3), right(4);
+        introduce(left, right);
+        left.post(right.qp(), "says the addresses");
+        ASSERT_EQ(right.receive(), 1u);
+        right.kept = {};
+        right.kept.takes_together = takes;
+        std::vector<std::string> texts;
+        for (unsigned n = 0; n < 100; n++)
+            left.post(right.qp(), texts.emplace_back("message " + std::to_string(n)));
+        while (right.receive() > 0) {
+        }
+        EXPECT_EQ(right.kept.texts, texts);
+        EXPECT_EQ(right.kept.offered.empty(), takes == 0);
+        for (const std::size_t offered : right.kept.offered) EXPECT_TRUE(offered >= 2 && offered <= 16);
+    }
+}
+
 TEST(LocalReferenceTest, NonsenseIsRefused) {
     LocalPeer peer;
     ReferredPayload payload(peer);

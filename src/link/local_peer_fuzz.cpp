@@ -58,7 +58,13 @@ void read_ring(Bytes input) {
 
     Bytes packet;
     std::size_t taken = 0;
+    std::array<wire::InPacket, 16> together;
     while (ring->front(packet)) {
+        const std::size_t count = ring->together(together);
+        require(count <= together.size());
+        for (const wire::InPacket& each : std::span(together).first(count))
+            require(each.bytes.size() <= link::LocalRing::kInSlot + wire::kIcrcLength &&
+                    each.aside.psns >= 1);
         // All of it is there to be read, and it was paid for.
         unsigned sum = 0;
         for (const std::uint8_t byte : packet) sum += byte;

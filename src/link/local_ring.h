@@ -64,6 +64,7 @@ namespace verbena::link {
 class LocalRing : private RingLayout {
    public:
     using RingLayout::kCapacity;
+    using RingLayout::kInSlot;
     using RingLayout::kMarks;
     using RingLayout::kSlots;
 
@@ -134,12 +135,34 @@ class LocalRing : private RingLayout {
         bytes = {at + before, front_.length};
         return true;
     }
+    // How many packets, from the oldest on, are known to be there, lie in slots, come from where the one
+    // before did and are for one queue pair. Each until it is released.
+    std::size_t together(std::span<wire::InPacket> out) {
+        std::size_t count = 0;
+        std::uint32_t destination = 0;  // as it lies there
+        for (std::uint64_t place = read_.slots; count < out.size(); place++) {
+            const Slot& slot = slot_of(place);
+            if (!slot.holds(place)) [[unlikely]]
+                break;
+            packets_came();
+            Record record;
+            std::memcpy(&record, &slot.record, sizeof record);
+            const bool followed = (record.flags & kFollowed) != 0 || read_ahead_.knows_of(place + 1);
+            if ((record.flags & (kHasAddresses | kElsewhere)) != 0 || record.length > kInSlot) break;
+            std::uint32_t to;
+            std::memcpy(&to, slot.packet + sizeof to, sizeof to);
+            if (count > 0 && to != destination) break;
+            destination = to;
+            read_ahead_.found(place, Lines{*this});
+            out[count++] = {{slot.packet, record.length + wire::kIcrcLength}, aside_of(record)};
+            if (!followed) break;
+        }
+        return broken_.load(std::memory_order_relaxed) ? 0 : count;
+    }
+    void release(std::size_t together) { read_.slots += together; }
     // Of that packet, until release(). Its path has the addresses, and nothing else.
     const wire::Path& path() const { return read_path_; }
-    wire::Aside aside() const {
-        return {std::clamp(front_.psns, 1u, kPsnBits), (front_.flags & kAcknowledges) != 0,
-                front_.flags & kPsnBits};
-    }
+    wire::Aside aside() const { return aside_of(front_); }
     std::size_t space() const { return front_.flags & kSpaced ? kSpace : 0; }  // behind it, bytes
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     // By one published together with it, or by one that the producer's head told of.
@@ -201,6 +224,10 @@ class LocalRing : private RingLayout {
     // How many bytes there are beside this slot and all that lie before it.
     static std::uint64_t besides_to(std::uint64_t place) {
         return (place % kSlots / kSlotsTogether + 1) * kSlotsTogether * kBeside;
+    }
+    static wire::Aside aside_of(const Record& record) {
+        return {std::clamp(record.psns, 1u, kPsnBits), (record.flags & kAcknowledges) != 0,
+                record.flags & kPsnBits};
     }
     void read_addresses(const std::uint8_t* at);
     bool give_up();

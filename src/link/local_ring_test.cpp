@@ -42,6 +42,13 @@ class LocalRingTest : public testing::Test {
         return text;
     }
 
+    // A BTH, of which nobody here asks for more, and some bytes.
+    static std::string packet_for(std::uint32_t qp, std::size_t payload) {
+        std::string packet(wire::kBthLength + payload, '\0');
+        for (unsigned i = 0; i < 3; i++) packet[5 + i] = static_cast<char>(qp >> (16 - 8 * i));
+        return packet;
+    }
+
     std::unique_ptr<LocalRing> consumer_, producer_;
     wire::Path path_;
 };
@@ -194,13 +201,8 @@ TEST_F(LocalRingTest, BehindAProducerThatIsFarAheadPacketsCountAsFollowed) {
 
 TEST_F(LocalRingTest, WhomThePacketsBehindTheOldestAreForIsKnownFromTheHeadOn) {
     constexpr std::uint32_t kPackets = 100;
-    const auto header_for = [](std::uint32_t qp) {  // a BTH, of which nobody here asks for more
-        std::string header(12 + qp % 100, '\0');
-        for (unsigned i = 0; i < 3; i++) header[5 + i] = static_cast<char>(qp >> (16 - 8 * i));
-        return header;
-    };
     for (std::uint32_t qp = 1; qp <= kPackets; qp++) {
-        ASSERT_TRUE(put(header_for(qp)));
+        ASSERT_TRUE(put(packet_for(qp, qp % 100)));
         producer_->publish();
     }
     EXPECT_EQ(consumer_->destination_qp(1), 0u);
@@ -214,6 +216,53 @@ TEST_F(LocalRingTest, WhomThePacketsBehindTheOldestAreForIsKnownFromTheHeadOn) {
         consumer_->release();
     }
     EXPECT_GE(known, kPackets / 2);
+}
+
+TEST_F(LocalRingTest, WhatIsTakenTogetherIsForOneQueuePairAndInSlots) {
+    ASSERT_TRUE(put("says the addresses"));
+    producer_->publish();
+    ASSERT_EQ(take(), "says the addresses");
+    const auto put_some = [&](std::initializer_list<std::string> packets) {
+        for (const std::string& packet : packets) ASSERT_TRUE(put(packet));
+    };
+    const std::string fits = packet_for(7, LocalRing::kInSlot - wire::kBthLength);
+    put_some({packet_for(7, 1), fits, packet_for(8, 1), packet_for(8, 2)});
+    put_some({packet_for(8, LocalRing::kInSlot), packet_for(8, 3), packet_for(8, 4)});
+    path_.source = Gid::from_ipv4(0x0a000009);
+    put_some({packet_for(8, 5), packet_for(8, 6), packet_for(8, 7)});
+    producer_->publish();
+    ASSERT_TRUE(put(packet_for(8, 8)));  // not yet seen by the consumer
+
+    std::array<wire::InPacket, 16> packets;
+    const auto expect = [&](std::size_t count, std::size_t alone_behind) {
+        ASSERT_EQ(consumer_->together(packets), count);
+        consumer_->release(count);
+        std::span<const std::uint8_t> bytes;
+        for (; alone_behind > 0; alone_behind--) {
+            ASSERT_TRUE(consumer_->front(bytes));
+            consumer_->release();
+        }
+    };
+    expect(2, 0);
+    EXPECT_EQ(packets[1].bytes.size(), LocalRing::kInSlot + wire::kIcrcLength);
+    EXPECT_EQ(std::memcmp(packets[1].bytes.data(), fits.data(), fits.size()), 0);
+    expect(2, 1);  // behind them a long one
+    expect(2, 1);  // and one with addresses
+    expect(2, 0);
+    expect(0, 0);
+    producer_->publish();
+    EXPECT_EQ(take(), packet_for(8, 8));
+}
+
+TEST_F(LocalRingTest, NoMoreAreTakenTogetherThanThereIsRoomFor) {
+    for (unsigned i = 0; i < 40; i++) ASSERT_TRUE(put(packet_for(7, i % 30)));
+    producer_->publish();
+    ASSERT_EQ(take(), packet_for(7, 0));
+    std::array<wire::InPacket, 16> packets;
+    for (const std::size_t count : {16u, 16u, 7u, 0u}) {
+        ASSERT_EQ(consumer_->together(packets), count);
+        consumer_->release(count);
+    }
 }
 
 // What fits into a slot, or beside it, and what does not, by one byte, with addresses in front of it and

@@ -26,8 +26,6 @@
 #include "wire/packet_sink.h"
 #include "wire/run.h"
 #include "wire/whole_atomic.h"
-#include "wire/whole_send.h"
-#include "wire/whole_write.h"
 
 namespace verbena::transport {
 
@@ -125,7 +123,8 @@ class QueuePair {
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
     // caller flushes; without one (nullptr) it does not leave. `together`: how many are posted at once, from
     // this one on.
-    // receive_straight() completes the message and the request that the aside acknowledges;
+    // receive_straight() completes messages that came one behind the other, as many as it can from the first
+    // on, and the requests that their asides acknowledge;
     // acknowledge_straight() takes a plain acknowledgement, and settle_straight() sends one, if that is all
     // that is owed; answer_straight() executes an atomic, whose answer leaves by the copier or, later, by
     // transmit(); conclude_straight() takes that answer.
@@ -141,12 +140,11 @@ class QueuePair {
         return kDeclined;
     }
     virtual bool execute_straight(const SendRequest&, const LazyTime&) { return false; }
-    virtual Straight receive_straight(const wire::WholeSend&, const wire::Aside&, const wire::Path&, Time) {
-        return kDeclined;
-    }
-    virtual Straight receive_straight(const wire::WholeWrite&, const wire::Aside&, const wire::Path&, Time) {
-        return kDeclined;
-    }
+    struct Taken {
+        std::size_t packets = 0;
+        Straight follows = kDeclined;
+    };
+    virtual Taken receive_straight(std::span<const wire::InPacket>, const wire::Path&, Time) { return {}; }
     virtual Straight acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) {
         return kDeclined;
     }

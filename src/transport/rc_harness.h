@@ -388,16 +388,31 @@ class Harness : private QpListener {
         return true;
     }
 
+    // What arrives at one side at once.
+    bool receive_together() {
+        Side& s = side[flying_.front().to];
+        std::vector<wire::InPacket> packets;
+        for (const Flying& flying : flying_) {
+            if (flying.to != s.index || flying.at > now) break;
+            packets.push_back({flying.bytes, flying.aside});
+        }
+        const Time before = s.qp->other_deadline();
+        memory::Section section(s.sections);
+        const auto [taken, follows] = s.qp->receive_straight(packets, side[1 - s.index].path, now);
+        if ((taken > 0) != (follows != QueuePair::kDeclined) || taken > packets.size()) std::abort();
+        unsigned came = 0;
+        if (!counted(s, follows, before, came)) return false;
+        went_straight += taken;
+        flying_.erase(flying_.begin(), flying_.begin() + static_cast<std::ptrdiff_t>(taken));
+        return true;
+    }
+
     bool receive_straight(Side& s, const Flying& flying) {
         const wire::Path& path = side[1 - s.index].path;
         const Time before = s.qp->other_deadline();
         const auto counted = [&](QueuePair::Straight follows, unsigned& count) {
             return Harness::counted(s, follows, before, count);
         };
-        if (wire::WholeSend send; send.parse(flying.bytes))
-            return counted(s.qp->receive_straight(send, flying.aside, path, now), went_straight);
-        if (wire::WholeWrite write; write.parse(flying.bytes))
-            return counted(s.qp->receive_straight(write, flying.aside, path, now), went_straight);
         if (wire::BthWords ack; wire::parse_plain_ack(flying.bytes, ack))
             return counted(s.qp->acknowledge_straight(ack, path, now), acknowledged_straight);
         if (wire::WholeAtomic request; request.parse(flying.bytes))
@@ -422,6 +437,7 @@ class Harness : private QpListener {
             if (!s.asleep && s.qp->next_deadline() <= now) s.qp->advance(now);
         while (!flying_.empty() && flying_.front().at <= now) {
             if (runs && !side[flying_.front().to].asleep && receive_run()) continue;
+            if (straight && !side[flying_.front().to].asleep && receive_together()) continue;
             const Flying flying = std::move(flying_.front());
             flying_.pop_front();
             Side& s = side[flying.to];

@@ -34,10 +34,8 @@ class RcQueuePair final : public QueuePair {
                            wire::PacketSink* sink, const LazyTime& now) override;
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
-    Straight receive_straight(const wire::WholeSend& send, const wire::Aside& aside,
-                              const wire::Path& sender_view, Time now) override;
-    Straight receive_straight(const wire::WholeWrite& write, const wire::Aside& aside,
-                              const wire::Path& sender_view, Time now) override;
+    Taken receive_straight(std::span<const wire::InPacket> packets, const wire::Path& sender_view,
+                           Time now) override;
     Straight acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view,
                                   Time now) override;
     bool settle_straight(wire::PacketCopier& copier, Time now) override;
@@ -82,8 +80,9 @@ class RcQueuePair final : public QueuePair {
    private:
     bool reliable() const { return setup_.service != Service::uc; }
     template <class Whole>
-    Straight receive_whole(const Whole& message, const wire::Aside& aside, const wire::Path& sender_view,
-                           Time now);
+    std::size_t receive_whole(std::span<const wire::InPacket> packets, Time now);
+    template <class Whole>
+    bool take_whole(const wire::InPacket& packet, Time now);
     Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                           const LazyTime& now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those

@@ -38,33 +38,45 @@ bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& n
     return true;
 }
 
-[[gnu::flatten]] QueuePair::Straight RcQueuePair::receive_straight(const wire::WholeSend& send,
-                                                                   const wire::Aside& aside,
-                                                                   const wire::Path& sender_view, Time now) {
-    return receive_whole(send, aside, sender_view, now);
-}
-
-[[gnu::flatten]] QueuePair::Straight RcQueuePair::receive_straight(const wire::WholeWrite& write,
-                                                                   const wire::Aside& aside,
-                                                                   const wire::Path& sender_view, Time now) {
-    return receive_whole(write, aside, sender_view, now);
+[[gnu::flatten]] QueuePair::Taken RcQueuePair::receive_straight(std::span<const wire::InPacket> packets,
+                                                                const wire::Path& sender_view, Time now) {
+    if (!is_plain() || !is_peer(sender_view)) [[unlikely]]
+        return {};
+    const bool writes = static_cast<wire::Opcode>(packets[0].bytes[0]) == wire::Opcode::rc_write_only;
+    const std::size_t taken =
+        writes ? receive_whole<wire::WholeWrite>(packets, now) : receive_whole<wire::WholeSend>(packets, now);
+    if (taken == 0) [[unlikely]]
+        return {};
+    counters_.packets_received += taken;
+    return {taken, came_straight(now)};
 }
 
 template <class Whole>
-QueuePair::Straight RcQueuePair::receive_whole(const Whole& message, const wire::Aside& aside,
-                                               const wire::Path& sender_view, Time now) {
-    if (!is_plain() || aside.psns != 1 || (aside.acknowledges && state_ != QpState::rts) ||
-        message.pkey() != kDefaultPkey || !is_peer(sender_view)) [[unlikely]]
-        return kDeclined;
+std::size_t RcQueuePair::receive_whole(std::span<const wire::InPacket> packets, Time now) {
+    std::size_t taken = 0;
+    while (taken < packets.size() && take_whole<Whole>(packets[taken], now)) {
+        taken++;
+        if (completion_lost()) [[unlikely]]
+            break;
+    }
+    return taken;
+}
+
+template <class Whole>
+bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
+    const wire::Aside& aside = packet.aside;
+    Whole message;
+    if (!message.parse(packet.bytes) || aside.psns != 1 || (aside.acknowledges && state_ != QpState::rts) ||
+        message.pkey() != kDefaultPkey) [[unlikely]]
+        return false;
     std::uint8_t* const place = responder_->place_straight(message);
     if (!place) [[unlikely]]
-        return kDeclined;
+        return false;
     // Before the message completes, as if the acknowledgement had come in front of it.
     if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
-        return kDeclined;
-    counters_.packets_received++;
+        return false;
     responder_->receive_straight(message, place, now);
-    return came_straight(now);
+    return true;
 }
 
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::acknowledge_straight(const wire::BthWords& bth,

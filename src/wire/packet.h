@@ -103,6 +103,12 @@ struct Aside {
     std::uint32_t placed = 0;  // ... and is in this receive already (transport/shown_receives.h); 0: in none
 };
 
+// A packet as it came, BTH to ICRC.
+struct InPacket {
+    std::span<const std::uint8_t> bytes;  // valid during the call only
+    Aside aside;
+};
+
 // A payload that still lies in the sender's memory.
 class Elsewhere {
    public:

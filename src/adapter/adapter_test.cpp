@@ -170,15 +170,22 @@ TEST_F(AdapterTest, AmongManyQueuePairsTheNextPacketsAreLookedAt) {
         for (Endpoint* end : {&left_, &right_}) more[end == &right_].push_back(end->qp = end->create());
         left_.connect(right_, now_);
         right_.connect(left_, now_);
-        ASSERT_EQ(right_.post_receive(i, 1, now_), 0);
-        ASSERT_EQ(left_.post(Operation::send, 0, 1, now_), 0);
     }
-    left_.adapter->progress(now_, true);
-    right_.adapter->progress(now_, false);
-    expect_success(right_.poll(), kMore);
-    EXPECT_GE(links_[1].looks_ahead, kMore / 2);
-    settle();
-    expect_success(left_.poll(), kMore);
+    for (const unsigned each : {1u, 2u}) {
+        links_[1].looks_ahead = 0;
+        for (unsigned i = 0; i < kMore * each; i++) {
+            left_.qp = more[0][i / each], right_.qp = more[1][i / each];
+            ASSERT_EQ(right_.post_receive(i, 1, now_), 0);
+            ASSERT_EQ(left_.post(Operation::send, 0, 1, now_), 0);
+        }
+        left_.adapter->progress(now_, true);
+        right_.adapter->progress(now_, false);
+        expect_success(right_.poll(), kMore * each);
+        EXPECT_GE(links_[1].looks_ahead, kMore / 2);
+        EXPECT_EQ(links_[1].taken_together, each == 1 ? 0 : kMore * each);
+        settle();
+        expect_success(left_.poll(), kMore * each);
+    }
     left_.qp = first[0], right_.qp = first[1];
     for (transport::QueuePair* qp : more[0]) left_.adapter->destroy_qp(qp, now_);
     for (transport::QueuePair* qp : more[1]) right_.adapter->destroy_qp(qp, now_);

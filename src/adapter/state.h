@@ -60,12 +60,13 @@ class Adapter::State final : public link::Receiver {
     void comes_to(std::uint32_t number) {  // a thread that posts
         table.comes_to(number, orders_[number_of_this_thread() % kThreads].order);
     }
-    // Those that packets come to soon, behind this one for `number`.
-    void expect_upcoming(const link::Datagram& datagram, std::uint32_t number) const {
-        const std::uint32_t soon = datagram.upcoming ? datagram.upcoming->destination_qp(kSoon) : 0;
+    // Those that packets come to soon, behind this one for `number` and `more` for the same.
+    void expect_upcoming(const link::Upcoming& upcoming, std::size_t more, std::uint32_t number) const {
+        const auto behind = static_cast<unsigned>(more + kSoon);
+        const std::uint32_t soon = upcoming.destination_qp(behind);
         if (soon == 0 || soon == number) return;
         table.expect(soon);
-        table.expect_later(datagram.upcoming->destination_qp(kSoon + 1));
+        table.expect_later(upcoming.destination_qp(behind + 1));
     }
     void describe(Slot& slot);  // state and peer, to the exported record
     // No peer of this host is at work any more on what it found in the record before. No lock held.
@@ -160,7 +161,8 @@ class Adapter::State final : public link::Receiver {
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
-    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override;
+    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path,
+                         const link::Upcoming& upcoming) override;
     bool goes_straight(Slot& slot, const link::Datagram& datagram);
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);

@@ -1,6 +1,6 @@
-// The straight path through the adapter (transport/rc_straight.cpp): one message, to a peer of this host or
-// from any, on a connection where nothing else is going on. What a small message costs is the number of these
-// instructions, so they are few and stand together; whatever is unusual goes by progress.cpp.
+// The straight path through the adapter (transport/rc_straight.cpp): a message to a peer of this host, or
+// some from any, on a connection where nothing else is going on. What a small message costs is the number of
+// these instructions, so they are few and stand together; whatever is unusual goes by progress.cpp.
 #include "adapter/state.h"
 #include "link/hooks.h"
 #include "wire/plain_ack.h"
@@ -69,7 +69,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         go_on(slot, follows);
         return true;
     }
-    if (many()) expect_upcoming(datagram, bth.destination_qp());
+    if (many() && datagram.upcoming) expect_upcoming(*datagram.upcoming, 0, bth.destination_qp());
     hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
@@ -79,11 +79,13 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
 
 // The same of several.
 [[gnu::flatten]] std::size_t Adapter::State::straight(std::span<const wire::InPacket> packets,
-                                                      const wire::Path& path) {
+                                                      const wire::Path& path,
+                                                      const link::Upcoming& upcoming) {
     const std::uint32_t number = wire::BthWords(packets[0].bytes.data()).destination_qp();
     Slot* const slot = table.find(number);
     if (link::packet_faults() || !slot) [[unlikely]]
         return 0;
+    if (many()) expect_upcoming(upcoming, packets.size() - 1, number);
     hold(*slot, number);
     if (!*held_) [[unlikely]]
         return 0;

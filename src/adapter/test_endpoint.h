@@ -91,8 +91,12 @@ class MemoryLink final : public link::Link {
         arrived_.push_back(std::move(flying));
     }
     unsigned receive(link::Receiver& receiver, unsigned max) override {
-        unsigned count = is_ring ? receive_together(receiver) : 0;
+        unsigned count = 0;
         for (; count < std::min(max, at_once); count++) {
+            if (const unsigned taken = is_ring ? receive_together(receiver) : 0) {
+                count += taken - 1;
+                continue;
+            }
             Flying flying;
             {
                 std::lock_guard guard(arrivals_lock_);
@@ -103,7 +107,7 @@ class MemoryLink final : public link::Link {
             link::Datagram datagram;
             datagram.bytes = flying.bytes;
             datagram.path = &flying.path;
-            const Ahead ahead(*this);
+            const Ahead ahead(*this, 1);
             if (is_ring) {
                 datagram.by_memory = true;
                 datagram.followed = waiting() > 0;
@@ -125,39 +129,42 @@ class MemoryLink final : public link::Link {
    private:
     class Ahead final : public link::Upcoming {
        public:
-        explicit Ahead(MemoryLink& link) : link_(link) {}
+        // `arrived`: which one is the first that has arrived, counted from where it is asked.
+        Ahead(MemoryLink& link, unsigned arrived) : link_(link), arrived_(arrived) {}
         std::uint32_t destination_qp(unsigned behind) const override {
             std::lock_guard guard(link_.arrivals_lock_);
             link_.looks_ahead++;
-            if (behind > link_.arrived_.size()) return 0;
-            return wire::BthWords(link_.arrived_[behind - 1].bytes.data()).destination_qp();
+            if (behind - arrived_ >= link_.arrived_.size()) return 0;
+            return wire::BthWords(link_.arrived_[behind - arrived_].bytes.data()).destination_qp();
         }
 
        private:
         MemoryLink& link_;
+        const unsigned arrived_;
     };
 
     // Those for one queue pair, if there are several.
     unsigned receive_together(link::Receiver& receiver) {
-        std::deque<Flying> some;
+        std::vector<wire::InPacket> packets;
+        wire::Path path;
         {
             std::lock_guard guard(arrivals_lock_);
-            some.swap(arrived_);
+            const auto kind = [](const Flying& of) {
+                const wire::BthWords bth(of.bytes.data());
+                return std::pair(bth.opcode(), bth.destination_qp());
+            };
+            for (const Flying& each : arrived_) {
+                if (kind(each) != kind(arrived_.front())) break;
+                packets.push_back({each.bytes, {}});
+            }
+            if (packets.size() < 2) return 0;
+            path = arrived_.front().path;
         }
-        const auto destination = [](const Flying& of) {
-            return wire::BthWords(of.bytes.data()).destination_qp();
-        };
-        std::vector<wire::InPacket> packets;
-        for (const Flying& each : some) {
-            if (destination(each) != destination(some.front())) break;
-            packets.push_back({each.bytes, {}});
-        }
-        const std::size_t taken = packets.size() > 1 ? receiver.straight(packets, some.front().path) : 0;
-        some.erase(some.begin(), some.begin() + static_cast<std::ptrdiff_t>(taken));
+        const auto taken = static_cast<unsigned>(receiver.straight(packets, path, Ahead(*this, 0)));
         std::lock_guard guard(arrivals_lock_);
-        arrived_.insert(arrived_.begin(), some.begin(), some.end());
-        taken_together += static_cast<unsigned>(taken);
-        return static_cast<unsigned>(taken);
+        arrived_.erase(arrived_.begin(), arrived_.begin() + taken);
+        taken_together += taken;
+        return taken;
     }
 
     std::mutex lock_, arrivals_lock_;
@@ -250,7 +257,7 @@ class Endpoint : public transport::QpListener {
         return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
     }
     std::vector<completion::Completion> poll() {
-        std::vector<completion::Completion> out(64);
+        std::vector<completion::Completion> out(256);
         out.resize(cq.poll(out));
         return out;
     }

@@ -47,9 +47,12 @@ class Receiver {
     virtual void datagram(const Datagram& datagram) = 0;
     // Most of what comes by memory. False: it was not taken, and is a datagram like others.
     virtual bool straight(const Datagram&) { return false; }
-    // The same of several for one queue pair that came by memory one behind the other: how many of them, from
-    // the first on, were taken.
-    virtual std::size_t straight(std::span<const wire::InPacket>, const wire::Path&) { return 0; }
+    // The same of several for one queue pair, of one opcode, that came one behind the other: how many of
+    // them, from the first on, were taken. `upcoming`: as in a datagram, behind the first of these.
+    virtual std::size_t straight(std::span<const wire::InPacket>, const wire::Path&,
+                                 const Upcoming& /*upcoming*/) {
+        return 0;
+    }
     // Some that came together: `all` has their bytes, `segment` (not 0) of each but the last, which may have
     // fewer.
     virtual void burst(const Datagram& all, std::size_t segment) {

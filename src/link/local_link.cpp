@@ -265,22 +265,23 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     const auto answers_first = [&] {
         return taken >= kTakenTogether || fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
     };
-    unsigned alone = 0;  // so many were not taken together
+    unsigned alone = 0;  // so many were offered together and not taken
     while (received < max && !answers_first() && in.front(packet)) {
-        datagram.followed = in.followed();
         if (alone > 0) {
             alone--;
-        } else if (datagram.followed) {
-            const auto [count, done] = receive_together(in, receiver);
+        } else if (in.is_first_of_several()) {
+            const auto [offered, done] = receive_together(in, receiver, ahead);
             received += done;
             taken += done * (kPerPacket + LocalRing::kInSlot);
-            alone = count - done;
+            alone = offered - done;
             if (done > 0) continue;
+            if (alone > 0) alone--;
         }
         received++;
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
+        datagram.followed = in.followed();
         if (in.elsewhere()) [[unlikely]]
             fetched += receive_reference(peer, datagram, receiver);
         else if (!receiver.straight(datagram))
@@ -294,10 +295,11 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
 }
 
 // Apart, so that one that is alone pays nothing for it.
-[[gnu::noinline]] LocalLink::Together LocalLink::receive_together(LocalRing& in, Receiver& receiver) {
+[[gnu::noinline]] LocalLink::Together LocalLink::receive_together(LocalRing& in, Receiver& receiver,
+                                                                  const Upcoming& behind) {
     const std::size_t count = in.together(together_);
     if (count < 2) return {};
-    const std::size_t done = receiver.straight(std::span(together_).first(count), in.path());
+    const std::size_t done = receiver.straight(std::span(together_).first(count), in.path(), behind);
     in.release(done);
     return {static_cast<unsigned>(count), static_cast<unsigned>(done)};
 }

@@ -73,6 +73,7 @@ class LocalLink final : public Link {
     static constexpr unsigned kWireEvery = 1024;
     static constexpr unsigned kBusyFor = 256;      // calls
     static constexpr std::size_t kPerPacket = 64;  // that each packet counts beside its own
+    static constexpr std::size_t kOffered = 16;    // packets together, at most
 
     class Sink;
 
@@ -81,9 +82,9 @@ class LocalLink final : public Link {
     static std::size_t receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
     struct Together {
-        unsigned count = 0, done = 0;  // packets: there, taken
+        unsigned offered = 0, done = 0;  // packets
     };
-    Together receive_together(LocalRing& in, Receiver& receiver);
+    Together receive_together(LocalRing& in, Receiver& receiver, const Upcoming& behind);
     unsigned receive_packets(Receiver& receiver, unsigned max);
     struct Readable {
         bool wire = false, others = false;  // greetings, deaths, our own sleep's end
@@ -103,7 +104,7 @@ class LocalLink final : public Link {
     unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
     unsigned since_wire_ = 0;                                  // calls and packets
     bool goes_on_ = false;
-    std::array<wire::InPacket, 16> together_;
+    std::array<wire::InPacket, kOffered> together_;
     alignas(64) std::atomic<bool> polled_{false};
     // For sleepers that were overlooked, whatever the next receive() finds.
     std::atomic<bool> look_again_{false};

@@ -53,8 +53,8 @@ class Kept final : public Receiver {
         // BTH, payload, ICRC
         texts.emplace_back(datagram.bytes.begin() + 12, datagram.bytes.end() - 4);
     }
-    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override {
-        if (takes_together == 0) return 0;
+    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path,
+                         const Upcoming&) override {
         offered.push_back(packets.size());
         const std::size_t taken = std::min(packets.size(), takes_together);
         for (const wire::InPacket& packet : packets.first(taken)) {
@@ -103,6 +103,17 @@ struct End {
         close(segment);
     }
 
+    static wire::OutPacket packet_to(std::uint32_t qp, const wire::Path& path, wire::Opcode opcode,
+                                     const iovec& payload) {
+        wire::OutPacket packet;
+        packet.path = &path;
+        packet.header = {};
+        packet.header[0] = static_cast<std::uint8_t>(opcode);
+        wire::store_be24(packet.header.data() + 5, qp);
+        packet.header_length = 12;
+        packet.payload = {&payload, 1};
+        return packet;
+    }
     bool is_woken() const {
         pollfd waiting{link->wait_fd(), POLLIN, 0};
         return poll(&waiting, 1, 0) == 1;
@@ -121,20 +132,26 @@ struct End {
         wire::Path path;
         path.source = kLoopback;
         path.destination = to;
-        wire::OutPacket packet;
-        packet.path = &path;
-        packet.header = {};
-        packet.header[0] = static_cast<std::uint8_t>(opcode);
-        wire::store_be24(packet.header.data() + 5, qp);
-        packet.header_length = 12;
         posted.push_back(text);  // what stays is read later
         const iovec piece{posted.back().data(), posted.back().size()};
-        packet.payload = {&piece, 1};
+        wire::OutPacket packet = packet_to(qp, path, opcode, piece);
         packet.aside.psns = psns;
         packet.aside.stays = stays;
         wire::PacketSink& sink = link->borrow_sink();
         if (psns > 1) sink.largest_payload(path, qp, stays);  // who sends such packets has asked
         sink.send(packet);
+        sink.flush();
+        link->return_sink(sink);
+    }
+    // Published together.
+    void post_together(std::uint32_t qp, const std::vector<std::string>& texts) {
+        wire::Path path;
+        path.source = path.destination = kLoopback;
+        wire::PacketSink& sink = link->borrow_sink();
+        for (const std::string& text : texts) {
+            const iovec piece{const_cast<char*>(text.data()), text.size()};
+            sink.send(packet_to(qp, path, wire::Opcode::rc_send_only, piece));
+        }
         sink.flush();
         link->return_sink(sink);
     }

@@ -195,7 +195,7 @@ TEST(LocalLinkTest, WhatIsCopiedIsReceivedInParts) {
     EXPECT_EQ(right.kept.texts, texts);
 }
 
-// What the receiver leaves comes one at a time, in order, before it is asked again.
+// What the receiver leaves comes one at a time, in order, before others are offered.
 TEST(LocalLinkTest, WhatIsThereTogetherIsOfferedTogether) {
     for (const std::size_t takes : {0u, 1u, 3u, 16u}) {
         End left(3), right(4);
@@ -205,14 +205,23 @@ TEST(LocalLinkTest, WhatIsThereTogetherIsOfferedTogether) {
         right.kept = {};
         right.kept.takes_together = takes;
         std::vector<std::string> texts;
-        for (unsigned n = 0; n < 100; n++)
-            left.post(right.qp(), texts.emplace_back("message " + std::to_string(n)));
-        while (right.receive() > 0) {
-        }
+        for (unsigned n = 0; n < 40; n++) texts.push_back("message " + std::to_string(n));
+        left.post_together(right.qp(), texts);
+        EXPECT_EQ(right.receive(), texts.size());
         EXPECT_EQ(right.kept.texts, texts);
-        EXPECT_EQ(right.kept.offered.empty(), takes == 0);
-        for (const std::size_t offered : right.kept.offered) EXPECT_TRUE(offered >= 2 && offered <= 16);
+        EXPECT_EQ(right.kept.offered, (std::vector<std::size_t>{16, 16, 8}));
     }
+}
+
+TEST(LocalLinkTest, AboutAsManyAreReceivedAsWereAskedFor) {
+    End left(3), right(4);
+    introduce(left, right);
+    left.post(right.qp(), "says the addresses");
+    ASSERT_EQ(right.receive(), 1u);
+    right.kept.takes_together = 16;
+    left.post_together(right.qp(), std::vector<std::string>(40, "message"));
+    for (const unsigned received : {16u, 16u, 8u, 0u})
+        EXPECT_EQ(right.link->receive(right.kept, 1), received);
 }
 
 TEST(LocalReferenceTest, NonsenseIsRefused) {

@@ -62,9 +62,17 @@ void read_ring(Bytes input) {
     while (ring->front(packet)) {
         const std::size_t count = ring->together(together);
         require(count <= together.size());
-        for (const wire::InPacket& each : std::span(together).first(count))
-            require(each.bytes.size() <= link::LocalRing::kInSlot + wire::kIcrcLength &&
-                    each.aside.psns >= 1);
+        for (const wire::InPacket& each : std::span(together).first(count)) {
+            unsigned sum = 0;
+            for (const std::uint8_t byte : each.bytes) sum += byte;
+            require(sum <= each.bytes.size() * 255 && each.aside.psns >= 1);
+            require(each.bytes.size() <= link::LocalRing::kInSlot + wire::kIcrcLength);
+        }
+        if (count > 1 && head % 2 != 0) {
+            ring->release(count);
+            taken += count;
+            continue;
+        }
         // All of it is there to be read, and it was paid for.
         unsigned sum = 0;
         for (const std::uint8_t byte : packet) sum += byte;

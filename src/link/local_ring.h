@@ -35,7 +35,8 @@
 // other.
 //
 // Thread safety: append(), await_room(), publish() and publish_lightly() under a lock of the producer's,
-// front(), release() and settle() one thread at a time; everything else from any thread.
+// front(), together(), what is said of their packets, release() and settle() one thread at a time; everything
+// else from any thread.
 #pragma once
 
 #include <sys/uio.h>
@@ -135,11 +136,15 @@ class LocalRing : private RingLayout {
         bytes = {at + before, front_.length};
         return true;
     }
+    // After front(): whether what together() gives may be more than that one.
+    bool is_first_of_several() const {
+        return followed() && !front_beside_ && front_data_ == 0 && !front_.has_more();
+    }
     // How many packets, from the oldest on, are known to be there, lie in slots, come from where the one
-    // before did and are for one queue pair. Each until it is released.
+    // before did, are for one queue pair and of one kind. After front(); each is valid until it is released.
     std::size_t together(std::span<wire::InPacket> out) {
         std::size_t count = 0;
-        std::uint32_t destination = 0;  // as it lies there
+        std::uint64_t first = 0;  // opcode and destination, as they lie there
         for (std::uint64_t place = read_.slots; count < out.size(); place++) {
             const Slot& slot = slot_of(place);
             if (!slot.holds(place)) [[unlikely]]
@@ -147,26 +152,26 @@ class LocalRing : private RingLayout {
             packets_came();
             Record record;
             std::memcpy(&record, &slot.record, sizeof record);
-            const bool followed = (record.flags & kFollowed) != 0 || read_ahead_.knows_of(place + 1);
-            if ((record.flags & (kHasAddresses | kElsewhere)) != 0 || record.length > kInSlot) break;
-            std::uint32_t to;
-            std::memcpy(&to, slot.packet + sizeof to, sizeof to);
-            if (count > 0 && to != destination) break;
-            destination = to;
+            if (record.has_more() || record.length > kInSlot) break;
+            std::uint64_t what;
+            std::memcpy(&what, slot.packet, sizeof what);
+            if (count > 0 && ((what ^ first) & kOpcodeAndDestination) != 0) break;
+            first = what;
             read_ahead_.found(place, Lines{*this});
             out[count++] = {{slot.packet, record.length + wire::kIcrcLength}, aside_of(record)};
-            if (!followed) break;
+            if (!record.is_followed() && !read_ahead_.knows_of(place + 1)) break;
         }
+        read_ahead_.takes_together(read_.slots + count, count, Lines{*this});
         return broken_.load(std::memory_order_relaxed) ? 0 : count;
     }
-    void release(std::size_t together) { read_.slots += together; }
-    // Of that packet, until release(). Its path has the addresses, and nothing else.
+    void release(std::size_t count) { read_.slots += count; }
+    // Of the packet of front(), until it is released. Its path has the addresses, and nothing else.
     const wire::Path& path() const { return read_path_; }
     wire::Aside aside() const { return aside_of(front_); }
     std::size_t space() const { return front_.flags & kSpaced ? kSpace : 0; }  // behind it, bytes
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     // By one published together with it, or by one that the producer's head told of.
-    bool followed() const { return (front_.flags & kFollowed) != 0 || read_ahead_.knows_of(read_.slots + 1); }
+    bool followed() const { return front_.is_followed() || read_ahead_.knows_of(read_.slots + 1); }
     // Of the so manyth packet behind the oldest; 0: not known. Nothing of it has been checked.
     std::uint32_t destination_qp(unsigned behind) const;
     // Whether there surely is another packet behind the oldest.
@@ -212,6 +217,9 @@ class LocalRing : private RingLayout {
     };
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kLong = 16 << 10;  // bytes
+    // Of a BTH's first eight bytes, in memory order (IBA 9.2).
+    static constexpr std::uint64_t kOpcodeAndDestination =
+        std::endian::native == std::endian::little ? 0xffffff00'000000ff : 0xff000000'00ffffff;
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }

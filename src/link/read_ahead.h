@@ -1,7 +1,7 @@
-// Which slots of a ring its consumer asks for while it works on one, so that their lines cross meanwhile.
-// Where no cache is shared a line takes longer than a message, so that the next one alone is not enough in a
-// stream; but a line that is taken from the producer before it was written holds up all its stores
-// (slot_order.h). So the consumer goes farther only as far as the producer's head says that slots are
+// Which slots of a ring its consumer asks for while it works on one or some, so that their lines cross
+// meanwhile. Where no cache is shared a line takes longer than a message, so that the next one alone is not
+// enough in a stream; but a line that is taken from the producer before it was written holds up all its
+// stores (slot_order.h). So the consumer goes farther only as far as the producer's head says that slots are
 // written. The head's line is the producer's, too: it is looked at now and then, in a stream only, and asked
 // for before.
 //
@@ -30,6 +30,11 @@ class ReadAhead {
             lines.fetch(n + kFar);
         else if (n + 1 >= written_)
             lines.fetch(n + 1);
+    }
+    // As many as were found at once are taken, up to slot n: those behind them will be wanted at once, too.
+    template <class Lines>
+    void takes_together(std::uint64_t n, std::uint64_t count, const Lines& lines) const {
+        for (std::uint64_t at = n + kFar; at < std::min(written_, n + count); at++) lines.fetch(at);
     }
     // It is not: the producer is no faster than the consumer, who has nothing to gain.
     void found_nothing(std::uint64_t n) {

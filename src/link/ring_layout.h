@@ -61,6 +61,10 @@ struct RingLayout {
         std::uint32_t length;
         std::uint32_t flags;  // and the PSN that is acknowledged
         std::uint32_t psns;
+
+        bool is_followed() const { return (flags & kFollowed) != 0; }
+        // Than a packet's bytes at their usual place.
+        bool has_more() const { return (flags & (kHasAddresses | kElsewhere)) != 0; }
     };
     struct alignas(64) Slot {
         std::atomic<std::uint32_t> number;  // from 1 on

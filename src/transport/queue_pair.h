@@ -123,12 +123,12 @@ class QueuePair {
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
     // caller flushes; without one (nullptr) it does not leave. `together`: how many are posted at once, from
     // this one on.
-    // receive_straight() completes messages that came one behind the other, as many as it can from the first
-    // on, and the requests that their asides acknowledge;
-    // acknowledge_straight() takes a plain acknowledgement, and settle_straight() sends one, if that is all
-    // that is owed; answer_straight() executes an atomic, whose answer leaves by the copier or, later, by
-    // transmit(); conclude_straight() takes that answer.
-    // They answer what else is to be done. kDeclined: nothing was done.
+    // receive_straight() completes messages of one opcode that came one behind the other, as many as it can
+    // from the first on, and the requests that their asides acknowledge; acknowledge_straight() takes a plain
+    // acknowledgement, and settle_straight() sends one, if that is all that is owed; answer_straight()
+    // executes an atomic, whose answer leaves by the copier or, later, by transmit(); conclude_straight()
+    // takes that answer.
+    // Mostly they say what else is to be done. kDeclined: nothing was done.
     using Straight = unsigned;
     static constexpr Straight kDeclined = 0;
     static constexpr Straight kDone = 1;

@@ -126,7 +126,7 @@ class Harness : private QpListener {
     std::function<void()> after_step;  // the programs of both sides
     bool keep_log = true;
     bool straight = false;       // what can take the straight path does
-    unsigned went_straight = 0;  // calls: requests, and SENDs that arrived
+    unsigned went_straight = 0;  // requests, and SENDs and WRITEs that arrived
     unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
     unsigned settled_straight = 0;
     bool fetches = false;  // payloads that stay where they are are fetched from there

@@ -54,12 +54,12 @@ TEST(Retransmission, CopiesThatFollowOneAnotherDoNotAskForTheTime) {
     const auto clock = [] { return LazyTime([]() -> Time { return asked++; }); };
     Retransmission r;
     r.configure(14, 7, 7);
-    r.sent(clock(), true);
+    EXPECT_TRUE(r.sent(clock(), true));
     const Time deadline = r.next_deadline();
-    r.sent(clock(), true);
+    EXPECT_FALSE(r.sent(clock(), true));
     EXPECT_EQ(asked, 1u);
     EXPECT_EQ(r.next_deadline(), deadline);
-    r.sent(clock(), false);  // the wire may lose it, and it was the last
+    EXPECT_FALSE(r.sent(clock(), false)) << "later, if at all";  // the wire may lose it, and it was the last
     EXPECT_EQ(asked, 2u);
     EXPECT_NE(r.next_deadline(), deadline);
 }

@@ -203,7 +203,7 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
 }
 
 // The way of all others. Not inlined, since what these need the straight ones would have to set up.
-[[gnu::noinline]] int post_sends(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+[[gnu::noinline]] int post_any_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
@@ -227,7 +227,7 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
     return error;
 }
 
-[[gnu::noinline]] int post_receives(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+[[gnu::noinline]] int post_any_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     QueuePair* qp = QueuePair::of(base);
     Call call("ibv_post_recv", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_recv"}) return refused(fault, wr, bad_wr);
@@ -251,13 +251,13 @@ pid_t this_thread() {
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     if (post_straight(base, wr)) [[likely]]
         return 0;
-    return post_sends(base, wr, bad_wr);
+    return post_any_send(base, wr, bad_wr);
 }
 
 int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     if (post_straight(base, wr)) [[likely]]
         return 0;
-    return post_receives(base, wr, bad_wr);
+    return post_any_receive(base, wr, bad_wr);
 }
 
 int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {

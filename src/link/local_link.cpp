@@ -265,17 +265,17 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     const auto answers_first = [&] {
         return taken >= kTakenTogether || fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
     };
-    unsigned alone = 0;  // so many were offered together and not taken
+    unsigned alone = 0;  // so many are not asked about
     while (received < max && !answers_first() && in.front(packet)) {
         if (alone > 0) {
             alone--;
         } else if (in.is_first_of_several()) {
-            const auto [offered, done] = receive_together(in, receiver, ahead);
+            const auto [done, left] = receive_together(in, receiver, ahead);
             received += done;
             taken += done * (kPerPacket + LocalRing::kInSlot);
-            alone = offered - done;
+            alone = left;
             if (done > 0) continue;
-            if (alone > 0) alone--;
+            alone--;
         }
         received++;
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
@@ -294,14 +294,15 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     return received;
 }
 
-// Apart, so that one that is alone pays nothing for it.
+// Apart, so that one that is alone pays nothing for it. Where packets are for many queue pairs in turn there
+// are none together, which is not found out with each.
 [[gnu::noinline]] LocalLink::Together LocalLink::receive_together(LocalRing& in, Receiver& receiver,
                                                                   const Upcoming& behind) {
     const std::size_t count = in.together(together_);
-    if (count < 2) return {};
+    if (count < 2) return {0, kAsked};
     const std::size_t done = receiver.straight(std::span(together_).first(count), in.path(), behind);
     in.release(done);
-    return {static_cast<unsigned>(count), static_cast<unsigned>(done)};
+    return {static_cast<unsigned>(done), static_cast<unsigned>(count - done)};
 }
 
 // Whoever parses the packet sees its headers and nothing else.

@@ -74,6 +74,7 @@ class LocalLink final : public Link {
     static constexpr unsigned kBusyFor = 256;      // calls
     static constexpr std::size_t kPerPacket = 64;  // that each packet counts beside its own
     static constexpr std::size_t kOffered = 16;    // packets together, at most
+    static constexpr unsigned kAsked = 4;          // whether there are any: once in so many packets
 
     class Sink;
 
@@ -82,7 +83,7 @@ class LocalLink final : public Link {
     static std::size_t receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
     struct Together {
-        unsigned offered = 0, done = 0;  // packets
+        unsigned done, left;  // packets: taken, and those behind them that go alone
     };
     Together receive_together(LocalRing& in, Receiver& receiver, const Upcoming& behind);
     unsigned receive_packets(Receiver& receiver, unsigned max);

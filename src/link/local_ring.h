@@ -43,6 +43,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -144,7 +145,7 @@ class LocalRing : private RingLayout {
     // before did, are for one queue pair and of one kind. After front(); each is valid until it is released.
     std::size_t together(std::span<wire::InPacket> out) {
         std::size_t count = 0;
-        std::uint64_t first = 0;  // opcode and destination, as they lie there
+        std::uint64_t previous = 0;  // opcode and destination, as they lie there
         for (std::uint64_t place = read_.slots; count < out.size(); place++) {
             const Slot& slot = slot_of(place);
             if (!slot.holds(place)) [[unlikely]]
@@ -155,8 +156,8 @@ class LocalRing : private RingLayout {
             if (record.has_more() || record.length > kInSlot) break;
             std::uint64_t what;
             std::memcpy(&what, slot.packet, sizeof what);
-            if (count > 0 && ((what ^ first) & kOpcodeAndDestination) != 0) break;
-            first = what;
+            if (count > 0 && ((what ^ previous) & kOpcodeAndDestination) != 0) break;
+            previous = what;
             read_ahead_.found(place, Lines{*this});
             out[count++] = {{slot.packet, record.length + wire::kIcrcLength}, aside_of(record)};
             if (!record.is_followed() && !read_ahead_.knows_of(place + 1)) break;

@@ -91,14 +91,14 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
     const bool gathers = may_gather(out, qp, requests, list_goes_on, now);
     if (!link::packet_faults()) {
         wire::PacketSink& sink = boarding.sink();
-        Straight follow = transport::QueuePair::kDone;
+        Straight behind_all = transport::QueuePair::kDone;
         for (; index < requests.size(); index++) {
             const auto together = static_cast<std::uint32_t>(requests.size() - index);
             const Straight follows = qp.post_straight(requests[index], together, sink, &sink, now);
             if (follows == transport::QueuePair::kDeclined) break;
-            follow |= follows;
+            behind_all |= follows;
         }
-        if (index == requests.size()) keep_timer(slot, follow);
+        if (index == requests.size()) keep_timer(slot, behind_all);
     }
     int error = 0;
     bool waits = gathers;

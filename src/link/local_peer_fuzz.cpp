@@ -34,6 +34,12 @@ void require(bool condition) {
     if (!condition) std::abort();
 }
 
+void require_readable(Bytes bytes) {
+    unsigned sum = 0;
+    for (const std::uint8_t byte : bytes) sum += byte;
+    require(sum <= bytes.size() * 255);
+}
+
 void read_ring(Bytes input) {
     const auto ring = link::LocalRing::create();
     require(ring != nullptr);
@@ -63,10 +69,9 @@ void read_ring(Bytes input) {
         const std::size_t count = ring->together(together);
         require(count <= together.size());
         for (const wire::InPacket& each : std::span(together).first(count)) {
-            unsigned sum = 0;
-            for (const std::uint8_t byte : each.bytes) sum += byte;
-            require(sum <= each.bytes.size() * 255 && each.aside.psns >= 1);
-            require(each.bytes.size() <= link::LocalRing::kInSlot + wire::kIcrcLength);
+            require_readable(each.bytes);
+            require(each.bytes.size() <= link::LocalRing::kInSlot + wire::kIcrcLength &&
+                    each.aside.psns >= 1);
         }
         if (count > 1 && head % 2 != 0) {
             ring->release(count);
@@ -74,9 +79,7 @@ void read_ring(Bytes input) {
             continue;
         }
         // All of it is there to be read, and it was paid for.
-        unsigned sum = 0;
-        for (const std::uint8_t byte : packet) sum += byte;
-        require(sum <= packet.size() * 255);
+        require_readable(packet);
         require(packet.size() <= link::LocalRing::kCapacity && ++taken <= link::LocalRing::kSlots);
         for (unsigned behind = 1; behind <= 4; behind++)
             require(ring->destination_qp(behind) <= wire::kLow24);

@@ -33,6 +33,11 @@ void Adapter::State::leave(Outgoing& out) {
     out.turn.store(out.turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
+bool Adapter::State::is_still_aboard(Slot& slot) {
+    slot.aboard = slot.out->turn.load(std::memory_order_acquire) == slot.turn;
+    return slot.aboard;
+}
+
 // What a queue pair has put into one of them, if it has not left yet. None is locked by the caller.
 void Adapter::State::let_leave(Slot& slot) {
     if (!is_aboard(slot)) return;
@@ -57,6 +62,7 @@ Adapter::State::Boarding::Boarding(State& state, Slot& slot, Outgoing& out)
 
 wire::PacketSink& Adapter::State::Boarding::sink() {
     if (!out_->held()) out_->sink.store(&state_.link.borrow_sink(), std::memory_order_relaxed);
+    slot_.aboard = true;
     slot_.out = out_;
     slot_.turn = out_->turn.load(std::memory_order_relaxed);
     return *out_->held();

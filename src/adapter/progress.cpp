@@ -2,6 +2,7 @@
 // queue pair answering once at the burst's end; then the timers. (straight.cpp may answer before.)
 
 #include <algorithm>
+#include <utility>
 
 #include "adapter/state.h"
 #include "link/hooks.h"
@@ -99,7 +100,7 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
     if (!*held_ || !held_->qp().receive_run(run, *all.path, now_)) return false;
     count(segment.counters().received, run.packets);
     if (all.forwarded) count(segment.counters().strays_received, run.packets);
-    slot->record->counters.wire_bytes_received += run.packets * run.stride;
+    held_->qp().count_wire_bytes(run.packets * run.stride);
     tell(*slot);
     return true;
 }
@@ -155,7 +156,7 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
     hold(*slot, number);
     if (!*held_) return count(segment.counters().no_queue_pair);
     const std::size_t elsewhere = datagram.elsewhere ? datagram.elsewhere->length() : 0;
-    held_->slot().record->counters.wire_bytes_received += datagram.bytes.size() + elsewhere;
+    held_->qp().count_wire_bytes(datagram.bytes.size() + elsewhere);
     if (link::PacketFaults* faults = link::packet_faults()) [[unlikely]] {
         using Arrival = link::PacketFaults::Arrival;
         const Arrival arrival = faults->arrives(number, packet, *datagram.path, now_);
@@ -173,7 +174,7 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
 
 void Adapter::State::finish_touched() {
     for (Slot* slot : touched_) {
-        slot->touched = false;
+        const Slot::Touched how = std::exchange(slot->touched, Slot::Touched::no);
         // The number is read under the lock: the queue pair may be gone, the slot even have another one.
         const bool holding = held_ && *held_ && &held_->slot() == slot;
         if (!holding) {
@@ -181,9 +182,9 @@ void Adapter::State::finish_touched() {
             std::unique_lock lock(slot->lock);
             if (!slot->qp) continue;
             memory::Section section(segment.sections());
-            finish(*slot);
+            finish(*slot, how);
         } else {
-            finish(*slot);
+            finish(*slot, how);
         }
     }
     touched_.clear();

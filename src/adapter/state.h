@@ -2,6 +2,7 @@
 // walk of packets and timers, outgoing.cpp what leaves.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <mutex>
@@ -84,9 +85,8 @@ class Adapter::State final : public link::Receiver {
     // outgoing.cpp
     Outgoing& take_outgoing();
     void leave(Outgoing& out);
-    static bool is_aboard(const Slot& slot) {
-        return slot.out && slot.out->turn.load(std::memory_order_acquire) == slot.turn;
-    }
+    static bool is_aboard(Slot& slot) { return slot.aboard && is_still_aboard(slot); }
+    static bool is_still_aboard(Slot& slot);
     void let_leave(Slot& slot);  // needs the slot's lock
 
     // While packets of a queue pair, whose lock is held, are put into an Outgoing: that is locked, and
@@ -169,7 +169,7 @@ class Adapter::State final : public link::Receiver {
     Straight execute_straight(transport::QueuePair& qp, wire::Opcode opcode, const link::Datagram& datagram);
     bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
     void finish_later(Slot& slot, Straight follows);
-    void finish(Slot& slot);  // after a burst: what it made ready leaves
+    void finish(Slot& slot, Slot::Touched how);  // after a burst: what it made ready leaves
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.
@@ -230,13 +230,12 @@ class Adapter::State final : public link::Receiver {
         if (!timers.looks_by(owed_timer_, soonest)) [[unlikely]]
             timers.set(owed_timer_, soonest);
     }
-    void tell(Slot& slot) {
-        slot.told = true;
-        touch(slot);
+    void touch(Slot& slot, Slot::Touched how) {
+        if (slot.touched == Slot::Touched::no) touched_.push_back(&slot);
+        slot.touched = std::max(slot.touched, how);
     }
-    void touch(Slot& slot) {
-        if (!std::exchange(slot.touched, true)) touched_.push_back(&slot);
-    }
+    void touch(Slot& slot) { touch(slot, Slot::Touched::yes); }
+    void tell(Slot& slot) { touch(slot, Slot::Touched::told); }
     // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
     void hold(Slot& slot, std::uint32_t number) {
         if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;

@@ -93,7 +93,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (taken == 0) return 0;
     count(segment.counters().received, taken);
     for (const wire::InPacket& packet : packets.first(taken))
-        slot->record->counters.wire_bytes_received += packet.bytes.size();
+        held_->qp().count_wire_bytes(packet.bytes.size());
     finish_later(*slot, follows);
     return taken;
 }
@@ -113,7 +113,7 @@ Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::O
     const Straight follows = execute_straight(locked.qp(), opcode, datagram);
     if (follows == QueuePair::kDeclined) [[unlikely]]
         return follows;
-    locked.slot().record->counters.wire_bytes_received += datagram.bytes.size();
+    locked.qp().count_wire_bytes(datagram.bytes.size());
     return follows;
 }
 
@@ -145,11 +145,10 @@ Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& 
     }
 }
 
-void Adapter::State::finish(Slot& slot) {
-    const bool told = std::exchange(slot.told, false);
+void Adapter::State::finish(Slot& slot, Slot::Touched how) {
     Straight follows =
         link::packet_faults() ? QueuePair::kDone | QueuePair::kGoesOn : slot.qp->what_follows(now_);
-    if (told) follows |= QueuePair::kWaits;
+    if (how == Slot::Touched::told) follows |= QueuePair::kWaits;
     go_on(slot, follows);
 }
 

@@ -28,8 +28,8 @@
 
 namespace verbena::adapter {
 
-// What every message needs comes first, in one cache line: among thousands of queue pairs, what a message costs
-// is how many of these it touches.
+// What every message needs comes first, in one cache line: among thousands of queue pairs, what a message
+// costs is how many of these it touches.
 struct alignas(64) Slot : TimerNode {
     Lock lock;
     // Under the lock.

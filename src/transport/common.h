@@ -26,7 +26,7 @@ void flush_receives(const QpSetup& setup, Time now);
 
 // `operation`: one of ours that ended, or Counted.
 inline void count_completed(const QpSetup& setup, auto operation, bool success, std::uint64_t bytes) {
-    if (setup.counted) [[unlikely]]
+    if (setup.is_counted) [[unlikely]]
         setup.counted->count(operation, success, bytes);
 }
 

@@ -12,12 +12,21 @@ namespace verbena::transport {
 
 using completion::Status;
 
+namespace {
+
+ReceiveQueue* own_receives_of(const QpSetup& setup) {
+    ReceiveQueue* const queue = setup.receive_queue.get();
+    return queue && !queue->shared() ? queue : nullptr;
+}
+
+}  // namespace
+
 MessageReceiver::MessageReceiver(RcShared shared)
     : shared_(shared),
-      pd_(shared.setup.pd),
-      receive_source_(shared.setup.receive_queue),
-      own_receives_(receive_source_ && !receive_source_->shared() ? receive_source_.get() : nullptr),
-      receive_sges_(receive_source_ ? receive_source_->max_sge() : 0) {}
+      pd_(shared.setup().pd),
+      own_receives_(own_receives_of(shared.setup())),
+      receive_sges_(shared.setup().receive_queue ? shared.setup().receive_queue->max_sge() : 0),
+      receive_source_(shared.setup().receive_queue) {}
 
 MessageReceiver::~MessageReceiver() {
     if (receive_taken_ && receive_source_->shared())
@@ -43,9 +52,9 @@ bool MessageReceiver::right_length(const wire::Packet& packet, const wire::Opcod
 }
 
 VendorError MessageReceiver::choose_queue(const wire::Packet& packet) {
-    auto queue = shared_.setup.xrc_queues->find(packet.headers.xrceth.srqn);
+    auto queue = shared_.setup().xrc_queues->find(packet.headers.xrceth.srqn);
     if (!queue || queue->xrc_domain() == 0) return VendorError::xrc_queue_unknown;
-    if (queue->xrc_domain() != shared_.setup.xrc_domain && !mutated(Mutation::xrc_domain_ignored))
+    if (queue->xrc_domain() != shared_.setup().xrc_domain && !mutated(Mutation::xrc_domain_ignored))
         return VendorError::xrc_queue_other_domain;
     pd_ = queue->pd();
     if (receive_sges_.size() < queue->max_sge()) receive_sges_.resize(queue->max_sge());
@@ -57,7 +66,7 @@ bool MessageReceiver::take_receive() {
     if (receive_taken_) return true;
     if (receive_source_ == nullptr ||
         !receive_source_->take(receive_wr_id_, receive_sges_, receive_sge_count_,
-                               receive_source_->shared() && shared_.reliable() ? shared_.setup.number : 0))
+                               receive_source_->shared() && shared_.reliable() ? shared_.setup().number : 0))
         [[unlikely]]
         return false;
     receive_taken_ = true;
@@ -74,7 +83,7 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
     const std::size_t length = packet.payload_length();
     if (message_offset_ + length > receive_length_) return VendorError::receive_too_small;
     const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
-    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup.pd);
+    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup().pd);
     memory::LookupError error;
     if (packet.elsewhere) {
         unsigned count = 0;
@@ -86,7 +95,7 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
             return std::nullopt;
         }
         if (error == memory::LookupError::none && !is_placed(*packet.elsewhere) &&
-            !packet.elsewhere->fetch(shared_.attributes.destination_qp, {places_.data(), count}))
+            !packet.elsewhere->fetch(shared_.attributes().destination_qp, {places_.data(), count}))
             return std::nullopt;
     } else {
         error = scatter_to_receive(message_offset_, packet.payload);
@@ -98,19 +107,19 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
 
 // The receive in progress is the one that the sender has written into.
 bool MessageReceiver::is_placed(const wire::Elsewhere& payload) const {
-    return own_receives_ && shared_.setup.shown && shared_.setup.shown->is_shown() &&
+    return own_receives_ && shared_.setup().shown && shared_.setup().shown->is_shown() &&
            payload.placed() == ShownReceives::name_of(own_receives_->taken() - 1) && payload.placed() != 0;
 }
 
 // A large message has come, and others may follow it; expected_psn: of the next one.
 void MessageReceiver::show_receives(std::uint32_t expected_psn) {
-    if (own_receives_ && shared_.setup.shown && message_offset_ >= ShownReceives::kFrom)
-        shared_.setup.shown->show(*own_receives_, expected_psn, shared_.counters.messages_received);
+    if (own_receives_ && shared_.setup().shown && message_offset_ >= ShownReceives::kFrom)
+        shared_.setup().shown->show(*own_receives_, expected_psn, shared_.counters().messages_received);
 }
 
 memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,
                                                         std::span<const std::uint8_t> bytes) {
-    return scatter(shared_.regions(), receive_source_->pd_of_requests(shared_.setup.pd),
+    return scatter(shared_.regions(), receive_source_->pd_of_requests(shared_.setup().pd),
                    {receive_sges_.data(), receive_sge_count_}, offset, bytes);
 }
 
@@ -139,7 +148,7 @@ VendorError MessageReceiver::place_write(const wire::Packet& packet) {
 
 // IBA 9.7.4.1.3 and .5: for the whole message, so that a bad one changes nothing. Length 0 needs no key.
 VendorError MessageReceiver::check_write_start(const wire::Reth& reth) {
-    if (!(shared_.attributes.access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
+    if (!(shared_.attributes().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length == 0) return VendorError::none;
     const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite);
@@ -187,20 +196,20 @@ void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::O
 }
 
 void MessageReceiver::complete_receive(completion::Completion& c, bool solicited, Time now) {
-    shared_.counters.messages_received++;
-    c.source_qp = shared_.attributes.destination_qp;
+    shared_.counters().messages_received++;
+    c.source_qp = shared_.attributes().destination_qp;
     push_receive(c, solicited, now);
 }
 
 void MessageReceiver::record_receive_failure(VendorError cause) const {
     if (cause == VendorError::receive_too_small) {
-        record_failure(FailedPart::receive, shared_.setup.number, receive_wr_id_,
+        record_failure(FailedPart::receive, shared_.setup().number, receive_wr_id_,
                        "%s (which have %llu bytes)", to_string(cause),
                        static_cast<unsigned long long>(receive_length_));
         return;
     }
-    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup.pd);
-    record_failure(FailedPart::receive, shared_.setup.number, receive_wr_id_, "%s%s", to_string(cause),
+    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup().pd);
+    record_failure(FailedPart::receive, shared_.setup().number, receive_wr_id_, "%s%s", to_string(cause),
                    refused_element(shared_.regions(), pd, {receive_sges_.data(), receive_sge_count_},
                                    memory::kLocalWrite)
                        .c_str());
@@ -216,12 +225,12 @@ void MessageReceiver::abort_receive(Status status, VendorError error, Time now) 
 
 void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Time now) {
     receive_taken_ = false;
-    count_completed(shared_.setup, Counted::receive, c.status == Status::success, c.byte_length);
+    count_completed(shared_.setup(), Counted::receive, c.status == Status::success, c.byte_length);
     identify(c, now);
-    if (shared_.setup.service == Service::xrc_receive)
+    if (shared_.setup().service == Service::xrc_receive)
         waiting_.push_back({receive_source_, c, solicited});
     else
-        shared_.setup.receive_cq->push(c, solicited);
+        shared_.setup().receive_cq->push(c, solicited);
 }
 
 void MessageReceiver::release_completions() {

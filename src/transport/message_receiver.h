@@ -52,20 +52,20 @@ class MessageReceiver {
             return nullptr;
         receive_wr_id_ = receive.wr_id;
         const Sge& sge = receive.sges[0];
-        const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup.pd);
+        const memory::PdNumber pd = own_receives_ ? shared_.setup().pd : receive_source_->pd();
         return shared_.regions().local(sge.lkey, pd, sge.address, length, memory::kLocalWrite).address;
     }
     // It completes, with what `fill` adds. After place_of_whole().
     template <class Fill>
     void complete_whole(std::uint32_t length, bool solicited, Time now, Fill&& fill) {
-        shared_.counters.messages_received++;
+        shared_.counters().messages_received++;
         if (!std::exchange(receive_taken_, false)) own_receives_->drop_oldest();
-        count_completed(shared_.setup, Counted::receive, true, length);
-        shared_.setup.receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
+        count_completed(shared_.setup(), Counted::receive, true, length);
+        shared_.setup().receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
             c = {};
             c.opcode = completion::Opcode::receive;
             c.byte_length = length;
-            c.source_qp = shared_.attributes.destination_qp;
+            c.source_qp = shared_.attributes().destination_qp;
             identify(c, now);
             fill(c);
         });
@@ -93,7 +93,7 @@ class MessageReceiver {
     // What an rkey of the peer's opens.
     memory::Lookup look_up(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,
                            memory::Access need) const {
-        return shared_.regions().remote(rkey, pd_, address, length, need, shared_.setup.number);
+        return shared_.regions().remote(rkey, pd_, address, length, need, shared_.setup().number);
     }
     VendorError refused(memory::LookupError error, const wire::Reth& range);
     void place_late();  // for Mutation::ack_before_placement
@@ -102,9 +102,8 @@ class MessageReceiver {
     RcShared shared_;
     Message message_ = Message::none;
     bool receive_taken_ = false;
-    memory::PdNumber pd_;                           // in which remote keys are looked up
-    std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
-    ReceiveQueue* own_receives_;                    // that, if it is the queue pair's own
+    memory::PdNumber pd_;         // in which remote keys are looked up
+    ReceiveQueue* own_receives_;  // receive_source_, if it is the queue pair's own
 
    private:
     struct Waiting {
@@ -118,11 +117,12 @@ class MessageReceiver {
     // Whose completion it is.
     void identify(completion::Completion& c, Time now) const {
         c.wr_id = receive_wr_id_;
-        c.qp_number = shared_.setup.number;
+        c.qp_number = shared_.setup().number;
         c.timestamp = static_cast<std::uint64_t>(now);
     }
 
     std::uint64_t receive_wr_id_ = 0;
+    // Up to here.
     std::vector<Waiting> waiting_;  // oldest first
     std::uint64_t receive_length_ = 0;
     std::uint32_t receive_sge_count_ = 0;
@@ -130,6 +130,7 @@ class MessageReceiver {
     std::vector<iovec> places_;  // of a payload that is fetched
 
    protected:
+    std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
     std::uint64_t message_offset_ = 0;
     wire::Reth reth_;
     wire::Reth refused_;  // the range whose check failed last, for the log

@@ -26,6 +26,7 @@ int QueuePair::attach(const std::shared_ptr<CompletionCounter>& counter, std::ui
         return fail(EBUSY, "one of the operations 0x%x of this QP has a counter", operations);
     completion_counters_->add(counter, operations);
     setup_.counted = completion_counters_.get();
+    setup_.is_counted = true;
     return 0;
 }
 

@@ -61,13 +61,16 @@ struct QpSetup {
     bool signal_all = false;  // sq_sig_all
     bool shared_receive_queue = false;
     bool block_own_multicast = false;  // UD: what it sends to a group does not come back to itself
+    bool is_counted = false;           // there is `counted`
     std::uint32_t number = 0;
     memory::PdNumber pd = 0;
-    Capabilities capabilities;
     completion::CompletionQueue* send_cq = nullptr;
     completion::CompletionQueue* receive_cq = nullptr;
     memory::RegionTable* regions = nullptr;
+    // Up to here.
     const CompletionCounters* counted = nullptr;  // attach()
+    Capabilities capabilities;
+    std::uint32_t port_mtu = 4096;  // bytes: the longest datagram that the port sends
     QpListener* listener = nullptr;
     std::shared_ptr<ReceiveQueue> receive_queue;  // its own or a shared one
     DirectAccess* direct = nullptr;               // nullptr: everything leaves as packets
@@ -76,7 +79,6 @@ struct QpSetup {
     QpCounters* counters = nullptr;   // where to count, all zero; nullptr: in the queue pair itself
     XrcQueues* xrc_queues = nullptr;  // XRC targets
     std::uint32_t xrc_domain = 0;
-    std::uint32_t port_mtu = 4096;  // bytes: the longest datagram that the port sends
     // For tools only: the device's index, and the numbers by which they know the completion queues.
     std::uint32_t device = 0, send_cq_number = 0, receive_cq_number = 0;
 };
@@ -90,7 +92,7 @@ class QueuePair {
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
     // What every message touches of a connected queue pair (rc_queue_pair.h), a bit for each cache line.
-    static constexpr std::uint32_t kHotLines = 0b11'0110'0011'1110'1011;
+    static constexpr std::uint32_t kHotLines = 0b110'0011'0110'1001;
     // That, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp) {
         fetch_hot_lines(qp, std::make_integer_sequence<unsigned, std::bit_width(kHotLines)>());
@@ -202,7 +204,9 @@ class QueuePair {
     QpState state() const { return state_; }
     const QpSetup& setup() const { return setup_; }
     const QpCounters& counters() const { return counters_; }
-    void count_wire_bytes(std::uint64_t bytes) { counters_.wire_bytes_received += bytes; }  // that came for it
+    void count_wire_bytes(std::uint64_t bytes) {
+        counters_.wire_bytes_received += bytes;
+    }  // that came for it
 
    protected:
     explicit QueuePair(const QpSetup& setup)

@@ -45,7 +45,7 @@ NakMeaning meaning_of(std::uint8_t code) {
 void RcRequester::receive(const wire::Packet& packet, Time now) {
     const wire::Bth& bth = packet.headers.bth;
     if (!in_flight(bth.psn)) {
-        shared_.counters.stale_responses++;
+        shared_.counters().stale_responses++;
         if (mutated(Mutation::ghost_ack_accepted) && outstanding() && bth.opcode == wire::Opcode::rc_ack)
             acknowledged(una_, now), finish_progress(now);
         return;
@@ -65,7 +65,7 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
                     refused(bth.psn, value, now);
                     break;
                 case wire::AethKind::reserved:
-                    shared_.counters.dropped++;
+                    shared_.counters().dropped++;
                     break;
             }
             break;
@@ -81,7 +81,7 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
 }
 
 void RcRequester::receive_aside(const wire::Aside& aside, Time now) {
-    if (!receive_acknowledgement(aside.acknowledged, now)) shared_.counters.stale_responses++;
+    if (!receive_acknowledgement(aside.acknowledged, now)) shared_.counters().stale_responses++;
 }
 
 bool RcRequester::receive_acknowledgement(std::uint32_t psn, Time now) {
@@ -102,10 +102,10 @@ void RcRequester::acknowledged(std::uint32_t psn, Time now) {
 
 // NAK (IBA 9.7.5.2.2): what lies before `psn` was executed, the request at `psn` was not.
 void RcRequester::refused(std::uint32_t psn, std::uint8_t code, Time now) {
-    shared_.counters.naks_received++;
+    shared_.counters().naks_received++;
     if (!acknowledge_before(psn, now)) return implied_nak(now);
     if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) {
-        shared_.counters.sequence_naks_received++;
+        shared_.counters().sequence_naks_received++;
         return sequence_error(now);
     }
     const NakMeaning meaning = meaning_of(code);
@@ -125,7 +125,7 @@ void RcRequester::sequence_error(Time now) {
 // IBA 9.7.5.2.8: the request at `psn` found no receive; it is repeated after the time that the responder
 // names.
 void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now) {
-    shared_.counters.rnr_naks_received++;
+    shared_.counters().rnr_naks_received++;
     if (!acknowledge_before(psn, now)) return implied_nak(now);
     if (failed_) return;
     finish_progress(now);              // reloads the counters, and ends the wait of an earlier RNR NAK
@@ -155,11 +155,11 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
     if (packet.payload.size() != expected)
         return fail_head(Status::bad_response, VendorError::response_wrong_length, now);
     if (auto error =
-            scatter(shared_.regions(), shared_.setup.pd, queue_.sges(*entry), offset, packet.payload);
+            scatter(shared_.regions(), shared_.setup().pd, queue_.sges(*entry), offset, packet.payload);
         error != memory::LookupError::none)
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
-    shared_.counters.bytes_received += packet.payload.size();
+    shared_.counters().bytes_received += packet.payload.size();
     advance_una(*entry, packets, now);
 }
 
@@ -170,7 +170,7 @@ void RcRequester::atomic_response(const wire::Packet& packet, Time now) {
         return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
     std::uint8_t value[8];
     std::memcpy(value, &packet.headers.atomic_ack, sizeof value);
-    if (auto error = scatter(shared_.regions(), shared_.setup.pd, queue_.sges(*entry), 0, value);
+    if (auto error = scatter(shared_.regions(), shared_.setup().pd, queue_.sges(*entry), 0, value);
         error != memory::LookupError::none)
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
@@ -245,7 +245,7 @@ void RcRequester::complete_head(Time now) {
 
 // Data did not come, but a later response did.
 void RcRequester::implied_nak(Time now) {
-    shared_.counters.implied_naks++;
+    shared_.counters().implied_naks++;
     sequence_error(now);
 }
 
@@ -280,7 +280,7 @@ void RcRequester::finish_progress(Time now) {
 
 // What of the request, or of the queue pair, the error is about.
 std::string RcRequester::particulars(const SendEntry& entry, VendorError error) const {
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     std::array<char, 160> text{};
     if (error == VendorError::rnr_retries_exceeded) {
         std::snprintf(text.data(), text.size(), " (QP 0x%06x at %s; rnr_retry %u%s)", a.destination_qp,
@@ -299,19 +299,19 @@ std::string RcRequester::particulars(const SendEntry& entry, VendorError error) 
                       static_cast<unsigned long long>(entry.range));
         return text.data();
     }
-    return refused_element(shared_.regions(), shared_.setup.pd, queue_.sges(entry),
+    return refused_element(shared_.regions(), shared_.setup().pd, queue_.sges(entry),
                            entry.awaits_data() ? memory::kLocalWrite : 0);
 }
 
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;
-    QpCounters& counters = shared_.counters;
+    QpCounters& counters = shared_.counters();
     counters.send_errors++;
     counters.retries_exceeded += status == Status::retry_exceeded;
     counters.rnr_retries_exceeded += status == Status::rnr_retry_exceeded;
     if (error != VendorError::acknowledge_timeout)  // give_up() has said more
-        record_failure(FailedPart::send, shared_.setup.number, queue_.at(0).wr_id, "%s%s", to_string(error),
+        record_failure(FailedPart::send, shared_.setup().number, queue_.at(0).wr_id, "%s%s", to_string(error),
                        particulars(queue_.at(0), error).c_str());
     push(queue_.at(0), status, error, now);
     queue_.pop();

@@ -8,7 +8,7 @@
 namespace verbena::transport {
 
 bool RcRequester::may_go_directly(const SendEntry& entry) const {
-    return shared_.setup.service == Service::rc && entry.length != 0 &&
+    return shared_.setup().service == Service::rc && entry.length != 0 &&
            (entry.is_read() || entry.operation == Operation::rdma_write);
 }
 
@@ -25,7 +25,7 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     chosen_at_ = now;
     const bool before = by_packets_ && outstanding();
     const bool small = length <= kSmall && !read;
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     if ((length < kLeastByPackets && (!small || outstanding())) ||
         (read && a.max_rd_atomic <= 1)) {  // keeps its place, whatever the others do
         by_packets_ = before;
@@ -35,20 +35,20 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     const bool many =
         small ? waiting > 1 || operations >= kMany : operations > 1 && operations * length >= kMuch;
     by_packets_ = (before || many) && direct_hopeful_ &&
-                  shared_.setup.direct->packets_are_faster(a.path, a.destination_qp, length, now);
+                  shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;
 }
 
 // Whether a WRITE that fits into one packet, of so many that are posted together, leaves as one at once.
 bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, const LazyTime& now) {
-    DirectAccess* const direct = shared_.setup.direct;
+    DirectAccess* const direct = shared_.setup().direct;
     if (!direct) return true;
     if (outstanding() && length < kLeastByPackets) return !drain_first_;
     if (together > 1) choose_way(length, false, together, now.get());  // one alone has been asked about
     if (by_packets_ || direct_hopeful_) return by_packets_;
     // A link that could not may be able to by now.
     return (together > 1 && length <= kSmall) ||
-           !direct->reaches(shared_.attributes.path, shared_.attributes.destination_qp);
+           !direct->reaches(shared_.attributes().path, shared_.attributes().destination_qp);
 }
 
 // Something was acknowledged, while packets were out in place of what the link would have executed at once.
@@ -56,30 +56,30 @@ bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together,
 // is executed waits for nobody.
 void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     const bool slow = now - packets_since_ > kSlow, rest = outstanding();
     packets_since_ = rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever;
     tell_pace(now, packets_since_ != kNever);
     if (rest && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);
     by_packets_ = false;
-    if (slow) shared_.setup.direct->packets_were_slow(a.path, a.destination_qp, now);
+    if (slow) shared_.setup().direct->packets_were_slow(a.path, a.destination_qp, now);
 }
 
 // A SEND that begins, of several packets: whether the peer is to fetch its payload (direct_access.h).
 void RcRequester::choose_fetching(SendEntry& entry, Time now) {
-    const Attributes& a = shared_.attributes;
-    entry.fetched = shared_.setup.direct && shared_.setup.service == Service::rc &&
+    const Attributes& a = shared_.attributes();
+    entry.fetched = shared_.setup().direct && shared_.setup().service == Service::rc &&
                     !(entry.flags & kInline) &&
-                    shared_.setup.direct->fetching_is_faster(a.path, a.destination_qp, entry.length, now);
+                    shared_.setup().direct->fetching_is_faster(a.path, a.destination_qp, entry.length, now);
 }
 
 // Which receive the SEND at the cursor will take, and whether it may be written there: not while the peer is
 // still to fetch or copy what comes before it, so that of receives that overlap the later one lies on top.
 // That is waited for if it is of the same kind: those behind go this way, too, unless the last one could not.
 RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
-    const Attributes& a = shared_.attributes;
-    const auto next = shared_.setup.direct->shown(a.path, a.destination_qp);
+    const Attributes& a = shared_.attributes();
+    const auto next = shared_.setup().direct->shown(a.path, a.destination_qp);
     if (!next) return {Direct::declined, 0};
     std::uint32_t receive = next->receive;
     std::uint32_t psn = entry.first_psn;
@@ -108,13 +108,13 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     const std::uint32_t offset = current_packet_ * shared_.mtu();
     const std::uint32_t length = std::min(kPart, entry.length - offset);
     unsigned pieces = 0;
-    if (gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length, iovecs_.data(),
+    if (gather(shared_.regions(), shared_.setup().pd, queue_.sges(entry), offset, length, iovecs_.data(),
                pieces) != memory::LookupError::none)
         return Direct::declined;
     sink.flush();
-    const Attributes& a = shared_.attributes;
-    const PlaceTarget target{a.path, shared_.setup.number, a.destination_qp, receive, offset, now};
-    const Direct placed = shared_.setup.direct->place(target, {iovecs_.data(), pieces});
+    const Attributes& a = shared_.attributes();
+    const PlaceTarget target{a.path, shared_.setup().number, a.destination_qp, receive, offset, now};
+    const Direct placed = shared_.setup().direct->place(target, {iovecs_.data(), pieces});
     declined_ = placed == Direct::declined;
     if (placed == Direct::done) riding.placed = ShownReceives::name_of(receive);
     // A receive that is missing is for the peer to say.
@@ -132,8 +132,8 @@ void RcRequester::measure_anew(const SendEntry& entry, bool large, Time now) {
 // Something was acknowledged of what is measured; more of it is out, or not.
 void RcRequester::tell_pace(Time now, bool goes_on) {
     const auto sample = pace_.take(now, goes_on);
-    if (!sample || !shared_.setup.direct) return;
-    shared_.setup.direct->measured(shared_.attributes.path, shared_.attributes.destination_qp, *sample);
+    if (!sample || !shared_.setup().direct) return;
+    shared_.setup().direct->measured(shared_.attributes().path, shared_.attributes().destination_qp, *sample);
 }
 
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
@@ -154,15 +154,15 @@ bool RcRequester::execute_directly(Time now) {
         iovecs_[0] = {queue_.inline_data(entry), entry.length};
         pieces = 1;
     } else if (const auto sges = queue_.sges(entry);
-               check(shared_.regions(), shared_.setup.pd, sges, read ? memory::kLocalWrite : 0) !=
+               check(shared_.regions(), shared_.setup().pd, sges, read ? memory::kLocalWrite : 0) !=
                    memory::LookupError::none ||
-               gather(shared_.regions(), shared_.setup.pd, sges, offset, length, iovecs_.data(), pieces) !=
+               gather(shared_.regions(), shared_.setup().pd, sges, offset, length, iovecs_.data(), pieces) !=
                    memory::LookupError::none) {
         return false;
     }
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     const DirectTarget target{a.path,
-                              shared_.setup.number,
+                              shared_.setup().number,
                               a.destination_qp,
                               entry.rkey,
                               entry.remote_address,
@@ -185,7 +185,7 @@ bool RcRequester::execute_directly(Time now) {
 bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                                     std::uint32_t length) {
     const Direct answer =
-        read ? shared_.setup.direct->read(target, list) : shared_.setup.direct->write(target, list);
+        read ? shared_.setup().direct->read(target, list) : shared_.setup().direct->write(target, list);
     direct_hopeful_ = answer != Direct::declined;
     if (answer != Direct::done) return false;
     count_direct(read, length, target.offset == 0, target.offset + length == target.length);
@@ -196,7 +196,7 @@ bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const 
 // A part of a WRITE or READ, as the packets that it would have been: the READ's request goes with the first
 // part, the WRITE's acknowledgement comes with the last.
 void RcRequester::count_direct(bool read, std::uint32_t length, bool first, bool last) {
-    QpCounters& counters = shared_.counters;
+    QpCounters& counters = shared_.counters();
     const std::uint32_t packets = packets_of(length, shared_.mtu());
     counters.direct_packets_out += read ? first : packets;
     counters.direct_packets_in += read ? packets : last;

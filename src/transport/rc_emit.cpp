@@ -62,7 +62,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
         pieces = 1;
     } else {
         const auto look_up = [&] {
-            return gather(shared_.regions(), shared_.setup.pd, queue_.sges(entry), offset, length,
+            return gather(shared_.regions(), shared_.setup().pd, queue_.sges(entry), offset, length,
                           iovecs_.data(), pieces);
         };
         memory::LookupError error = look_up();

@@ -18,14 +18,15 @@ namespace verbena::transport {
 static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeDelay < kDoubt);
 static_assert(QueuePair::kSoonestDeadline <= kAcknowledgeDelay);
 
-RcQueuePair::RcQueuePair(const QpSetup& setup) : QueuePair(setup) {
+RcQueuePair::RcQueuePair(const QpSetup& setup) : ConnectedQueuePair(setup) {
     // What kHotLines has been made for: what grows so far that it moves another part is noticed, what moves
     // inside of one is not. (The offsets of such a class's members are a compiler's to tell.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
     static_assert(offsetof(RcQueuePair, attributes_) == 3 * 64 &&
                   offsetof(RcQueuePair, requester_) == 5 * 64 && offsetof(RcQueuePair, company_) == 13 * 64 &&
-                  offsetof(RcQueuePair, responder_) < 14 * 64 && sizeof(RcResponder) == 328);
+                  offsetof(RcQueuePair, responder_) == 13 * 64 + 32 && sizeof(RcRequester) == 448 &&
+                  sizeof(Acknowledging) == 56);
 #pragma GCC diagnostic pop
     attributes_.capabilities = setup.capabilities;
     reset();
@@ -70,8 +71,9 @@ void RcQueuePair::reset() {
     attributes_ = Attributes{};
     attributes_.capabilities = capabilities;
     withdraw_receives();
-    requester_.emplace(shared(), capabilities);
-    responder_.emplace(shared());
+    const RcShared shared(*this);
+    requester_.emplace(shared, capabilities);
+    responder_.emplace(shared);
     company_ = {};
     if (!setup_.shared_receive_queue && setup_.receive_queue) setup_.receive_queue->clear();
     established_ = drain_reported_ = false;

@@ -20,7 +20,7 @@
 
 namespace verbena::transport {
 
-class RcQueuePair final : public QueuePair {
+class RcQueuePair final : public ConnectedQueuePair {
    public:
     explicit RcQueuePair(const QpSetup& setup);
 
@@ -92,7 +92,6 @@ class RcQueuePair final : public QueuePair {
     // A program that only receives may stay in RTR; it has been told of its first message.
     bool is_established() const { return state_ == QpState::rts || (state_ == QpState::rtr && established_); }
     Straight came_straight(Time now);
-    RcShared shared() { return {setup_, attributes_, counters_, *this}; }
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
     bool is_peer(const wire::Path& sender_view) const {
         return sender_view.source == attributes_.path.destination &&
@@ -113,9 +112,6 @@ class RcQueuePair final : public QueuePair {
     void enter_error(bool keep_answers, Time now);
     void after(Time now);
 
-    // In lines of the cache: among thousands of queue pairs, what a message costs is how many of them it
-    // touches.
-    alignas(64) Attributes attributes_;
     alignas(64) std::optional<RcRequester> requester_;
     alignas(64) Company company_;
     Time last_now_ = 0;  // for flushes that no call with a time causes

@@ -21,25 +21,25 @@ constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
 
 RcRequester::RcRequester(RcShared shared, const Capabilities& capabilities)
     : shared_(shared),
-      queue_(capabilities, shared.setup.send_cq),
+      queue_(capabilities, shared.setup().send_cq),
       iovecs_(std::max<std::uint32_t>(capabilities.max_send_sge, 1)) {}
 
 void RcRequester::start(std::uint32_t psn) {
     una_ = next_psn_ = max_psn_ = psn;
-    const Attributes& a = shared_.attributes;
-    flow_.join(shared_.setup.flows ? shared_.setup.flows->find(a.path.destination, a.destination_qp)
-                                   : std::make_shared<Flow>());
-    direct_hopeful_ = shared_.setup.direct && shared_.setup.direct->reaches(a.path, a.destination_qp);
+    const Attributes& a = shared_.attributes();
+    flow_.join(shared_.setup().flows ? shared_.setup().flows->find(a.path.destination, a.destination_qp)
+                                     : std::make_shared<Flow>());
+    direct_hopeful_ = shared_.setup().direct && shared_.setup().direct->reaches(a.path, a.destination_qp);
     configure();
 }
 
 void RcRequester::configure() {
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     retransmission_.configure(a.timeout, a.retry_count, a.rnr_retry);
 }
 
 void RcRequester::pace() {
-    pacer_.limit(shared_.attributes.rate_limit, shared_.attributes.max_burst);
+    pacer_.limit(shared_.attributes().rate_limit, shared_.attributes().max_burst);
     rate_allows_at_ = kNever;
 }
 
@@ -88,7 +88,7 @@ bool RcRequester::wants_to_send() const {
         !mutated(Mutation::fence_ignored))
         return false;
     // IBA 9.4.4, 11.2.5.1: the initiator depth.
-    return !entry.awaits_response() || outstanding_reads_ < shared_.attributes.max_rd_atomic;
+    return !entry.awaits_response() || outstanding_reads_ < shared_.attributes().max_rd_atomic;
 }
 
 bool RcRequester::has_room() const {
@@ -108,7 +108,7 @@ bool RcRequester::line_up(bool sent_something) {
         } else if (flow_.alone()) {
             again = flow_.idle();
         } else {
-            flow_.wait(shared_.setup.number, sent_something);
+            flow_.wait(shared_.setup().number, sent_something);
             // What is not in flight cannot be overdue.
             if (next_psn_ == una_) retransmission_.stop();
         }
@@ -128,14 +128,14 @@ bool RcRequester::may_run(const SendEntry& local) const {
 // The local request at the cursor (local_operations.h). True: the cursor stands behind it now.
 bool RcRequester::run_local(SendEntry& entry, Time now) {
     if (!entry.started) {
-        if (auto error = execute_local(shared_.setup, entry); error != VendorError::none) {
+        if (auto error = execute_local(shared_.setup(), entry); error != VendorError::none) {
             local_error(entry, error, now);
             return false;
         }
         entry.started = true;
         grace_.start();
     }
-    if (!entry.done && !grace_.over(shared_.setup.regions->sections())) {
+    if (!entry.done && !grace_.over(shared_.setup().regions->sections())) {
         grace_look_at_ = now + kGraceStep;
         return false;
     }
@@ -151,7 +151,7 @@ bool RcRequester::run_local(SendEntry& entry, Time now) {
 // the whole request, so that a bad one sends nothing.
 bool RcRequester::prepare(SendEntry& entry, Time now) {
     const memory::Access need = entry.awaits_data() ? memory::kLocalWrite : 0;
-    if (auto error = check(shared_.regions(), shared_.setup.pd, queue_.sges(entry), need);
+    if (auto error = check(shared_.regions(), shared_.setup().pd, queue_.sges(entry), need);
         error != memory::LookupError::none) {
         local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
         return false;
@@ -196,7 +196,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
             continue;
         }
         if (!entry.started) {
-            if (shared_.setup.direct && may_go_directly(entry)) {
+            if (shared_.setup().direct && may_go_directly(entry)) {
                 if (direct_done_ == 0)
                     choose_way(entry.length, entry.is_read(), queue_.size() - current_, now);
                 if (!wants_to_send()) break;
@@ -226,7 +226,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
 
 // UC: the pause after a burst is over; it goes on where the link says that packets pile up.
 void RcRequester::next_burst(wire::PacketSink& sink, Time now) {
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     const bool full = sink.is_full(a.path, a.destination_qp);
     burst_ = full ? kBurst : 0;
     if (full) pause_over_ = now + kFullPause;
@@ -259,7 +259,7 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     const std::uint32_t rest = entry.packets - packet;
     if (rest == 1 || !(entry.is_send() || entry.is_write()) || !shared_.reliable())
         return {step(entry, packet), false};
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     if (const std::uint32_t large = packets_at_once(sink, shared_, entry.fetched))
         return {std::min(large, rest), false};
     // Packets that leave for the first time and have room; the middle ones alone are alike, and the last of
@@ -309,7 +309,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
             sample_sometimes(wire::psn_add(next_psn_, ~0u), now);  // the last of a run asks
         max_psn_ = next_psn_;
     } else {
-        shared_.counters.retransmitted++;
+        shared_.counters().retransmitted++;
     }
     current_packet_ += count;
     if (current_packet_ == entry.packets) {
@@ -332,8 +332,8 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     // A round trip is measured on a packet that was sent once; of a READ's data it may yet be seen which of
     // the two it answers.
     if (!entry.awaits_response() || wire::psn_less(sample_psn_, una_)) sampling_ = false;
-    shared_.counters.probes++;
-    shared_.counters.retransmitted++;
+    shared_.counters().probes++;
+    shared_.counters().retransmitted++;
 }
 
 void RcRequester::cursor_to_una() {
@@ -376,8 +376,8 @@ void RcRequester::advance(Time now) {
         return;
     }
     const Retransmission::Due due = retransmission_.due(now);
-    if (due != Retransmission::Due::nothing && shared_.setup.direct &&
-        shared_.setup.direct->stands_still(shared_.attributes.path, shared_.attributes.destination_qp))
+    if (due != Retransmission::Due::nothing && shared_.setup().direct &&
+        shared_.setup().direct->stands_still(shared_.attributes().path, shared_.attributes().destination_qp))
         return;  // the timers are set anew
     switch (due) {
         case Retransmission::Due::nothing:
@@ -390,12 +390,12 @@ void RcRequester::advance(Time now) {
             break;
         case Retransmission::Due::timeout:
             if (!retransmission_.take_retry()) {
-                shared_.counters.timeouts++;
+                shared_.counters().timeouts++;
                 return give_up(now);
             }
             [[fallthrough]];
         case Retransmission::Due::late_timeout:
-            shared_.counters.timeouts++;
+            shared_.counters().timeouts++;
             flow_.collapsed();
             went_back_ = false;
             go_back();
@@ -404,9 +404,9 @@ void RcRequester::advance(Time now) {
 }
 
 void RcRequester::give_up(Time now) {
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     record_failure(
-        FailedPart::send, shared_.setup.number, queue_.at(0).wr_id,
+        FailedPart::send, shared_.setup().number, queue_.at(0).wr_id,
         "QP 0x%06x at %s does not answer: retry_cnt %u, timeout %u (%.1f ms; the floor is %.0f ms)",
         a.destination_qp, to_string(a.path.destination).c_str(), a.retry_count, a.timeout,
         static_cast<double>(iba_timeout(a.timeout)) / kMillisecond,

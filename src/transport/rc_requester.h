@@ -60,7 +60,7 @@ class RcRequester {
     int check_room() const { return queue_.check_room(); }
     std::uint32_t room() const { return queue_.room(); }
     SendEntry& post(const SendRequest& request, std::uint32_t length) {
-        return queue_.push(request, length, shared_.setup.signal_all || (request.flags & kSignaled));
+        return queue_.push(request, length, shared_.setup().signal_all || (request.flags & kSignaled));
     }
 
     // A response packet: ACK, NAK, READ response, atomic response.
@@ -71,8 +71,10 @@ class RcRequester {
     // Of everything up to and including `psn`; false: of nothing that is under way.
     bool receive_acknowledgement(std::uint32_t psn, Time now);
 
-    // The straight path (rc_straight.cpp). While it is plain: nothing waits, and nothing is sent again.
-    bool is_plain() const { return is_level() && !recovering_ && !went_back_ && probe_.idle(); }
+    // The straight path (rc_straight.cpp). While it is plain: nothing waits, and nothing is sent again. Of
+    // what was so, an acknowledgement may change all but the pacing.
+    bool is_plain() const { return stays_plain() && !pacer_.limited(); }
+    bool stays_plain() const { return is_level() && !recovering_ && !went_back_ && probe_.idle(); }
     // A SEND or WRITE that can leave in one packet.
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                        const LazyTime& now);
@@ -237,8 +239,8 @@ class RcRequester {
 
     // rc_straight.cpp
     bool is_level() const {  // all that was posted has left
-        return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever &&
-               !pacer_.limited() && !failed_ && !probe_due_;
+        return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever && !failed_ &&
+               !probe_due_;
     }
     Straight leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
                             wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
@@ -280,7 +282,7 @@ class RcRequester {
     }
     void complete_oldest(Time now) {
         SendEntry& oldest = queue_.at(0);
-        shared_.counters.messages_sent += oldest.is_send();
+        shared_.counters().messages_sent += oldest.is_send();
         push(oldest, completion::Status::success, VendorError::none, now);
         queue_.pop();
         if (current_ > 0)
@@ -293,16 +295,17 @@ class RcRequester {
     std::string particulars(const SendEntry& entry, VendorError error) const;
     // Errors complete with an entry whether signaled or not (IBA 10.8.6).
     void push(const SendEntry& entry, completion::Status status, VendorError error, Time now) {
-        count_completed(shared_.setup, entry.operation, status == completion::Status::success, entry.length);
+        count_completed(shared_.setup(), entry.operation, status == completion::Status::success,
+                        entry.length);
         if (status == completion::Status::success && !entry.signaled) return;
-        queue_.completed(shared_.setup.send_cq->push_in_place(false, [&](completion::Completion& c) {
+        queue_.completed(shared_.setup().send_cq->push_in_place(false, [&](completion::Completion& c) {
             c = {};
             c.wr_id = entry.wr_id;
             c.status = status;
             c.opcode = completion_opcode(entry.operation);
             c.vendor_error = static_cast<std::uint32_t>(error);
             c.byte_length = status == completion::Status::success && entry.awaits_data() ? entry.length : 0;
-            c.qp_number = shared_.setup.number;
+            c.qp_number = shared_.setup().number;
             c.timestamp = static_cast<std::uint64_t>(now);
         }));
     }
@@ -310,7 +313,7 @@ class RcRequester {
     bool in_flight(std::uint32_t psn) const;
     std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }
 
-    // What every message needs comes first.
+    // What every message needs: first a line of the cache, ...
     RcShared shared_;
     std::uint32_t una_ = 0, next_psn_ = 0, max_psn_ = 0;
     std::uint32_t current_ = 0;         // the cursor's request: index in the queue
@@ -328,26 +331,31 @@ class RcRequester {
     bool sampling_ = false;
     std::uint8_t passed_over_ = 0;  // messages since the last one that was measured
     std::uint32_t sample_psn_ = 0;
-    Time sample_time_ = 0;
-    Time resume_at_ = kNever;      // RNR: nothing is sent before; kNever: not waiting
-    Time grace_look_at_ = kNever;  // kNever: not waiting for it
-    Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
-    PacketPace pace_;
     std::uint32_t since_ack_request_ = 0;  // packets
-    Probe probe_;
-    Retransmission retransmission_;
-    SendQueue queue_;
-    FlowShare flow_;                // una_..next_psn_ is in flight
-    Time rate_allows_at_ = kNever;  // as resume_at_, by the rate limit
-    Pacer pacer_;
+    Time sample_time_ = 0;
+    Time resume_at_ = kNever;  // RNR: nothing is sent before; kNever: not waiting
 
-    std::vector<iovec> iovecs_;
+    // ... then most of one, ...
+    alignas(64) Time grace_look_at_ = kNever;  // kNever: not waiting for it
+    Time packets_since_ = kNever;   // what left by_packets_, or what is behind the newest answer, waits
+    Time rate_allows_at_ = kNever;  // as resume_at_, by the rate limit
+    FlowShare flow_;                // una_..next_psn_ is in flight
+    PacketPace pace_;
+
+    std::uint32_t streak_ = 0;  // WRITEs and READs that came at once behind each other
+    Time chosen_at_ = kNever;   // the newest of them
+
+    // ... and two.
+    alignas(64) Retransmission retransmission_;
+    alignas(64) SendQueue queue_;
+    Probe probe_;
+
     std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
     bool direct_hopeful_ = false;          // the link may execute what it is asked to
     std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
-    std::uint32_t streak_ = 0;             // WRITEs and READs that came at once behind each other
-    Time chosen_at_ = kNever;              // the newest of them
     std::uint32_t held_at_ = kNotHeld;     // una_ when a SEND began to wait for the peer (write_ahead())
+    Pacer pacer_;
+    std::vector<iovec> iovecs_;
 
     std::uint32_t burst_ = 0;    // UC: bytes since the last pause, as the window counts them
     Time complete_at_ = kNever;  // UC

@@ -30,8 +30,8 @@ void RcResponder::start(std::uint32_t psn) {
 }
 
 void RcResponder::configure() {
-    if (resources_.size() == shared_.attributes.max_destination_rd_atomic) return;
-    resources_.assign(shared_.attributes.max_destination_rd_atomic, Resource{});
+    if (resources_.size() == shared_.attributes().max_destination_rd_atomic) return;
+    resources_.assign(shared_.attributes().max_destination_rd_atomic, Resource{});
     newest_ = active_ = 0;
 }
 
@@ -51,7 +51,7 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
 
 // IBA 9.7.4.1.1: one NAK for each gap; then silence until the expected packet comes.
 void RcResponder::from_behind_a_gap() {
-    shared_.counters.out_of_sequence++;
+    shared_.counters().out_of_sequence++;
     if (refusing_) return;
     refusing_ = true;
     pending_ = Pending::sequence_nak;
@@ -62,7 +62,7 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
     if (!in_sequence(info)) return fail(VendorError::opcode_out_of_sequence, now);
     if (packet.elsewhere && info.operation != wire::Operation::send) return;  // nobody sends that
     if (!right_length(packet, info)) return fail(VendorError::packet_wrong_length, now);
-    if (shared_.setup.service == Service::xrc_receive && info.starts_message())
+    if (shared_.setup().service == Service::xrc_receive && info.starts_message())
         if (auto error = choose_queue(packet); error != VendorError::none) return fail(error, now);
     switch (info.operation) {
         case wire::Operation::send:
@@ -115,8 +115,9 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
 
     // No grace period is needed before the completion: a type 2 window is used by this queue pair only, whose
     // lock is held; of a region's rkey, a READ response that is leaving already may be on its way.
-    if (info.has_ieth && shared_.setup.regions->invalidate(packet.headers.invalidate_rkey, pd_,
-                                                           shared_.setup.number) != memory::WindowError::none)
+    if (info.has_ieth &&
+        shared_.setup().regions->invalidate(packet.headers.invalidate_rkey, pd_, shared_.setup().number) !=
+            memory::WindowError::none)
         return fail(VendorError::invalidate_failed, now);
     message_ = Message::none;
     accepted(packet, true, now);
@@ -137,14 +138,14 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
 
     message_ = Message::none;
     accepted(packet, true, now);
-    count_completed(shared_.setup, Counted::remote_write, true, reth_.length);
+    count_completed(shared_.setup(), Counted::remote_write, true, reth_.length);
     if (info.has_immdt)
         complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
 }
 
 VendorError RcResponder::read(const wire::Packet& packet) {
     const wire::Reth& reth = packet.headers.reth;
-    if (!(shared_.attributes.access & memory::kRemoteRead)) return VendorError::qp_no_remote_read;
+    if (!(shared_.attributes().access & memory::kRemoteRead)) return VendorError::qp_no_remote_read;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length != 0) {
         const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteRead);
@@ -163,7 +164,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
 
 std::uint8_t* RcResponder::atomic_target(const wire::AtomicEth& eth, VendorError& error) {
     error = VendorError::qp_no_remote_atomic;
-    if (!(shared_.attributes.access & memory::kRemoteAtomic)) return nullptr;
+    if (!(shared_.attributes().access & memory::kRemoteAtomic)) return nullptr;
     const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
     if (!found) {
         error = refused(found.error, {eth.virtual_address, eth.rkey, 8});
@@ -201,7 +202,7 @@ RcResponder::Resource* RcResponder::take_atomic(std::uint32_t psn, bool add, con
 // Annex A19.4.4: eight bytes at an aligned address, in one piece.
 VendorError RcResponder::atomic_write(const wire::Packet& packet) {
     const wire::Reth& reth = packet.headers.reth;
-    if (!(shared_.attributes.access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
+    if (!(shared_.attributes().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (reth.length != 8 || packet.payload.size() != 8) return VendorError::write_length_mismatch;
     const auto found = look_up(reth.rkey, reth.virtual_address, 8, memory::kRemoteWrite);
     if (!found) return refused(found.error, reth);
@@ -209,7 +210,7 @@ VendorError RcResponder::atomic_write(const wire::Packet& packet) {
         return VendorError::atomic_unaligned;
     if (auto error = answer_empty(packet.headers.bth); error != VendorError::none) return error;
     place(found.address, packet.payload.data(), 8);
-    shared_.counters.bytes_received += 8;
+    shared_.counters().bytes_received += 8;
     return VendorError::none;
 }
 
@@ -222,11 +223,11 @@ VendorError RcResponder::flush(const wire::Packet& packet) {
     if (feth.placement_type & kFlushGlobal) need |= memory::kFlushGlobal;
     if (feth.placement_type & kFlushPersistent) need |= memory::kFlushPersistent;
     if (need == 0 || feth.selectivity_level > kFlushRegion) return VendorError::flush_malformed;
-    if ((shared_.attributes.access & need) != need) return VendorError::qp_no_flush;
+    if ((shared_.attributes().access & need) != need) return VendorError::qp_no_flush;
     const bool whole_region = feth.selectivity_level == kFlushRegion;
     if (!whole_region && reth.length == 0) return answer_empty(packet.headers.bth);
     const auto found = whole_region
-                           ? shared_.regions().remote_whole(reth.rkey, pd_, need, shared_.setup.number)
+                           ? shared_.regions().remote_whole(reth.rkey, pd_, need, shared_.setup().number)
                            : look_up(reth.rkey, reth.virtual_address, reth.length, need);
     if (!found) return refused(found.error, reth);
     return answer_empty(packet.headers.bth);
@@ -274,7 +275,7 @@ void RcResponder::accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool
     after_expected();
     if (!ask) return;
     owe(now);
-    if (!ends_message || shared_.setup.service == Service::xrc_receive) ask_now_ = true;
+    if (!ends_message || shared_.setup().service == Service::xrc_receive) ask_now_ = true;
 }
 
 // The expected packet came: an unsent NAK for it is moot, unless what we dropped meanwhile is still missing.
@@ -290,7 +291,7 @@ void RcResponder::after_expected() {
 }
 
 void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
-    shared_.counters.duplicates++;
+    shared_.counters().duplicates++;
     if (info.operation == wire::Operation::send || info.operation == wire::Operation::write) {
         if (mutated(Mutation::duplicate_write_executed) && info.has_reth)
             write_payload(packet.headers.reth.virtual_address, packet.headers.reth.rkey, packet.payload);

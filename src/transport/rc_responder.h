@@ -44,7 +44,30 @@ inline constexpr std::uint32_t kLargePacket = 4096;     // bytes: one that has m
 inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
-class RcResponder : private MessageReceiver {
+// What every message needs of a responder: a base, since it comes before what MessageReceiver has, in the
+// cache line in front of that.
+class Acknowledging {
+   protected:
+    enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
+
+    std::uint32_t expected_psn_ = 0;
+    std::uint32_t msn_ = 0;             // 24 bits
+    std::uint32_t active_ = 0;          // replays: how many are to be sent
+    std::uint32_t unacknowledged_ = 0;  // packets
+    Pending pending_ = Pending::none;
+    bool failed_ = false;
+    bool refusing_ =
+        false;          // after a NAK: packets behind the expected one are dropped silently (IBA 9.7.5.2.2)
+    bool ask_ = false;  // an acknowledgement is owed
+    bool ask_now_ = false;  // ... and does not wait
+    Time look_again_at_ = kNever;
+
+    Time acknowledge_at_ = kNever;
+    Time owes_since_ = kNever;
+    Duration patience_ = kAcknowledgeDelay;
+};
+
+class RcResponder : private Acknowledging, private MessageReceiver {
    public:
     using MessageReceiver::completions_wait;
     using MessageReceiver::release_completions;
@@ -134,7 +157,6 @@ class RcResponder : private MessageReceiver {
         std::vector<std::uint8_t> payload;
         std::uint32_t psns = 1;
     };
-    enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };
 
     // rc_responder.cpp
     void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
@@ -164,7 +186,7 @@ class RcResponder : private MessageReceiver {
     void took(std::uint32_t psns, std::size_t bytes, bool ends_message) {
         expected_psn_ = wire::psn_add(expected_psn_, psns);
         if (ends_message) msn_ = (msn_ + 1) & wire::kPsnMask;
-        shared_.counters.bytes_received += bytes;
+        shared_.counters().bytes_received += bytes;
         unacknowledged_++;
     }
     // On the straight path: all of a message, which lies in its one packet.
@@ -206,22 +228,7 @@ class RcResponder : private MessageReceiver {
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
     void response_failed(std::uint32_t psn, VendorError error, Time now);
 
-    // What every message needs comes first.
-    std::uint32_t expected_psn_ = 0;
-    std::uint32_t msn_ = 0;             // 24 bits
-    std::uint32_t active_ = 0;          // replays: how many are to be sent
-    std::uint32_t unacknowledged_ = 0;  // packets
-    Pending pending_ = Pending::none;
-    bool failed_ = false;
-    bool refusing_ =
-        false;          // after a NAK: packets behind the expected one are dropped silently (IBA 9.7.5.2.2)
-    bool ask_ = false;  // an acknowledgement is owed
-    bool ask_now_ = false;  // ... and does not wait
-    Time acknowledge_at_ = kNever;
-    Time owes_since_ = kNever;
-    Duration patience_ = kAcknowledgeDelay;
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
-    Time look_again_at_ = kNever;
     std::unique_ptr<Kept> kept_;
 
     std::vector<Resource> resources_;

@@ -81,7 +81,7 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
         const auto look_up = [&] {
             piece.iov_len = std::min<std::uint64_t>(count * shared_.mtu(), resource.length - offset);
             return shared_.regions().remote(resource.rkey, resource.pd, from, piece.iov_len,
-                                            memory::kRemoteRead, shared_.setup.number);
+                                            memory::kRemoteRead, shared_.setup().number);
         };
         if (resource.length > offset) {
             count =
@@ -113,7 +113,7 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
         resource.active = false;
         active_--;
         if (resource.is_read && !resource.replay)
-            count_completed(shared_.setup, Counted::remote_read, true, resource.length);
+            count_completed(shared_.setup(), Counted::remote_read, true, resource.length);
     }
     return true;
 }
@@ -133,10 +133,10 @@ void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t synd
     send_packet(sink, shared_, headers, {}, 0);
     switch (wire::classify(syndrome)) {
         case wire::AethKind::rnr_nak:
-            shared_.counters.rnr_naks_sent++;
+            shared_.counters().rnr_naks_sent++;
             break;
         case wire::AethKind::nak:
-            shared_.counters.naks_sent++;
+            shared_.counters().naks_sent++;
             break;
         default:
             break;
@@ -181,7 +181,7 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     look_again_at_ = kNever;
     if (there && execute_kept(now)) return false;
     kept_.reset();
-    send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes.min_rnr_timer),
+    send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes().min_rnr_timer),
                          expected_psn_);
     return true;
 }
@@ -190,13 +190,13 @@ void RcResponder::fail(VendorError cause, Time now) {
     const ResponderFault fault = responder_fault(cause);
     if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access)
         record_failure(
-            FailedPart::peer_request, shared_.setup.number, 0, "%s%s", to_string(cause),
+            FailedPart::peer_request, shared_.setup().number, 0, "%s%s", to_string(cause),
             refused_range(shared_.regions(), refused_.rkey, refused_.virtual_address, refused_.length)
                 .c_str());
     else if (fault.receive_status != completion::Status::work_request_flushed && receive_taken_)
         record_receive_failure(cause);
     else
-        record_failure(FailedPart::peer_request, shared_.setup.number, 0, "%s", to_string(cause));
+        record_failure(FailedPart::peer_request, shared_.setup().number, 0, "%s", to_string(cause));
     failed_ = true;
     refusing_ = true;
     pending_ = Pending::error_nak;

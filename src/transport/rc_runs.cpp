@@ -52,10 +52,10 @@ bool RcRequester::receive_run(const wire::ReceivedRun& run, Time now) {
     if (!head.started || !head.is_read() || step(head, index) <= run.packets) return false;
     std::uint64_t offset = std::uint64_t{index} * shared_.mtu();
     for (std::uint32_t i = 0; i < run.packets; i++, offset += run.size)
-        if (scatter(shared_.regions(), shared_.setup.pd, queue_.sges(head), offset, run.at(i)) !=
+        if (scatter(shared_.regions(), shared_.setup().pd, queue_.sges(head), offset, run.at(i)) !=
             memory::LookupError::none)
             return false;
-    shared_.counters.bytes_received += run.length();
+    shared_.counters().bytes_received += run.length();
     for (std::uint32_t i = 0; i < run.packets; i++) advance_una(head, 1, now);
     finish_progress(now);
     return true;
@@ -66,14 +66,14 @@ bool RcRequester::receive_run(const wire::ReceivedRun& run, Time now) {
 unsigned RcResponder::send_run(wire::PacketSink& sink, Resource& resource, unsigned most) {
     const std::uint32_t packet = resource.next;
     if (resource.atomic || resource.replay || packet == resource.begin || resource.end - packet < 3) return 0;
-    const Attributes& a = shared_.attributes;
+    const Attributes& a = shared_.attributes();
     const std::uint32_t packets =
         std::min({resource.end - packet - 1, sink.longest_run(a.path, a.destination_qp), most});
     if (packets < 2) return 0;
     const std::uint64_t from = resource.virtual_address + std::uint64_t{packet} * shared_.mtu();
     const std::uint32_t length = packets * shared_.mtu();
     const auto found = shared_.regions().remote(resource.rkey, resource.pd, from, length, memory::kRemoteRead,
-                                                shared_.setup.number);
+                                                shared_.setup().number);
     if (!found) return 0;
     wire::Headers headers;
     address(headers.bth, shared_, wire::Opcode::rc_read_response_middle,

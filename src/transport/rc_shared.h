@@ -7,19 +7,37 @@ namespace verbena::transport {
 
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;  // IBA 9.7.4.1.4 / 11.2.4: 2^31 bytes
 
-struct RcShared {
-    const QpSetup& setup;
-    const Attributes& attributes;
-    QpCounters& counters;
-    QueuePair& queue_pair;
+class ConnectedQueuePair : public QueuePair {
+   protected:
+    using QueuePair::QueuePair;
+
+    // In lines of the cache: among thousands of queue pairs, what a message costs is how many of them it
+    // touches.
+    alignas(64) Attributes attributes_;
+
+   private:
+    friend class RcShared;
+};
+
+// That, by reference.
+class RcShared {
+   public:
+    explicit RcShared(ConnectedQueuePair& of) : of_(of) {}
+
+    const QpSetup& setup() const { return of_.setup_; }
+    const Attributes& attributes() const { return of_.attributes_; }
+    QpCounters& counters() const { return of_.counters_; }
 
     // IBA 9.8.2: UC acknowledges nothing.
-    bool reliable() const { return setup.service != Service::uc; }
-    std::uint32_t mtu() const { return attributes.path_mtu; }
-    const memory::RegionTable& regions() const { return *setup.regions; }
+    bool reliable() const { return setup().service != Service::uc; }
+    std::uint32_t mtu() const { return attributes().path_mtu; }
+    const memory::RegionTable& regions() const { return *setup().regions; }
     void event(QpEvent e) const {
-        if (setup.listener) setup.listener->qp_event(queue_pair, e);
+        if (setup().listener) setup().listener->qp_event(of_, e);
     }
+
+   private:
+    ConnectedQueuePair& of_;
 };
 
 // PSNs that a message, or a READ's response, of `length` bytes takes: an empty one takes one too (IBA 9.7.2).
@@ -56,26 +74,26 @@ inline void address_rc(wire::Bth& bth, const RcShared& shared, wire::Opcode opco
     bth.opcode = opcode;
     bth.migration_request = true;
     bth.pkey = kDefaultPkey;
-    bth.destination_qp = shared.attributes.destination_qp;
+    bth.destination_qp = shared.attributes().destination_qp;
     bth.psn = psn;
 }
 // The same for every service; `opcode` is RC's.
 inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode, std::uint32_t psn) {
-    address_rc(bth, shared, wire::with_service(opcode, wire_service(shared.setup.service)), psn);
+    address_rc(bth, shared, wire::with_service(opcode, wire_service(shared.setup().service)), psn);
 }
 
 inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length,
                         bool sent_before = false, const wire::Aside& aside = {}) {
-    send_packet(sink, shared.attributes.path, headers, payload, payload_length, shared.counters, sent_before,
-                aside);
+    send_packet(sink, shared.attributes().path, headers, payload, payload_length, shared.counters(),
+                sent_before, aside);
 }
 
 // How many packets of a message may leave as one large one (PacketSink::largest_payload); 0: none, nor an
 // aside.
 inline std::uint32_t packets_at_once(wire::PacketSink& sink, const RcShared& shared, bool stays) {
-    if (shared.setup.service != Service::rc) return 0;
-    const Attributes& a = shared.attributes;
+    if (shared.setup().service != Service::rc) return 0;
+    const Attributes& a = shared.attributes();
     return static_cast<std::uint32_t>(sink.largest_payload(a.path, a.destination_qp, stays) / a.path_mtu);
 }
 

@@ -86,7 +86,7 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
         !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
         return kDeclined;
     counters_.packets_received++;
-    plain_ = plain_ && requester_->is_plain();  // it may have told of a loss
+    plain_ = plain_ && requester_->stays_plain();  // it may have told of a loss
     if (requester_->failed()) [[unlikely]]
         after(now);
     return came_straight(now);
@@ -161,9 +161,8 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     if (!may_be_whole(request)) [[unlikely]]
         return false;
     const bool write = request.operation == Operation::rdma_write;
-    const Capabilities& limits = shared_.setup.capabilities;
     const std::size_t count = request.sges.size();
-    if (count > 1 || count > limits.max_send_sge) [[unlikely]]
+    if (count > 1 || count > queue_.max_sge()) [[unlikely]]
         return false;
     if (queue_.full()) [[unlikely]]
         return false;
@@ -176,9 +175,9 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     const Sge& sge = request.sges[0];
     if (request.flags & kInline) {
         payload.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
-        return payload.iov_len <= limits.max_inline_data;
+        return payload.iov_len <= queue_.max_inline();
     }
-    const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length, 0);
+    const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length, 0);
     payload.iov_base = found.address;
     return static_cast<bool>(found);
 }
@@ -206,7 +205,7 @@ RcRequester::Straight RcRequester::leave_straight(const SendRequest& request, co
         sink->send(out);
         flow_.sent(cost);
     }
-    count_sent(out, out.payload.empty() ? 0 : length, shared_.counters);
+    count_sent(out, out.payload.empty() ? 0 : length, shared_.counters());
     if (by_packets_ && request.is_one_sided()) {
         if (packets_since_ == kNever) packets_since_ = now.get();
         pace_.ends();
@@ -228,18 +227,18 @@ RcRequester::Straight RcRequester::ask_straight(const SendRequest& request, wire
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
-        request.remote_address % kLength != 0 || shared_.setup.capabilities.max_send_sge == 0 ||
-        outstanding_reads_ >= shared_.attributes.max_rd_atomic || queue_.full()) [[unlikely]]
+        request.remote_address % kLength != 0 || shared_.setup().capabilities.max_send_sge == 0 ||
+        outstanding_reads_ >= shared_.attributes().max_rd_atomic || queue_.full()) [[unlikely]]
         return QueuePair::kDeclined;
     const Sge& sge = request.sges[0];
-    if (!shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, kLength, memory::kLocalWrite))
+    if (!shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, kLength, memory::kLocalWrite))
         [[unlikely]]
         return QueuePair::kDeclined;
     wire::Bth bth;
     address_rc(bth, shared_, atomic_opcode(request.operation), next_psn_);
     bth.ack_request = true;
     wire::OutPacket out;
-    out.path = &shared_.attributes.path;
+    out.path = &shared_.attributes().path;
     out.header_length =
         static_cast<std::uint8_t>(wire::emit_whole_atomic(bth, atomic_eth_of(request), out.header.data()));
     const Straight follows = leave_straight(request, out, kLength, copier, sink, now);
@@ -255,7 +254,7 @@ bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time 
     const Sge& sge = queue_.sges(*head)[0];
     const std::uint64_t value = answer.original();
     const auto found =
-        shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sizeof value, memory::kLocalWrite);
+        shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sizeof value, memory::kLocalWrite);
     if (!found) [[unlikely]]
         return false;
     place(found.address, reinterpret_cast<const std::uint8_t*>(&value), sizeof value);
@@ -270,10 +269,10 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     const bool read = request.operation == Operation::rdma_read;
     if (!direct_hopeful_ || !queue_.empty() || queue_.room() == 0 || outstanding() || failed_ ||
         resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
-        shared_.setup.counted) [[unlikely]]
+        shared_.setup().is_counted) [[unlikely]]
         return false;
-    const Capabilities& limits = shared_.setup.capabilities;
-    const Attributes& a = shared_.attributes;
+    const Capabilities& limits = shared_.setup().capabilities;
+    const Attributes& a = shared_.attributes();
     const Sge& sge = request.sges[0];
     const bool inline_data = request.flags & kInline;
     if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
@@ -282,7 +281,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
         return false;
     iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
     if (!inline_data) {
-        const auto found = shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length,
+        const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length,
                                                    read ? memory::kLocalWrite : memory::Access{0});
         if (!found || shared_.regions().is_room(found.address)) [[unlikely]]
             return false;
@@ -292,7 +291,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     if (by_packets_) [[unlikely]]
         return false;
     const DirectTarget target{a.path,
-                              shared_.setup.number,
+                              shared_.setup().number,
                               a.destination_qp,
                               request.rkey,
                               request.remote_address,
@@ -302,7 +301,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
                               now.get()};
     if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
         return false;
-    if (!shared_.setup.signal_all && !(request.flags & kSignaled)) {
+    if (!shared_.setup().signal_all && !(request.flags & kSignaled)) {
         queue_.done_silently();
         return true;
     }
@@ -342,7 +341,7 @@ std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
 std::uint8_t* RcResponder::place_straight(const wire::WholeWrite& write) {
     const wire::Reth& reth = write.reth();
     if (write.psn() != expected_psn_ || reth.length == 0 || reth.length != write.payload().size() ||
-        reth.length > shared_.mtu() || !(shared_.attributes.access & memory::kRemoteWrite)) [[unlikely]]
+        reth.length > shared_.mtu() || !(shared_.attributes().access & memory::kRemoteWrite)) [[unlikely]]
         return nullptr;
     return look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite).address;
 }
@@ -357,7 +356,7 @@ std::uint32_t RcResponder::take_whole(const Whole& message, std::uint8_t* to, Ti
 }
 
 void RcResponder::receive_straight(const wire::WholeWrite& write, std::uint8_t* to, Time now) {
-    count_completed(shared_.setup, Counted::remote_write, true, take_whole(write, to, now));
+    count_completed(shared_.setup(), Counted::remote_write, true, take_whole(write, to, now));
 }
 
 void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
@@ -373,11 +372,11 @@ bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
     wire::Bth bth;
     address_rc(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
     wire::OutPacket out;
-    out.path = &shared_.attributes.path;
+    out.path = &shared_.attributes().path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_plain_ack(bth, msn_, out.header.data()));
     if (!copier.copy(out)) [[unlikely]]
         return false;
-    count_sent(out, 0, shared_.counters);
+    count_sent(out, 0, shared_.counters());
     acknowledged_everything();
     return true;
 }
@@ -396,11 +395,11 @@ bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::Packet
     wire::Bth bth;
     address_rc(bth, shared_, wire::Opcode::rc_atomic_ack, request.psn());
     wire::OutPacket out;
-    out.path = &shared_.attributes.path;
+    out.path = &shared_.attributes().path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_whole_atomic_answer(
         bth, {wire::ack_syndrome(), resource->msn}, resource->original, out.header.data()));
     if (copier.copy(out))
-        count_sent(out, 0, shared_.counters);
+        count_sent(out, 0, shared_.counters());
     else
         activate(*resource, 0, 1);
     return true;

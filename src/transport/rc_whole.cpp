@@ -19,7 +19,7 @@ bool RcRequester::is_whole(const SendEntry& entry) const {
 
 // From the cursor on, whose request may leave; how many did.
 unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding) {
-    if (shared_.setup.service != Service::rc || current_packet_ != 0 || next_psn_ != max_psn_ ||
+    if (shared_.setup().service != Service::rc || current_packet_ != 0 || next_psn_ != max_psn_ ||
         pacer_.limited())
         return 0;
     unsigned sent = 0;
@@ -31,14 +31,14 @@ unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budg
         if (entry.length > 0 && !(entry.flags & kInline)) {
             const Sge& sge = queue_.sges(entry)[0];
             const auto found =
-                shared_.regions().local(sge.lkey, shared_.setup.pd, sge.address, sge.length, 0);
+                shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length, 0);
             if (!found) break;  // for whoever says why
             payload.iov_base = found.address;
         }
         wire::OutPacket out;
         out.aside = std::exchange(riding, {});
         make_whole(shared_, entry, next_psn_, payload, out);
-        count_sent(out, entry.length, shared_.counters);
+        count_sent(out, entry.length, shared_.counters());
         sink.send(out);
         flow_.sent(cost);
         sample_sometimes(next_psn_, now);

@@ -21,7 +21,7 @@
 
 namespace verbena::transport {
 
-// What SENDs, WRITEs and READs have comes first, in one cache line.
+// What SENDs and WRITEs have comes first, in one cache line.
 struct alignas(64) SendEntry {
     std::uint64_t wr_id;
     std::uint64_t remote_address;
@@ -29,26 +29,29 @@ struct alignas(64) SendEntry {
     std::uint32_t immediate_or_key;
     std::uint32_t remote_srq;  // XRC
     std::uint32_t length;      // bytes, at most 2^31
-    std::uint32_t flags;       // kFence ...
     std::uint32_t first_psn;   // valid once started
     std::uint32_t packets;     // PSNs that it occupies: of the request, or of its READ responses
-    std::uint32_t chunk;       // READ: packets asked for by one READ request (rc_requester.h)
-    std::uint32_t slot;        // where its elements and inline data lie
-    std::uint32_t sge_count;
+    VendorError local_error;   // found when it was about to be sent; reported when it is the oldest
+    std::uint8_t flags;        // kFence ...
     Operation operation;
     bool signaled : 1;
-    bool started : 1;         // its first packet was sent, PSNs are assigned; or, if local, it was executed
-    bool beside_window : 1;   // its packet is not counted in the window (rc_straight.cpp)
-    bool fetched : 1;         // SEND: the peer is asked to fetch the payload (rc_direct.cpp)
-    bool placed : 1;          // ... and what has left of it lies in its receive (shown_receives.h)
-    bool done : 1;            // local, and nobody uses what it changed any more
-    VendorError local_error;  // found when it was about to be sent; reported when it is the oldest
+    bool started : 1;        // its first packet was sent, PSNs are assigned; or, if local, it was executed
+    bool beside_window : 1;  // its packet is not counted in the window (rc_straight.cpp)
+    bool fetched : 1;        // SEND: the peer is asked to fetch the payload (rc_direct.cpp)
+    bool placed : 1;         // ... and what has left of it lies in its receive (shown_receives.h)
+    bool done : 1;           // local, and nobody uses what it changed any more
+    std::uint8_t sge_count;
+    Sge sge;  // the element, if it is one; or inline data that are no longer
+
+    // Not of this request: where in the completion queue one is that the program may not have taken yet.
+    std::uint64_t place;
 
     // Of other requests, and not set for those.
-    std::uint32_t range_access;
     std::uint64_t range;  // of a bind or a FLUSH (requests.h)
     std::uint64_t compare_add;
     std::uint64_t swap;
+    std::uint32_t range_access;
+    std::uint32_t chunk;  // READ: packets asked for by one READ request (rc_requester.h)
 
     bool is_send() const {
         return operation == Operation::send || operation == Operation::send_with_immediate ||
@@ -75,7 +78,7 @@ struct alignas(64) SendEntry {
     }
 };
 
-static_assert(offsetof(SendEntry, range_access) <= 64);
+static_assert(offsetof(SendEntry, place) == 64 && sizeof(SendEntry) == 128);
 
 class SendQueue {
    public:
@@ -88,32 +91,35 @@ class SendQueue {
     bool empty() const { return count_ == 0; }
     std::uint32_t size() const { return count_; }
     std::uint32_t capacity() const { return capacity_; }
+    std::uint32_t max_sge() const { return max_sge_; }
+    std::uint32_t max_inline() const { return max_inline_; }  // bytes
     std::uint32_t room() const { return capacity_ - count_ - untaken(); }
     // Requests that are done and that the program has not heard of: it has not taken their completions yet,
     // or they were executed without one since the last that had one.
     std::uint32_t unheard() const { return untaken() + silent_; }
     void done_silently() { silent_++; }
-    std::uint32_t slots() const { return mask_ + 1; }  // one past the largest SendEntry::slot
+    std::uint32_t slots() const { return mask_ + 1; }
+    std::uint32_t slot_of(const SendEntry& entry) const {  // below slots()
+        return static_cast<std::uint32_t>(&entry - entries_.get());
+    }
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is
     // copied.
     SendEntry& push(const SendRequest& request, std::uint32_t length, bool signaled) {
-        const std::uint32_t slot = (head_ + count_++) & mask_;
-        SendEntry& entry = entries_[slot];
+        SendEntry& entry = entries_[(head_ + count_++) & mask_];
         entry.wr_id = request.wr_id;
         entry.remote_address = request.remote_address;
         entry.rkey = request.rkey;
         entry.immediate_or_key = request.immediate_or_key;
         entry.remote_srq = request.remote_srq;
         entry.length = length;
-        entry.flags = request.flags;
-        entry.first_psn = entry.packets = entry.chunk = 0;
-        entry.slot = slot;
-        entry.sge_count = 0;
+        entry.first_psn = entry.packets = 0;
+        entry.local_error = VendorError::none;
+        entry.flags = static_cast<std::uint8_t>(request.flags);
         entry.operation = request.operation;
         entry.signaled = signaled;
         entry.started = entry.beside_window = entry.fetched = entry.placed = entry.done = false;
-        entry.local_error = VendorError::none;
+        entry.sge_count = 0;
         if (!request.is_plain()) [[unlikely]] {
             entry.range_access = request.range_access;
             entry.range = request.range;
@@ -127,9 +133,13 @@ class SendQueue {
                            sge.length);
                 to += sge.length;
             }
+            return entry;
+        }
+        entry.sge_count = static_cast<std::uint8_t>(request.sges.size());
+        if (entry.sge_count == 1) [[likely]] {
+            entry.sge = request.sges[0];
         } else {
-            entry.sge_count = static_cast<std::uint32_t>(request.sges.size());
-            Sge* to = sges_.get() + std::size_t{slot} * max_sge_;
+            Sge* to = elements(slot_of(entry));
             for (const Sge& sge : request.sges) *to++ = sge;
         }
         return entry;
@@ -143,17 +153,18 @@ class SendQueue {
         silent_ = 0;
         // Adapters round small queues up, and programs that go in step with their peer (perftest with events,
         // depth 1) post the next request before they poll.
-        if (place && capacity_ > kInStep) places_[(first_untaken_ + untaken_++) & mask_] = place;
+        if (place && capacity_ > kInStep) entries_[(first_untaken_ + untaken_++) & mask_].place = place;
     }
     void clear() { count_ = untaken_ = silent_ = 0; }
 
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }
     const SendEntry& at(std::uint32_t index) const { return entries_[(head_ + index) & mask_]; }
     std::span<const Sge> sges(const SendEntry& entry) const {
-        return {sges_.get() + std::size_t{entry.slot} * max_sge_, entry.sge_count};
+        return {entry.sge_count == 1 ? &entry.sge : elements(slot_of(entry)), entry.sge_count};
     }
-    std::uint8_t* inline_data(const SendEntry& entry) {
-        return inline_.get() + std::size_t{entry.slot} * max_inline_;
+    std::uint8_t* inline_data(SendEntry& entry) {
+        if (entry.length <= sizeof entry.sge) return reinterpret_cast<std::uint8_t*>(&entry.sge);
+        return reinterpret_cast<std::uint8_t*>(elements(slots())) + std::size_t{slot_of(entry)} * max_inline_;
     }
 
    private:
@@ -161,23 +172,24 @@ class SendQueue {
 
     // Completions that the program has not taken yet.
     std::uint32_t untaken() const {
-        while (untaken_ > 0 && cq_->gone(places_[first_untaken_])) {
+        while (untaken_ > 0 && cq_->gone(entries_[first_untaken_].place)) {
             first_untaken_ = (first_untaken_ + 1) & mask_;
             untaken_--;
         }
         return untaken_;
     }
 
+    // Behind the entries lie the elements of requests that have more than one, and then inline data.
+    Sge* elements(std::uint32_t slot) const {
+        return reinterpret_cast<Sge*>(entries_.get() + slots()) + std::size_t{slot} * max_sge_;
+    }
+
     std::uint32_t capacity_, max_sge_, max_inline_;
     std::uint32_t mask_;  // the ring is a power of two
     std::uint32_t head_ = 0, count_ = 0;
-    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;
+    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;  // untaken() looks which are no more
     std::unique_ptr<SendEntry[]> entries_;
-    std::unique_ptr<Sge[]> sges_;
-    std::unique_ptr<std::uint8_t[]> inline_;
-    // Of the completions that the program may not have taken yet; untaken() looks which it has.
     const completion::CompletionQueue* cq_;
-    std::unique_ptr<std::uint64_t[]> places_;
     std::uint32_t silent_ = 0;
 };
 

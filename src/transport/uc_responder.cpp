@@ -14,7 +14,7 @@ namespace verbena::transport {
 void RcResponder::receive_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     const std::uint32_t psn = packet.headers.bth.psn;
     if (psn != expected_psn_) {
-        shared_.counters.out_of_sequence++;
+        shared_.counters().out_of_sequence++;
         if (!mutated(Mutation::uc_gap_continued)) message_ = Message::none;
     }
     expected_psn_ = wire::psn_next(psn);
@@ -34,7 +34,7 @@ void RcResponder::send_unreliable(const wire::Packet& packet, const wire::Opcode
         if (error == VendorError::receive_too_small) return skip_message();
         return fail_unreliable(error, now);
     }
-    shared_.counters.bytes_received += packet.payload.size();
+    shared_.counters().bytes_received += packet.payload.size();
     if (!info.ends_message()) return;
     message_ = Message::none;
     complete_receive(packet, info, completion::Opcode::receive, static_cast<std::uint32_t>(message_offset_),
@@ -45,16 +45,16 @@ void RcResponder::write_unreliable(const wire::Packet& packet, const wire::Opcod
     if (begin_write(packet, info) != VendorError::none) return skip_message();
     if (info.has_immdt && !take_receive()) return skip_message();
     if (place_write(packet) != VendorError::none) return skip_message();
-    shared_.counters.bytes_received += packet.payload.size();
+    shared_.counters().bytes_received += packet.payload.size();
     if (!info.ends_message()) return;
     message_ = Message::none;
-    count_completed(shared_.setup, Counted::remote_write, true, reth_.length);
+    count_completed(shared_.setup(), Counted::remote_write, true, reth_.length);
     if (info.has_immdt)
         complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
 }
 
 void RcResponder::skip_message() {
-    shared_.counters.dropped++;
+    shared_.counters().dropped++;
     if (mutated(Mutation::uc_receive_leaked)) receive_taken_ = false;
     message_ = Message::none;
 }

@@ -100,7 +100,7 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
     if (int error = queue_.check_room()) return error;
     const SendEntry& entry =
         queue_.push(request, length, setup_.signal_all || (request.flags & kSignaled) != 0);
-    Destination& destination = destinations_[entry.slot];
+    Destination& destination = destinations_[queue_.slot_of(entry)];
     destination.path = *request.path;
     if (destination.path.udp_source_port == 0)
         destination.path.udp_source_port = wire::udp_source_port_for_ud(setup_.number);
@@ -178,7 +178,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
         return false;
     }
 
-    const Destination& destination = destinations_[entry.slot];
+    const Destination& destination = destinations_[queue_.slot_of(entry)];
     wire::Headers headers;
     headers.bth.opcode = entry.operation == Operation::send_with_immediate
                              ? wire::Opcode::ud_send_only_immediate

@@ -33,22 +33,26 @@ void Adapter::State::leave(Outgoing& out) {
     out.turn.store(out.turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
+// Or another time a multiple of 256 turns later, which makes what waits there leave early.
 bool Adapter::State::is_still_aboard(Slot& slot) {
-    slot.aboard = slot.out->turn.load(std::memory_order_acquire) == slot.turn;
-    return slot.aboard;
+    const std::uint32_t turn = outgoings_[slot.out - 1u].turn.load(std::memory_order_acquire);
+    if (static_cast<std::uint8_t>(turn) == slot.turn) return true;
+    slot.out = 0;
+    return false;
 }
 
 // What a queue pair has put into one of them, if it has not left yet. None is locked by the caller.
 void Adapter::State::let_leave(Slot& slot) {
     if (!is_aboard(slot)) return;
-    std::lock_guard guard(slot.out->lock);
-    if (is_aboard(slot)) leave(*slot.out);
+    Outgoing& out = outgoings_[slot.out - 1u];
+    std::lock_guard guard(out.lock);
+    if (is_aboard(slot)) leave(out);
 }
 
 Adapter::State::Boarding::Boarding(State& state, Slot& slot) : state_(state), slot_(slot) {
     for (;;) {
         out_ = &state.take_outgoing();
-        if (slot.out == out_ || !state.is_aboard(slot)) return;
+        if (!state.is_aboard(slot) || slot.out == number()) return;
         out_->lock.unlock();
         state.let_leave(slot);
     }
@@ -56,15 +60,14 @@ Adapter::State::Boarding::Boarding(State& state, Slot& slot) : state_(state), sl
 
 Adapter::State::Boarding::Boarding(State& state, Slot& slot, Outgoing& out)
     : state_(state), slot_(slot), out_(&out) {
-    if (slot.out != out_) state.let_leave(slot);
+    if (slot.out != number()) state.let_leave(slot);
     out.lock.lock();
 }
 
 wire::PacketSink& Adapter::State::Boarding::sink() {
     if (!out_->held()) out_->sink.store(&state_.link.borrow_sink(), std::memory_order_relaxed);
-    slot_.aboard = true;
-    slot_.out = out_;
-    slot_.turn = out_->turn.load(std::memory_order_relaxed);
+    slot_.out = number();
+    slot_.turn = static_cast<std::uint8_t>(out_->turn.load(std::memory_order_relaxed));
     return *out_->held();
 }
 

@@ -174,7 +174,8 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
 
 void Adapter::State::finish_touched() {
     for (Slot* slot : touched_) {
-        const Slot::Touched how = std::exchange(slot->touched, Slot::Touched::no);
+        const Slot::Touched how = slot->touched;
+        slot->touched = Slot::Touched::no;
         // The number is read under the lock: the queue pair may be gone, the slot even have another one.
         const bool holding = held_ && *held_ && &held_->slot() == slot;
         if (!holding) {
@@ -200,11 +201,7 @@ void Adapter::State::push_owed(Time now, bool patient) {
         std::unique_lock lock(slot->lock);
         if (patient && slot->qp && slot->qp->awaits_company()) return false;
         slot->owing = false;
-        if (slot->qp && !link::packet_faults() && slot->qp->settle_straight(link, now)) [[likely]]
-            return true;
-        if (!slot->qp || slot->qp->quiet(now, true)) return true;
-        memory::Section section(segment.sections());
-        transmit_in_run(*slot, now, true);
+        if (slot->qp) settle(*slot, now);
         return true;
     });
 }
@@ -220,9 +217,7 @@ void Adapter::State::push_due(Time now) {
             return false;
         }
         slot->owing = false;
-        if (deadline == kNever) return true;  // it has left, or there is no queue pair any more
-        memory::Section section(segment.sections());
-        transmit_in_run(*slot, now, true);
+        if (deadline != kNever) settle(*slot, now);  // else it has left, or there is no queue pair any more
         return true;
     });
     timers.set(owed_timer_, next);

@@ -38,18 +38,18 @@ struct alignas(64) Slot : TimerNode {
 
     std::atomic<transport::QpState> state{transport::QpState::reset};  // a copy, for who has no lock
     // Under the lock.
-    bool again : 1 = false;   // its timer is set because it has more to do, not for a deadline
-    bool aboard : 1 = false;  // `out` may hold some of its packets: it does while its turn is `turn`
+    std::uint8_t turn = 0;     // Outgoing::turn when its last packets were put there, modulo 256
+    std::uint8_t out : 4 = 0;  // which Outgoing that is, from 1 on; 0: they have left
+    bool again : 1 = false;    // its timer is set because it has more to do, not for a deadline
 
     // The thread in progress() only.
+    std::uint8_t : 0;                                     // in a byte of their own
     enum class Touched : std::uint8_t { no, yes, told };  // told: something that may set any deadline
-    Touched touched = Touched::no;
-    bool owing = false;
+    Touched touched : 2 = Touched::no;
+    bool owing : 1 = false;
 
     // Under the lock.
     alignas(64) QpRecord* record = nullptr;
-    Outgoing* out = nullptr;     // what its last packets were put into
-    std::uint32_t turn = 0;      // Outgoing::turn by then
     bool was_connected = false;  // packets for it may be on their way
     std::uint64_t mark_sent = 0, mark_received = 0, mark_retransmitted = 0;
 };

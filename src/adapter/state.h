@@ -85,8 +85,8 @@ class Adapter::State final : public link::Receiver {
     // outgoing.cpp
     Outgoing& take_outgoing();
     void leave(Outgoing& out);
-    static bool is_aboard(Slot& slot) { return slot.aboard && is_still_aboard(slot); }
-    static bool is_still_aboard(Slot& slot);
+    bool is_aboard(Slot& slot) { return slot.out && is_still_aboard(slot); }
+    bool is_still_aboard(Slot& slot);
     void let_leave(Slot& slot);  // needs the slot's lock
 
     // While packets of a queue pair, whose lock is held, are put into an Outgoing: that is locked, and
@@ -103,6 +103,10 @@ class Adapter::State final : public link::Receiver {
         wire::PacketSink& sink();
 
        private:
+        std::uint8_t number() const {  // Slot::out
+            return static_cast<std::uint8_t>(out_ - state_.outgoings_.data() + 1);
+        }
+
         State& state_;
         Slot& slot_;
         Outgoing* out_;
@@ -170,6 +174,7 @@ class Adapter::State final : public link::Receiver {
     bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
     void finish_later(Slot& slot, Straight follows);
     void finish(Slot& slot, Slot::Touched how);  // after a burst: what it made ready leaves
+    void settle(Slot& slot, Time now);           // needs the slot's lock, and progress_lock
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.
@@ -224,7 +229,8 @@ class Adapter::State final : public link::Receiver {
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {
-        if (!std::exchange(slot.owing, true)) owing_.push_back(&slot);
+        if (!slot.owing) owing_.push_back(&slot);
+        slot.owing = true;
         owed_anew_++;
         const Time soonest = now_ + transport::QueuePair::kSoonestDeadline;
         if (!timers.looks_by(owed_timer_, soonest)) [[unlikely]]
@@ -232,7 +238,7 @@ class Adapter::State final : public link::Receiver {
     }
     void touch(Slot& slot, Slot::Touched how) {
         if (slot.touched == Slot::Touched::no) touched_.push_back(&slot);
-        slot.touched = std::max(slot.touched, how);
+        if (slot.touched < how) slot.touched = how;
     }
     void touch(Slot& slot) { touch(slot, Slot::Touched::yes); }
     void tell(Slot& slot) { touch(slot, Slot::Touched::told); }
@@ -267,11 +273,12 @@ class Adapter::State final : public link::Receiver {
     };
     std::array<OfThread, kThreads> orders_;
 
-    static constexpr unsigned kOutgoings = link::Link::kSinks - 1;  // and that of run()
-    std::array<Outgoing, kOutgoings> outgoings_;
-    Outgoing of_run_;            // filled under progress_lock
-    Lock gathering_lock_;        // behind an Outgoing's
-    TimerNode gathering_timer_;  // under it
+    static constexpr unsigned kOutgoings = link::Link::kSinks - 1;  // of who posts
+    std::array<Outgoing, kOutgoings + 1> outgoings_;
+    static_assert(kOutgoings + 1 < 1 << 4);  // Slot::out
+    Outgoing& of_run_ = outgoings_.back();   // of run(), filled under progress_lock
+    Lock gathering_lock_;                    // behind an Outgoing's
+    TimerNode gathering_timer_;              // under it
     std::atomic<Duration> gathering_wait_{kShortestWait};
     std::atomic<std::uint32_t> looks_{0};  // somebody_waits()
     std::atomic<Duration> call_time_{0};   // post_took()

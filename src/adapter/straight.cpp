@@ -152,6 +152,22 @@ void Adapter::State::finish(Slot& slot, Slot::Touched how) {
     go_on(slot, follows);
 }
 
+// What it owes leaves: mostly one acknowledgement, by memory or behind those of others.
+void Adapter::State::settle(Slot& slot, Time now) {
+    QueuePair& qp = *slot.qp;
+    if (!link::packet_faults()) [[likely]] {
+        if (qp.settle_straight(link, nullptr, now)) return;
+        if (qp.quiet(now, true)) return;
+        Boarding boarding(*this, slot, of_run_);
+        wire::PacketSink& sink = boarding.sink();
+        const bool settled = qp.settle_straight(sink, &sink, now);
+        if (sink.pause() == 0) leave(boarding.out());
+        if (settled) return;
+    }
+    const memory::Section section(segment.sections());
+    transmit_in_run(slot, now, true);
+}
+
 // With the timers, once in each run().
 void Adapter::State::come_again(Slot& slot, Time now) {
     slot.again = true;

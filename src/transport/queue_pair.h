@@ -150,7 +150,7 @@ class QueuePair {
     virtual Straight acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) {
         return kDeclined;
     }
-    virtual bool settle_straight(wire::PacketCopier&, Time) { return false; }
+    virtual bool settle_straight(wire::PacketCopier&, wire::PacketSink* /*sink*/, Time) { return false; }
     virtual Straight answer_straight(const wire::WholeAtomic&, wire::PacketCopier&, const wire::Path&, Time) {
         return kDeclined;
     }

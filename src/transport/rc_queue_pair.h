@@ -38,7 +38,7 @@ class RcQueuePair final : public ConnectedQueuePair {
                            Time now) override;
     Straight acknowledge_straight(const wire::BthWords& bth, const wire::Path& sender_view,
                                   Time now) override;
-    bool settle_straight(wire::PacketCopier& copier, Time now) override;
+    bool settle_straight(wire::PacketCopier& copier, wire::PacketSink* sink, Time now) override;
     Straight answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier,
                              const wire::Path& sender_view, Time now) override;
     Straight conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,

@@ -92,11 +92,12 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
     return came_straight(now);
 }
 
-[[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, Time now) {
+[[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, wire::PacketSink* sink,
+                                                   Time now) {
     if (!is_plain() || !responder_->owes() || requester_->is_crowded()) [[unlikely]]
         return false;
     const Time owed_since = responder_->owes_since();
-    if (!responder_->acknowledge_straight(copier)) [[unlikely]]
+    if (!responder_->acknowledge_straight(copier, sink)) [[unlikely]]
         return false;
     company_.alone(owed_since);
     last_now_ = now;
@@ -368,14 +369,16 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
     });
 }
 
-bool RcResponder::acknowledge_straight(wire::PacketCopier& copier) {
+bool RcResponder::acknowledge_straight(wire::PacketCopier& copier, wire::PacketSink* sink) {
     wire::Bth bth;
     address_rc(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
     wire::OutPacket out;
     out.path = &shared_.attributes().path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_plain_ack(bth, msn_, out.header.data()));
-    if (!copier.copy(out)) [[unlikely]]
-        return false;
+    if (!copier.copy(out)) {
+        if (!sink) return false;
+        sink->send(out);
+    }
     count_sent(out, 0, shared_.counters());
     acknowledged_everything();
     return true;

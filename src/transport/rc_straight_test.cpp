@@ -102,7 +102,7 @@ TEST_P(Straight, IsTheSameAsTheLongWay) {
         const StraightOutcome a = converse(false, way, seed, trouble), b = converse(true, way, seed, trouble);
         EXPECT_GT(b.straight, 20u);
         EXPECT_GT(b.acknowledged, 20u);
-        EXPECT_EQ(b.settled > 20, way.copies);
+        EXPECT_GT(b.settled, 20u);
         testing::expect_same(a, b, !(way.copies && trouble.short_of_receives));
     }
 }
@@ -273,7 +273,7 @@ TEST(StraightPath, IncludesAReceiverThatStaysInRtr) {
                                   b = receive_in_rtr(true, way, trouble);
             testing::expect_same(a, b);
             EXPECT_GT(b.straight, trouble.lost ? 180u : 230u) << "sent and received";
-            EXPECT_EQ(b.settled > 20, way.copies);
+            EXPECT_GT(b.settled, 20u);
             EXPECT_EQ(b.events[1], std::vector<QpEvent>{QpEvent::communication_established});
         }
 }
@@ -284,7 +284,7 @@ TEST(StraightPath, SettlesOneAcknowledgement) {
     kCopying.take(h);
     h.start();
     QueuePair& receiver = *h.side[1].qp;
-    const auto settles = [&] { return receiver.settle_straight(h.side[1], h.now); };
+    const auto settles = [&] { return receiver.settle_straight(h.side[1], nullptr, h.now); };
     EXPECT_FALSE(settles()) << "nothing is owed";
     h.polls = false;
     h.post_receive(1, 1, {h.side[1].sge(0, 64)});

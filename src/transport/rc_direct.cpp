@@ -34,21 +34,20 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
     const bool many =
         small ? waiting > 1 || operations >= kMany : operations > 1 && operations * length >= kMuch;
-    by_packets_ = (before || many) && direct_hopeful_ &&
+    by_packets_ = (before || many) && directly_ == Directly::hopefully &&
                   shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;
 }
 
 // Whether a WRITE that fits into one packet, of so many that are posted together, leaves as one at once.
 bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, const LazyTime& now) {
-    DirectAccess* const direct = shared_.setup().direct;
-    if (!direct) return true;
+    if (directly_ == Directly::never) return true;
     if (outstanding() && length < kLeastByPackets) return !drain_first_;
     if (together > 1) choose_way(length, false, together, now.get());  // one alone has been asked about
-    if (by_packets_ || direct_hopeful_) return by_packets_;
+    if (by_packets_ || directly_ == Directly::hopefully) return by_packets_;
     // A link that could not may be able to by now.
     return (together > 1 && length <= kSmall) ||
-           !direct->reaches(shared_.attributes().path, shared_.attributes().destination_qp);
+           !shared_.setup().direct->reaches(shared_.attributes().path, shared_.attributes().destination_qp);
 }
 
 // Something was acknowledged, while packets were out in place of what the link would have executed at once.
@@ -186,7 +185,7 @@ bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const 
                                     std::uint32_t length) {
     const Direct answer =
         read ? shared_.setup().direct->read(target, list) : shared_.setup().direct->write(target, list);
-    direct_hopeful_ = answer != Direct::declined;
+    directly_ = answer != Direct::declined ? Directly::hopefully : Directly::not_now;
     if (answer != Direct::done) return false;
     count_direct(read, length, target.offset == 0, target.offset + length == target.length);
     if (!read) count_against_rate(length, target.now);

@@ -54,7 +54,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     bool may_gather(const SendRequest& request) const override {
         return state_ == QpState::rts && request.operation <= Operation::send_with_immediate &&
                !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu &&
-               !requester_->is_paced();
+               (plain_ || !requester_->is_paced());
     }
     std::uint32_t under_way(bool) const override { return requester_runs() ? requester_->under_way() : 0; }
     void newest_wait(unsigned requests) override { requester_->newest_wait(requests); }

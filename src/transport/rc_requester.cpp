@@ -29,7 +29,8 @@ void RcRequester::start(std::uint32_t psn) {
     const Attributes& a = shared_.attributes();
     flow_.join(shared_.setup().flows ? shared_.setup().flows->find(a.path.destination, a.destination_qp)
                                      : std::make_shared<Flow>());
-    direct_hopeful_ = shared_.setup().direct && shared_.setup().direct->reaches(a.path, a.destination_qp);
+    if (DirectAccess* const direct = shared_.setup().direct)
+        directly_ = direct->reaches(a.path, a.destination_qp) ? Directly::hopefully : Directly::not_now;
     configure();
 }
 
@@ -80,7 +81,7 @@ bool RcRequester::wants_to_send() const {
     if (entry.fetched && held_at_ == una_) [[unlikely]]
         return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
-    if (!entry.started && direct_hopeful_ && !by_packets_ &&
+    if (!entry.started && directly_ == Directly::hopefully && !by_packets_ &&
         (drain_first_ || entry.length >= kWorthWaiting) && outstanding() && may_go_directly(entry))
         return false;
     // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.

@@ -323,7 +323,9 @@ class RcRequester {
     bool recovering_ = false;
     bool went_back_ = false;   // for this una_ already, because of a NAK
     bool progressed_ = false;  // una_ moved since finish_progress()
-    bool draining_ = false;
+    // Whether the link executes what it is asked to. never: there is none that could.
+    enum class Directly : std::uint8_t { never, not_now, hopefully };
+    Directly directly_ = Directly::never;
     bool by_packets_ = false;   // WRITEs and READs that the link may execute leave as packets for now
     bool drain_first_ = false;  // ... not any more, and those under way are waited for
     bool took_long_ = false;    // transmit()
@@ -351,9 +353,9 @@ class RcRequester {
     Probe probe_;
 
     std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
-    bool direct_hopeful_ = false;          // the link may execute what it is asked to
-    std::uint32_t direct_done_ = 0;        // bytes of the oldest request that the link has executed
-    std::uint32_t held_at_ = kNotHeld;     // una_ when a SEND began to wait for the peer (write_ahead())
+    bool draining_ = false;
+    std::uint32_t direct_done_ = 0;     // bytes of the oldest request that the link has executed
+    std::uint32_t held_at_ = kNotHeld;  // una_ when a SEND began to wait for the peer (write_ahead())
     Pacer pacer_;
     std::vector<iovec> iovecs_;
 

@@ -268,8 +268,8 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
     constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
     const bool read = request.operation == Operation::rdma_read;
-    if (!direct_hopeful_ || !queue_.empty() || queue_.room() == 0 || outstanding() || failed_ ||
-        resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
+    if (directly_ != Directly::hopefully || !queue_.empty() || queue_.room() == 0 || outstanding() ||
+        failed_ || resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
         shared_.setup().is_counted) [[unlikely]]
         return false;
     const Capabilities& limits = shared_.setup().capabilities;

@@ -14,7 +14,8 @@ bool RcRequester::is_whole(const SendEntry& entry) const {
     if (!may_be_whole(entry) || entry.started || entry.length > shared_.mtu() || entry.sge_count > 1 ||
         entry.local_error != VendorError::none)
         return false;
-    return !entry.is_write() || (entry.length > 0 && !direct_hopeful_ && !by_packets_ && outstanding());
+    return !entry.is_write() ||
+           (entry.length > 0 && directly_ != Directly::hopefully && !by_packets_ && outstanding());
 }
 
 // From the cursor on, whose request may leave; how many did.

@@ -102,6 +102,7 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.number = number;
         slot.record = record;
         slot.was_connected = slot.again = false;
+        slot.out = 0;
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
         slot.state.store(result->state());
         record->device = setup.device;

@@ -33,7 +33,7 @@ void Adapter::State::leave(Outgoing& out) {
     out.turn.store(out.turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// Or another time a multiple of 256 turns later, which makes what waits there leave early.
+// Or by chance, a multiple of 256 turns later.
 bool Adapter::State::is_still_aboard(Slot& slot) {
     const std::uint32_t turn = outgoings_[slot.out - 1u].turn.load(std::memory_order_acquire);
     if (static_cast<std::uint8_t>(turn) == slot.turn) return true;
@@ -47,6 +47,7 @@ void Adapter::State::let_leave(Slot& slot) {
     Outgoing& out = outgoings_[slot.out - 1u];
     std::lock_guard guard(out.lock);
     if (is_aboard(slot)) leave(out);
+    slot.out = 0;
 }
 
 Adapter::State::Boarding::Boarding(State& state, Slot& slot) : state_(state), slot_(slot) {

@@ -42,6 +42,13 @@ class OutgoingTest : public testing::Pair {
         left_.qp = qps_[qp];
         ASSERT_EQ(left_.post(Operation::rdma_write, 0, 8, now_++, right_.address_of(0), right_.keys.rkey), 0);
     }
+    void acknowledge(unsigned qp) {  // by the right side, what the left one posts
+        post(qp);
+        poll_in_vain();
+        for (int i = 0; i < 2; i++) right_.adapter->progress(now_, true);
+        poll_in_vain();
+        EXPECT_EQ(left_.poll().size(), 1u);
+    }
     void post_in_turn() {
         for (unsigned i = 0; i < kQps * kEach; i++) post(i % kQps);
     }
@@ -100,6 +107,21 @@ TEST_F(OutgoingTest, AnotherThreadsRequestsStayBehindThose) {
     for (int i = 0; i < 2; i++) right_.adapter->progress(now_, true);
     poll_in_vain();
     EXPECT_EQ(left_.poll().size(), kQps * kEach + 2) << "nothing had to be sent again";
+}
+
+// A queue pair remembers where its last packets waited by a number that comes again.
+TEST_F(OutgoingTest, WhatLooksAsIfItWaitedHoldsNobodyUp) {
+    for (const unsigned turns : {256u, 512u}) {
+        acknowledge(0);
+        for (unsigned n = 1; n < turns; n++) acknowledge(1);
+        right_.qp = peers_[0];
+        const std::size_t before = links_[0].waiting();
+        ASSERT_EQ(right_.post(Operation::rdma_write, 0, 8, now_, left_.address_of(0), left_.keys.rkey), 0);
+        EXPECT_EQ(links_[0].waiting(), before + 1);
+        for (int i = 0; i < 2; i++) poll_in_vain();
+        right_.adapter->progress(now_, true);
+        EXPECT_EQ(right_.poll().size(), 1u);
+    }
 }
 
 TEST_F(OutgoingTest, LeaveBeforeAQueuePairChangesOrEnds) {

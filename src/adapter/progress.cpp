@@ -201,7 +201,7 @@ void Adapter::State::push_owed(Time now, bool patient) {
         std::unique_lock lock(slot->lock);
         if (patient && slot->qp && slot->qp->awaits_company()) return false;
         slot->owing = false;
-        if (slot->qp) settle(*slot, now);
+        if (slot->qp) settle_owed(*slot, now);
         return true;
     });
 }
@@ -217,7 +217,8 @@ void Adapter::State::push_due(Time now) {
             return false;
         }
         slot->owing = false;
-        if (deadline != kNever) settle(*slot, now);  // else it has left, or there is no queue pair any more
+        if (deadline != kNever)
+            settle_owed(*slot, now);  // else it has left, or there is no queue pair any more
         return true;
     });
     timers.set(owed_timer_, next);

@@ -17,7 +17,6 @@
 #include <mutex>
 #include <vector>
 
-#include "adapter/outgoing.h"
 #include "adapter/qp_order.h"
 #include "adapter/segment.h"
 #include "adapter/timers.h"
@@ -36,14 +35,14 @@ struct alignas(64) Slot : TimerNode {
     std::unique_ptr<transport::QueuePair> qp;
     std::uint32_t number = 0;
 
-    std::atomic<transport::QpState> state{transport::QpState::reset};  // a copy, for who has no lock
     // Under the lock.
-    std::uint8_t turn = 0;     // Outgoing::turn when its last packets were put there, modulo 256
-    std::uint8_t out : 4 = 0;  // which Outgoing that is, from 1 on; 0: they have left
+    std::uint8_t out : 4 = 0;  // which Outgoing its last packets were put into, from 1 on; 0: they have left
     bool again : 1 = false;    // its timer is set because it has more to do, not for a deadline
+    std::uint8_t turn = 0;     // Outgoing::turn by then, modulo 256
+
+    std::atomic<transport::QpState> state{transport::QpState::reset};  // a copy, for who has no lock
 
     // The thread in progress() only.
-    std::uint8_t : 0;                                     // in a byte of their own
     enum class Touched : std::uint8_t { no, yes, told };  // told: something that may set any deadline
     Touched touched : 2 = Touched::no;
     bool owing : 1 = false;

@@ -2,7 +2,6 @@
 // walk of packets and timers, outgoing.cpp what leaves.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <mutex>
@@ -174,7 +173,7 @@ class Adapter::State final : public link::Receiver {
     bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
     void finish_later(Slot& slot, Straight follows);
     void finish(Slot& slot, Slot::Touched how);  // after a burst: what it made ready leaves
-    void settle(Slot& slot, Time now);           // needs the slot's lock, and progress_lock
+    void settle_owed(Slot& slot, Time now);      // needs the slot's lock, and progress_lock
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.

@@ -50,7 +50,8 @@ int check_destination(const QpSetup& setup, const SendRequest& request) {
 
 // Annex A19.4.4: eight bytes, naturally aligned.
 int check_atomic_write(const SendRequest& request, std::uint64_t length) {
-    if (!request.sges.empty() && length != 8)
+    const bool has_data = !request.sges.empty() || (request.flags & kInline);  // else they are in compare_add
+    if (has_data && length != 8)
         return fail(EINVAL, "an atomic write has 8 bytes, not %llu", static_cast<unsigned long long>(length));
     if (request.remote_address % 8 != 0)
         return fail(EINVAL, "the atomic write's remote_addr 0x%llx is not a multiple of 8",

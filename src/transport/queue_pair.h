@@ -204,9 +204,8 @@ class QueuePair {
     QpState state() const { return state_; }
     const QpSetup& setup() const { return setup_; }
     const QpCounters& counters() const { return counters_; }
-    void count_wire_bytes(std::uint64_t bytes) {
-        counters_.wire_bytes_received += bytes;
-    }  // that came for it
+    // That came for it.
+    void count_wire_bytes(std::uint64_t bytes) { counters_.wire_bytes_received += bytes; }
 
    protected:
     explicit QueuePair(const QpSetup& setup)

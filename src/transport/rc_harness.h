@@ -256,7 +256,9 @@ class Harness : private QpListener {
     void transmit(int i, bool push) {
         if (side[i].asleep) return;
         memory::Section section(side[i].sections);
-        if (straight && push) counted(side[i].qp->settle_straight(side[i], &side[i], now), settled_straight);
+        if (straight && push &&
+            counted(side[i].qp->settle_straight(side[i], &side[i], now), settled_straight))
+            return;
         while (!side[i].qp->transmit(side[i], now, 16, push)) {
         }
     }

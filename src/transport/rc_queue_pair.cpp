@@ -26,7 +26,7 @@ RcQueuePair::RcQueuePair(const QpSetup& setup) : ConnectedQueuePair(setup) {
     static_assert(offsetof(RcQueuePair, attributes_) == 3 * 64 &&
                   offsetof(RcQueuePair, requester_) == 5 * 64 && offsetof(RcQueuePair, company_) == 13 * 64 &&
                   offsetof(RcQueuePair, responder_) == 13 * 64 + 32 && sizeof(RcRequester) == 448 &&
-                  sizeof(Acknowledging) == 56);
+                  sizeof(Acknowledging) == 56 && sizeof(RcResponder) == 304);
 #pragma GCC diagnostic pop
     attributes_.capabilities = setup.capabilities;
     reset();

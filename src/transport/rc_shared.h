@@ -7,6 +7,7 @@ namespace verbena::transport {
 
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;  // IBA 9.7.4.1.4 / 11.2.4: 2^31 bytes
 
+// What requester and responder refer to of the queue pair that they belong to.
 class ConnectedQueuePair : public QueuePair {
    protected:
     using QueuePair::QueuePair;
@@ -19,7 +20,7 @@ class ConnectedQueuePair : public QueuePair {
     friend class RcShared;
 };
 
-// That, by reference.
+// A reference to that, which is all that each of them keeps.
 class RcShared {
    public:
     explicit RcShared(ConnectedQueuePair& of) : of_(of) {}

@@ -228,7 +228,7 @@ RcRequester::Straight RcRequester::ask_straight(const SendRequest& request, wire
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
     constexpr std::uint32_t kLength = 8;  // bytes, of the answer
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
-        request.remote_address % kLength != 0 || shared_.setup().capabilities.max_send_sge == 0 ||
+        request.remote_address % kLength != 0 || queue_.max_sge() == 0 ||
         outstanding_reads_ >= shared_.attributes().max_rd_atomic || queue_.full()) [[unlikely]]
         return QueuePair::kDeclined;
     const Sge& sge = request.sges[0];
@@ -272,13 +272,12 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
         failed_ || resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
         shared_.setup().is_counted) [[unlikely]]
         return false;
-    const Capabilities& limits = shared_.setup().capabilities;
     const Attributes& a = shared_.attributes();
     const Sge& sge = request.sges[0];
     const bool inline_data = request.flags & kInline;
     if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
-        limits.max_send_sge == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
-        (inline_data && sge.length > limits.max_inline_data)) [[unlikely]]
+        queue_.max_sge() == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
+        (inline_data && sge.length > queue_.max_inline())) [[unlikely]]
         return false;
     iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
     if (!inline_data) {

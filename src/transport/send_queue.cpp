@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <cerrno>
-#include <cstring>
+#include <limits>
 
 #include "base/reason.h"
 
@@ -25,7 +26,9 @@ SendQueue::SendQueue(const Capabilities& capabilities, const completion::Complet
       max_inline_(capabilities.max_inline_data),
       mask_(std::bit_ceil(std::max<std::uint32_t>(capacity_, 1)) - 1),
       entries_(std::make_unique<SendEntry[]>(slots() + entries_in(slots() * room_behind(capabilities)))),
-      cq_(cq) {}
+      cq_(cq) {
+    assert(max_sge_ <= std::numeric_limits<decltype(SendEntry::sge_count)>::max());
+}
 
 int SendQueue::check_room() const {
     if (!full()) return 0;

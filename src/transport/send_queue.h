@@ -41,7 +41,7 @@ struct alignas(64) SendEntry {
     bool placed : 1;         // ... and what has left of it lies in its receive (shown_receives.h)
     bool done : 1;           // local, and nobody uses what it changed any more
     std::uint8_t sge_count;
-    Sge sge;  // the element, if it is one; or inline data that are no longer
+    Sge sge;  // the element, if it is one; or up to so many bytes of inline data
 
     // Not of this request: where in the completion queue one is that the program may not have taken yet.
     std::uint64_t place;
@@ -187,7 +187,7 @@ class SendQueue {
     std::uint32_t capacity_, max_sge_, max_inline_;
     std::uint32_t mask_;  // the ring is a power of two
     std::uint32_t head_ = 0, count_ = 0;
-    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;  // untaken() looks which are no more
+    mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;  // as far as untaken() has looked
     std::unique_ptr<SendEntry[]> entries_;
     const completion::CompletionQueue* cq_;
     std::uint32_t silent_ = 0;

@@ -8,7 +8,7 @@
 namespace verbena::transport {
 namespace {
 
-constexpr std::uint32_t kRequests = 4, kElements = 3, kInlineBytes = 40;
+constexpr std::uint32_t kRequests = 4, kElements = 3, kInlineBytes = 48;
 
 class SendQueueTest : public ::testing::Test {
    protected:
@@ -82,6 +82,37 @@ TEST_F(SendQueueTest, InlineDataAndElementsDoNotMeet) {
     EXPECT_EQ(inline_data(data), bytes);
     EXPECT_EQ(addresses(queue_.at(0)), (std::vector<std::uint64_t>{1, 2, 3}));
     EXPECT_EQ(addresses(queue_.at(3)), (std::vector<std::uint64_t>{21, 22, 23}));
+}
+
+// Also where requests of other kinds were before.
+TEST_F(SendQueueTest, APlaceIsUsedAgain) {
+    const std::vector<std::uint8_t> bytes(kInlineBytes, 0x5a);
+    const Sge whole{reinterpret_cast<std::uintptr_t>(bytes.data()), kInlineBytes, 0};
+    for (unsigned n = 0; n < 3 * kRequests; n++) {
+        SendEntry& entry = n % 3 == 0   ? push(elements(n, kElements))
+                           : n % 3 == 1 ? push({whole}, kInline)
+                                        : push(elements(n, 1));
+        EXPECT_EQ(queue_.slot_of(entry), n % kRequests);
+        if (n % 3 == 1)
+            EXPECT_EQ(inline_data(entry), bytes);
+        else
+            EXPECT_EQ(addresses(entry).back(), n % 3 == 0 ? n + kElements - 1 : n);
+        queue_.completed(0);
+        queue_.pop();
+    }
+}
+
+TEST(SendQueueShape, NoElementsAndNoInlineData) {
+    completion::CompletionQueue cq(4, nullptr);
+    SendQueue queue{{3, 1, 0, 1, 0}, &cq};
+    EXPECT_EQ(queue.slots(), 4u);
+    for (const std::uint32_t flags : {0u, kInline, 0u}) {
+        SendRequest request;
+        request.flags = flags;
+        EXPECT_TRUE(queue.sges(queue.push(request, 0, false)).empty());
+    }
+    EXPECT_TRUE(queue.full());
+    EXPECT_EQ((SendQueue{{0, 0, 0, 0, 0}, &cq}.room()), 0u);
 }
 
 // A completion that waits to be polled keeps its request's place, and a new request does not make the queue

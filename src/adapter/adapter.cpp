@@ -104,11 +104,10 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         slot.was_connected = slot.again = false;
         slot.out = 0;
         slot.mark_sent = slot.mark_received = slot.mark_retransmitted = 0;
-        slot.state.store(result->state());
         record->device = setup.device;
         record->send_cq = setup.send_cq_number;
         record->receive_cq = setup.receive_cq_number;
-        describe(slot);
+        show_state(slot);
     }
     table.set(number, &slot, result);
     queue_pairs_.fetch_add(1, std::memory_order_relaxed);
@@ -142,6 +141,17 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     if (crowded) serve(crowded, now);
     table.give_back(*slot);
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
+}
+
+void Adapter::State::show_state(Slot& slot) {
+    using Takes = transport::ReceiveQueue::Takes;
+    slot.state = slot.qp->state();
+    describe(slot);
+    transport::ReceiveQueue* const queue = slot.qp->setup().receive_queue.get();
+    if (queue && !queue->shared())
+        queue->set_takes(slot.state == QpState::reset   ? Takes::nothing
+                         : slot.state == QpState::error ? Takes::to_flush
+                                                        : Takes::requests);
 }
 
 void Adapter::State::describe(Slot& slot) {
@@ -294,14 +304,14 @@ int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transp
 int Adapter::post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
                           std::size_t& index, LazyTime now) {
     index = 0;
-    Slot* slot = state_->table.find(qp.number());
-    if (!slot || slot->state.load() == QpState::reset)
+    transport::ReceiveQueue& queue = *qp.setup().receive_queue;
+    if (queue.takes() == transport::ReceiveQueue::Takes::nothing)
         return fail(EINVAL,
                     "the queue pair is in the reset state and takes no receive requests (IBA 10.3.1.1)");
     int error = 0;
     for (; index < requests.size(); index++)
-        if ((error = qp.setup().receive_queue->post(requests[index])) != 0) break;
-    if (index > 0) state_->receives_posted(qp.number(), *slot, now);
+        if ((error = queue.post(requests[index])) != 0) break;
+    if (index > 0) state_->receives_posted(qp.number(), queue, now);
     if (error) errno = error;
     return error;
 }

@@ -172,9 +172,8 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
 
     slot.again = !all;
     timers.set(slot, all ? deadline_of(slot) : now);
-    if (qp.state() != slot.state.load(std::memory_order_relaxed)) {
-        slot.state.store(qp.state());
-        describe(slot);
+    if (qp.state() != slot.state) {
+        show_state(slot);
         // Requests that were posted while the state was not yet visible (post_receive looks at it without the
         // lock).
         if (qp.state() == transport::QpState::error) qp.receives_posted();

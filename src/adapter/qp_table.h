@@ -40,7 +40,7 @@ struct alignas(64) Slot : TimerNode {
     bool again : 1 = false;    // its timer is set because it has more to do, not for a deadline
     std::uint8_t turn = 0;     // Outgoing::turn by then, modulo 256
 
-    std::atomic<transport::QpState> state{transport::QpState::reset};  // a copy, for who has no lock
+    transport::QpState state = transport::QpState::reset;  // the one that others have been shown
 
     // The thread in progress() only.
     enum class Touched : std::uint8_t { no, yes, told };  // told: something that may set any deadline

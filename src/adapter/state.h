@@ -68,7 +68,8 @@ class Adapter::State final : public link::Receiver {
         table.expect(soon);
         table.expect_later(upcoming.destination_qp(behind + 1));
     }
-    void describe(Slot& slot);  // state and peer, to the exported record
+    void show_state(Slot& slot);  // to who posts receives and, with the peer, to the exported record
+    void describe(Slot& slot);    // the latter
     // No peer of this host is at work any more on what it found in the record before. No lock held.
     void wait_for_outsiders() const {
         if (outsiders_) outsiders_->wait_for_them(kNever);
@@ -76,8 +77,8 @@ class Adapter::State final : public link::Receiver {
 
     // transmit() publishes the state and then flushes, under the lock of the receive queue in the end; so
     // either it finds these requests or we see the state.
-    void receives_posted(std::uint32_t number, const Slot& slot, const LazyTime& now) {
-        if (slot.state.load() == transport::QpState::error) [[unlikely]]
+    void receives_posted(std::uint32_t number, const transport::ReceiveQueue& queue, const LazyTime& now) {
+        if (queue.takes() == transport::ReceiveQueue::Takes::to_flush) [[unlikely]]
             work_on(number, now.get(), [](Slot& found) { found.qp->receives_posted(); });
     }
 

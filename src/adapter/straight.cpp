@@ -20,10 +20,9 @@ using transport::QueuePair;
 
 bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
                             const transport::ReceiveRequest& request, const LazyTime& now) {
-    const Slot* slot = state_->table.find(qp_number);
-    if (!slot || slot->state.load() == QpState::reset || !queue.try_post(request)) [[unlikely]]
+    if (queue.takes() == transport::ReceiveQueue::Takes::nothing || !queue.try_post(request)) [[unlikely]]
         return false;
-    state_->receives_posted(qp_number, *slot, now);
+    state_->receives_posted(qp_number, queue, now);
     return true;
 }
 

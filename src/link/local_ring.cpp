@@ -154,7 +154,7 @@ bool LocalRing::append_long(const wire::OutPacket& packet, bool follows) {
     at = copy_header(at, packet);
     copy_in(at, piece);
     if (packet.pad_count > 0) std::memset(at + piece.iov_len, 0, packet.pad_count);
-    end_record();
+    end_record(slot_of(written_.slots));
     return true;
 }
 
@@ -168,7 +168,7 @@ bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, co
         copy_in(at, piece);
         at += piece.iov_len;
     }
-    end_record();
+    end_record(slot_of(written_.slots));
     return true;
 }
 

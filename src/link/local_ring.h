@@ -274,15 +274,18 @@ class LocalRing : private RingLayout {
     }
     // Little of a long one is absorbed by the processor's queue of stores, so that what they take differs.
     StoreWay& way_of(std::size_t length) { return length < kLong ? way_of_short_ : way_of_long_; }
-    void end_record() {
+    void end_record(Slot& slot) {
         const std::uint64_t place = written_.slots++;
-        if (place == published_) return;
+        if (place == published_) {
+            first_unpublished_ = &slot;
+            return;
+        }
         slot_of(place - 1).record.flags |= kFollowed;
-        slot_of(place).publish(place);
+        slot.publish(place);
     }
     void show() {
         packets_leave();
-        if (published_ != written_.slots) slot_of(published_).publish(published_);
+        if (published_ != written_.slots) first_unpublished_->publish(published_);
         published_ = written_.slots;
         control_.head.data.store(written_.data, std::memory_order_relaxed);
     }
@@ -320,6 +323,7 @@ class LocalRing : private RingLayout {
     // The producer's.
     Position written_;             // copied in, perhaps not yet published
     std::uint64_t published_ = 0;  // slots
+    Slot* first_unpublished_ = nullptr;
     Position seen_tail_;           // of the past
     Position limit_;               // how far it may write: room was seen there, and pages are real
     std::uint64_t plenty_at_ = 0;  // bytes of data: when the tail is looked at for plenty again
@@ -360,7 +364,7 @@ inline bool LocalRing::append_short(const wire::OutPacket& packet, bool follows)
     std::uint8_t* const at = copy_header(slot.packet, packet);
     if (!empty) small_copy(at, packet.payload[0].iov_base, payload);
     if (packet.pad_count > 0) std::memset(at + payload, 0, packet.pad_count);
-    end_record();
+    end_record(slot);
     return true;
 }
 

@@ -54,11 +54,11 @@ bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& n
 template <class Whole>
 std::size_t RcQueuePair::receive_whole(std::span<const wire::InPacket> packets, Time now) {
     std::size_t taken = 0;
-    while (taken < packets.size() && take_whole<Whole>(packets[taken], now)) {
-        taken++;
-        if (completion_lost()) [[unlikely]]
+    do {
+        if (!take_whole<Whole>(packets[taken], now)) [[unlikely]]
             break;
-    }
+        taken++;
+    } while (taken < packets.size() && !completion_lost());
     return taken;
 }
 

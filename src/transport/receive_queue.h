@@ -101,6 +101,12 @@ class alignas(64) ReceiveQueue {
     // A request that was taken and not used becomes the oldest again.
     void give_back(std::uint64_t wr_id, std::span<const Sge> sges);
 
+    // Of a queue pair's own queue, as that one's state says (IBA 10.3.1): nothing may be posted, what is
+    // posted waits, or it completes at once as flushed, for which the queue pair must be told.
+    enum class Takes : std::uint8_t { nothing, requests, to_flush };
+    Takes takes() const { return takes_.load(); }
+    void set_takes(Takes what) { takes_.store(what); }
+
     std::uint32_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     std::uint32_t max_sge() const { return max_sge_; }
     std::uint32_t waiting();
@@ -179,6 +185,7 @@ class alignas(64) ReceiveQueue {
     std::unique_ptr<std::byte[]> entries_;
     const std::uint32_t max_sge_;
     const bool is_shared_;
+    std::atomic<Takes> takes_{Takes::requests};
 
     SharedQueueSetup shared_;
     bool closed_ = false;

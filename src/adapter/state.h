@@ -185,6 +185,12 @@ class Adapter::State final : public link::Receiver {
             timers.set(slot, deadline);
     }
 
+    // Nothing is waited for any more. Among many queue pairs, what the timer would soon look at in vain is
+    // cold by then.
+    void rest_timer(Slot& slot) {
+        if (timers.looks_by(slot, now_ + kSoonInVain)) timers.set(slot, slot.qp->other_deadline());
+    }
+
     void burst(const link::Datagram& all, std::size_t size) override;
 
     link::Link& link;
@@ -215,6 +221,7 @@ class Adapter::State final : public link::Receiver {
                               kLongestWait = kMillisecond;  // gathering.cpp
     static constexpr std::uint32_t kMany = 64;  // queue pairs: what few consist of stays in a cache
     static constexpr std::size_t kSoon = 2;     // packets ahead that are expected
+    static constexpr Duration kSoonInVain = 4 * kMillisecond;
 
     std::uint64_t random();
     QpRecord* take_record(std::uint32_t number);

@@ -180,7 +180,10 @@ void Adapter::State::go_on(Slot& slot, Straight follows) {
         if (slot.qp->acknowledgement_deadline() != kNever) owe(slot);
         return;
     }
-    keep_timer(slot, follows);
+    if (follows & QueuePair::kWaits)
+        keep_timer(slot, follows);
+    else if (many())
+        rest_timer(slot);
     if (follows & QueuePair::kOwes) owe(slot);
 }
 

@@ -188,7 +188,8 @@ class Adapter::State final : public link::Receiver {
     // Nothing is waited for any more. Among many queue pairs, what the timer would soon look at in vain is
     // cold by then.
     void rest_timer(Slot& slot) {
-        if (timers.looks_by(slot, now_ + kSoonInVain)) timers.set(slot, slot.qp->other_deadline());
+        if (!slot.again && timers.looks_by(slot, now_ + kSoonInVain))
+            timers.set(slot, slot.qp->other_deadline());
     }
 
     void burst(const link::Datagram& all, std::size_t size) override;

@@ -147,8 +147,7 @@ void Adapter::State::show_state(Slot& slot) {
     using Takes = transport::ReceiveQueue::Takes;
     slot.state = slot.qp->state();
     describe(slot);
-    transport::ReceiveQueue* const queue = slot.qp->setup().receive_queue.get();
-    if (queue && !queue->shared())
+    if (transport::ReceiveQueue* const queue = slot.qp->setup().own_receives())
         queue->set_takes(slot.state == QpState::reset   ? Takes::nothing
                          : slot.state == QpState::error ? Takes::to_flush
                                                         : Takes::requests);

@@ -12,19 +12,10 @@ namespace verbena::transport {
 
 using completion::Status;
 
-namespace {
-
-ReceiveQueue* own_receives_of(const QpSetup& setup) {
-    ReceiveQueue* const queue = setup.receive_queue.get();
-    return queue && !queue->shared() ? queue : nullptr;
-}
-
-}  // namespace
-
 MessageReceiver::MessageReceiver(RcShared shared)
     : shared_(shared),
       pd_(shared.setup().pd),
-      own_receives_(own_receives_of(shared.setup())),
+      own_receives_(shared.setup().own_receives()),
       receive_sges_(shared.setup().receive_queue ? shared.setup().receive_queue->max_sge() : 0),
       receive_source_(shared.setup().receive_queue) {}
 
@@ -83,7 +74,7 @@ std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packe
     const std::size_t length = packet.payload_length();
     if (message_offset_ + length > receive_length_) return VendorError::receive_too_small;
     const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
-    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup().pd);
+    const memory::PdNumber pd = pd_of_receive();
     memory::LookupError error;
     if (packet.elsewhere) {
         unsigned count = 0;
@@ -119,8 +110,8 @@ void MessageReceiver::show_receives(std::uint32_t expected_psn) {
 
 memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,
                                                         std::span<const std::uint8_t> bytes) {
-    return scatter(shared_.regions(), receive_source_->pd_of_requests(shared_.setup().pd),
-                   {receive_sges_.data(), receive_sge_count_}, offset, bytes);
+    return scatter(shared_.regions(), pd_of_receive(), {receive_sges_.data(), receive_sge_count_}, offset,
+                   bytes);
 }
 
 // The checks that come before a receive request is taken.
@@ -208,7 +199,7 @@ void MessageReceiver::record_receive_failure(VendorError cause) const {
                        static_cast<unsigned long long>(receive_length_));
         return;
     }
-    const memory::PdNumber pd = receive_source_->pd_of_requests(shared_.setup().pd);
+    const memory::PdNumber pd = pd_of_receive();
     record_failure(FailedPart::receive, shared_.setup().number, receive_wr_id_, "%s%s", to_string(cause),
                    refused_element(shared_.regions(), pd, {receive_sges_.data(), receive_sge_count_},
                                    memory::kLocalWrite)

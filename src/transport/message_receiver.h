@@ -52,8 +52,9 @@ class MessageReceiver {
             return nullptr;
         receive_wr_id_ = receive.wr_id;
         const Sge& sge = receive.sges[0];
-        const memory::PdNumber pd = own_receives_ ? shared_.setup().pd : receive_source_->pd();
-        return shared_.regions().local(sge.lkey, pd, sge.address, length, memory::kLocalWrite).address;
+        return shared_.regions()
+            .local(sge.lkey, pd_of_receive(), sge.address, length, memory::kLocalWrite)
+            .address;
     }
     // It completes, with what `fill` adds. After place_of_whole().
     template <class Fill>
@@ -94,6 +95,11 @@ class MessageReceiver {
     memory::Lookup look_up(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,
                            memory::Access need) const {
         return shared_.regions().remote(rkey, pd_, address, length, need, shared_.setup().number);
+    }
+    // In which the elements of a receive are looked up: the queue pair's, or a shared queue's own (IBA
+    // 10.2.9.1).
+    memory::PdNumber pd_of_receive() const {
+        return own_receives_ ? shared_.setup().pd : receive_source_->pd();
     }
     VendorError refused(memory::LookupError error, const wire::Reth& range);
     void place_late();  // for Mutation::ack_before_placement

@@ -81,6 +81,11 @@ struct QpSetup {
     std::uint32_t xrc_domain = 0;
     // For tools only: the device's index, and the numbers by which they know the completion queues.
     std::uint32_t device = 0, send_cq_number = 0, receive_cq_number = 0;
+
+    // nullptr: it has none, or a shared one.
+    ReceiveQueue* own_receives() const {
+        return receive_queue && !receive_queue->shared() ? receive_queue.get() : nullptr;
+    }
 };
 
 class QueuePair {

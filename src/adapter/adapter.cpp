@@ -146,6 +146,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
 void Adapter::State::show_state(Slot& slot) {
     using Takes = transport::ReceiveQueue::Takes;
     slot.state = slot.qp->state();
+    table.show_outside(slot.number, *slot.qp);
     describe(slot);
     if (transport::ReceiveQueue* const queue = slot.qp->setup().own_receives())
         queue->set_takes(slot.state == QpState::reset   ? Takes::nothing

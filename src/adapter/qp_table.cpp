@@ -14,6 +14,18 @@ void QpTable::set(std::uint32_t number, Slot* slot, const transport::QueuePair* 
     entry.slot.store(slot, std::memory_order_release);
 }
 
+void QpTable::show_outside(std::uint32_t number, const transport::QueuePair& qp) {
+    Entry& entry = *entry_of(number);
+    const transport::QueuePair::Outside outside = qp.outside();
+    const auto show = [&qp](std::atomic<const void*>& place, const void* line) {
+        place.store(line ? line : &qp, std::memory_order_relaxed);  // to fetch what is fetched costs nothing
+    };
+    show(entry.counters, outside.counters);
+    show(entry.sends, outside.sends);
+    show(entry.receive_queue, outside.receive_queue);
+    show(entry.receives, outside.receives);
+}
+
 void QpTable::add_range(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t number = first; number - first < count; number++) {
         std::atomic<Block*>& block = blocks_[number / link::kBlockSize % link::kMaxBlocks];

@@ -24,6 +24,8 @@
 #include "base/prefetch.h"
 #include "link/steering.h"
 #include "transport/queue_pair.h"
+#include "wire/bth.h"
+#include "wire/opcode.h"
 
 namespace verbena::adapter {
 
@@ -56,6 +58,8 @@ static_assert(sizeof(Slot) == 128);
 
 class QpTable {
    public:
+    using Side = transport::QueuePair::Side;
+
     ~QpTable();
 
     Slot* find(std::uint32_t number) const {
@@ -72,9 +76,13 @@ class QpTable {
 
     // The queue pair, which need not exist, will be worked on soon: what of it is cold, among many, is
     // fetched into the cache meanwhile.
-    void expect(std::uint32_t number) const {
-        if (const Entry* entry = entry_of(number)) fetch(*entry);
+    void expect(std::uint32_t number, Side side) const {
+        if (const Entry* entry = entry_of(number)) fetch(*entry, side);
     }
+    void expect(std::uint32_t number, wire::Opcode opcode) const {  // for a packet
+        expect(number, wire::info(opcode).response ? Side::requester : Side::responder);
+    }
+    void expect(const wire::BthWords& bth) const { expect(bth.destination_qp(), bth.opcode()); }
     // What leads there, for expect() later.
     void expect_later(std::uint32_t number) const {
         if (const Entry* entry = entry_of(number)) prefetch_to_read(entry);
@@ -85,12 +93,14 @@ class QpTable {
             Entry* const entry = of == 0 ? nullptr : entry_of(of);
             return entry ? &entry->follower : nullptr;
         });
-        if (!this_one) expect(number);
-        if (soon != 0) expect(soon);
+        if (!this_one) expect(number, Side::requester);
+        if (soon != 0) expect(soon, Side::requester);
         if (far != 0) expect_later(far);
     }
 
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
+    // Before that, and when what lies outside of it has moved.
+    void show_outside(std::uint32_t number, const transport::QueuePair& qp);
     void add_range(std::uint32_t first, std::uint32_t count);
 
     Slot& take_slot();
@@ -102,13 +112,14 @@ class QpTable {
     void give_back_number(std::uint32_t number, Time free_at);
 
    private:
-    struct alignas(32) Entry {  // never in two cache lines
+    struct alignas(64) Entry {  // never in two cache lines
         std::atomic<Slot*> slot{nullptr};
         std::atomic<const transport::QueuePair*> qp{nullptr};  // what slot->qp points to
         std::atomic<const void*> shown{nullptr};               // what the program has of it, two lines
+        std::atomic<const void*> counters{nullptr}, sends{nullptr}, receive_queue{nullptr}, receives{nullptr};
         QpOrder::Follower follower{0};
     };
-    static_assert(sizeof(Entry) == 32);
+    static_assert(sizeof(Entry) == 64);
     using Block = std::array<Entry, link::kBlockSize>;
     struct Quarantined {
         std::uint32_t number;
@@ -120,14 +131,21 @@ class QpTable {
             blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire);
         return block ? &(*block)[number % link::kBlockSize] : nullptr;
     }
-    static void fetch(const Entry& entry) {
+    static void fetch(const Entry& entry, Side side) {
         const Slot* const slot = entry.slot.load(std::memory_order_acquire);
         if (!slot) return;
         prefetch_to_write(&slot->lock);
-        transport::QueuePair::prefetch(entry.qp.load(std::memory_order_relaxed));
+        transport::QueuePair::prefetch(entry.qp.load(std::memory_order_relaxed), side);
+        prefetch_to_write(entry.counters.load(std::memory_order_relaxed));
         const void* const shown = entry.shown.load(std::memory_order_relaxed);
-        prefetch_to_read(shown);
         prefetch_to_read(cache_line(shown, 1));
+        if (side == Side::requester) {
+            prefetch_to_write(entry.sends.load(std::memory_order_relaxed));
+        } else {
+            prefetch_to_read(shown);
+            prefetch_to_write(entry.receive_queue.load(std::memory_order_relaxed));
+            prefetch_to_write(entry.receives.load(std::memory_order_relaxed));
+        }
     }
 
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};

@@ -63,10 +63,10 @@ class Adapter::State final : public link::Receiver {
     // Those that packets come to soon, behind this one for `number` and `more` for the same.
     void expect_upcoming(const link::Upcoming& upcoming, std::size_t more, std::uint32_t number) const {
         const auto behind = static_cast<unsigned>(more + kSoon);
-        const std::uint32_t soon = upcoming.destination_qp(behind);
-        if (soon == 0 || soon == number) return;
+        const wire::BthWords soon = upcoming.bth(behind);
+        if (soon.destination_qp() == 0 || soon.destination_qp() == number) return;
         table.expect(soon);
-        table.expect_later(upcoming.destination_qp(behind + 1));
+        table.expect_later(upcoming.bth(behind + 1).destination_qp());
     }
     void show_state(Slot& slot);  // to who posts receives and, with the peer, to the exported record
     void describe(Slot& slot);    // the latter
@@ -251,10 +251,10 @@ class Adapter::State final : public link::Receiver {
     void touch(Slot& slot) { touch(slot, Slot::Touched::yes); }
     void tell(Slot& slot) { touch(slot, Slot::Touched::told); }
     // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
-    void hold(Slot& slot, std::uint32_t number) {
+    void hold(Slot& slot, std::uint32_t number, wire::Opcode opcode) {
         if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;
         held_.reset();
-        if (many()) table.expect(number);
+        if (many()) table.expect(number, opcode);
         held_.emplace(slot, number, segment.sections());
     }
     void wait_until(Outgoing& out, Time until);

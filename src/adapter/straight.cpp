@@ -60,7 +60,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         return false;
     const wire::BthWords bth(datagram.bytes.data());
     if (datagram.by_memory && !datagram.followed && !held_) {
-        if (many()) table.expect(bth.destination_qp());
+        if (many()) table.expect(bth);
         LockedQp locked(slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
         if (follows == QueuePair::kDeclined) [[unlikely]]
@@ -69,7 +69,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         return true;
     }
     if (many() && datagram.upcoming) expect_upcoming(*datagram.upcoming, 0, bth.destination_qp());
-    hold(slot, bth.destination_qp());
+    hold(slot, bth.destination_qp(), bth.opcode());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
     finish_later(slot, follows);
@@ -80,12 +80,13 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
 [[gnu::flatten]] std::size_t Adapter::State::straight(std::span<const wire::InPacket> packets,
                                                       const wire::Path& path,
                                                       const link::Upcoming& upcoming) {
-    const std::uint32_t number = wire::BthWords(packets[0].bytes.data()).destination_qp();
+    const wire::BthWords bth(packets[0].bytes.data());
+    const std::uint32_t number = bth.destination_qp();
     Slot* const slot = table.find(number);
     if (link::packet_faults() || !slot) [[unlikely]]
         return 0;
     if (many()) expect_upcoming(upcoming, packets.size() - 1, number);
-    hold(*slot, number);
+    hold(*slot, number, bth.opcode());
     if (!*held_) [[unlikely]]
         return 0;
     const auto [taken, follows] = held_->qp().receive_straight(packets, path, now_);

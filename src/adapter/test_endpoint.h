@@ -131,11 +131,11 @@ class MemoryLink final : public link::Link {
        public:
         // `arrived`: which one is the first that has arrived, counted from where it is asked.
         Ahead(MemoryLink& link, unsigned arrived) : link_(link), arrived_(arrived) {}
-        std::uint32_t destination_qp(unsigned behind) const override {
+        wire::BthWords bth(unsigned behind) const override {
             std::lock_guard guard(link_.arrivals_lock_);
             link_.looks_ahead++;
-            if (behind - arrived_ >= link_.arrived_.size()) return 0;
-            return wire::BthWords(link_.arrived_[behind - arrived_].bytes.data()).destination_qp();
+            if (behind - arrived_ >= link_.arrived_.size()) return {};
+            return wire::BthWords(link_.arrived_[behind - arrived_].bytes.data());
         }
 
        private:

@@ -7,6 +7,7 @@
 #include <functional>
 #include <span>
 
+#include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
@@ -16,8 +17,8 @@ namespace verbena::link {
 // What comes behind a datagram, where that is known.
 class Upcoming {
    public:
-    // Of the so manyth behind it; 0: not known. It may be wrong.
-    virtual std::uint32_t destination_qp(unsigned behind) const = 0;
+    // That of the so manyth behind it, for queue pair 0: not known. Nothing of it has been checked.
+    virtual wire::BthWords bth(unsigned behind) const = 0;
 
    protected:
     ~Upcoming() = default;

@@ -55,7 +55,7 @@ std::uint32_t destination_qp(const wire::OutPacket& packet) {
 class RingAhead final : public Upcoming {
    public:
     explicit RingAhead(const LocalRing& ring) : ring_(ring) {}
-    std::uint32_t destination_qp(unsigned behind) const override { return ring_.destination_qp(behind); }
+    wire::BthWords bth(unsigned behind) const override { return ring_.bth(behind); }
 
    private:
     const LocalRing& ring_;

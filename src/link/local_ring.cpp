@@ -10,7 +10,6 @@
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "base/thread_number.h"
-#include "wire/bth.h"
 
 namespace verbena::link {
 namespace {
@@ -193,14 +192,14 @@ void LocalRing::read_addresses(const std::uint8_t* at) {
 }
 
 // Not before the head says that it is there (slot_order.h).
-std::uint32_t LocalRing::destination_qp(unsigned behind) const {
+wire::BthWords LocalRing::bth(unsigned behind) const {
     const std::uint64_t place = read_.slots + behind;
     const Slot& slot = slot_of(place);
-    if (!read_ahead_.knows_of(place) || !slot.holds(place)) return 0;
+    if (!read_ahead_.knows_of(place) || !slot.holds(place)) return {};
     const std::size_t before = slot.record.flags & kHasAddresses ? sizeof(Addresses) : 0;
     const std::size_t size = before + slot.record.length;
-    if (size > kBeside) return 0;
-    return wire::BthWords((size > kInSlot ? beside(place) : slot.packet) + before).destination_qp();
+    if (size > kBeside) return {};
+    return wire::BthWords((size > kInSlot ? beside(place) : slot.packet) + before);
 }
 
 bool LocalRing::give_up() {

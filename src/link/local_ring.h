@@ -58,6 +58,7 @@
 #include "link/ring_layout.h"
 #include "link/slot_order.h"
 #include "link/store_way.h"
+#include "wire/bth.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 
@@ -173,8 +174,8 @@ class LocalRing : private RingLayout {
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     // By one published together with it, or by one that the producer's head told of.
     bool followed() const { return front_.is_followed() || read_ahead_.knows_of(read_.slots + 1); }
-    // Of the so manyth packet behind the oldest; 0: not known. Nothing of it has been checked.
-    std::uint32_t destination_qp(unsigned behind) const;
+    // Of the so manyth packet behind the oldest, for queue pair 0: not known. Nothing of it has been checked.
+    wire::BthWords bth(unsigned behind) const;
     // Whether there surely is another packet behind the oldest.
     bool has_second() const { return slot_of(read_.slots + 1).holds(read_.slots + 1); }
     void release() {

@@ -205,12 +205,12 @@ TEST_F(LocalRingTest, WhomThePacketsBehindTheOldestAreForIsKnownFromTheHeadOn) {
         ASSERT_TRUE(put(packet_for(qp, qp % 100)));
         producer_->publish();
     }
-    EXPECT_EQ(consumer_->destination_qp(1), 0u);
+    EXPECT_EQ(consumer_->bth(1).destination_qp(), 0u);
     unsigned known = 0;
     for (std::uint32_t qp = 1; qp <= kPackets; qp++) {
         std::span<const std::uint8_t> bytes;
         ASSERT_TRUE(consumer_->front(bytes));
-        const std::uint32_t next = consumer_->destination_qp(1);
+        const std::uint32_t next = consumer_->bth(1).destination_qp();
         EXPECT_TRUE(next == 0 || (next == qp + 1 && qp < kPackets)) << qp << ' ' << next;
         known += next != 0;
         consumer_->release();

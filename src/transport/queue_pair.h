@@ -96,12 +96,24 @@ class QueuePair {
     // No deadline of an acknowledgement that is owed from now on is nearer.
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
-    // What every message touches of a connected queue pair (rc_queue_pair.h), a bit for each cache line.
-    static constexpr std::uint32_t kHotLines = 0b110'0011'0110'1001;
+    // What a message, or its acknowledgement, touches of a connected queue pair (rc_queue_pair.h) on either
+    // side, a bit for each cache line.
+    enum class Side : std::uint8_t { requester, responder };
+    static constexpr std::uint32_t kRequesterLines = 0b010'0011'0110'1001;
+    static constexpr std::uint32_t kResponderLines = 0b110'0000'0000'1001;
     // That, into the cache. Any thread, at any time, before and after its life.
-    static void prefetch(const QueuePair* qp) {
-        fetch_hot_lines(qp, std::make_integer_sequence<unsigned, std::bit_width(kHotLines)>());
+    static void prefetch(const QueuePair* qp, Side side) {
+        if (side == Side::requester)
+            fetch_lines<kRequesterLines>(qp);
+        else
+            fetch_lines<kResponderLines>(qp);
     }
+    // And what it touches outside of it, which stays the same until it is reset. nullptr: nothing, or nobody
+    // knows what.
+    struct Outside {
+        const void *counters = nullptr, *sends = nullptr, *receive_queue = nullptr, *receives = nullptr;
+    };
+    virtual Outside outside() const { return {}; }
 
     // IBA 11.2.5.3: EINVAL with a reason for a transition or mask that the specification forbids.
     virtual int modify(const Attributes& attributes, std::uint32_t mask, Time now) = 0;
@@ -229,9 +241,12 @@ class QueuePair {
     QpSetup setup_;
 
    private:
-    template <unsigned... kLine>
-    static void fetch_hot_lines(const void* begin, std::integer_sequence<unsigned, kLine...>) {
-        ((kHotLines >> kLine & 1 ? prefetch_to_read(cache_line(begin, kLine)) : void()), ...);
+    template <std::uint32_t kLines>
+    static void fetch_lines(const void* begin) {
+        const auto fetch = [begin]<unsigned... kLine>(std::integer_sequence<unsigned, kLine...>) {
+            ((kLines >> kLine & 1 ? prefetch_to_read(cache_line(begin, kLine)) : void()), ...);
+        };
+        fetch(std::make_integer_sequence<unsigned, std::bit_width(kLines)>());
     }
 
     std::unique_ptr<CompletionCounters> completion_counters_;

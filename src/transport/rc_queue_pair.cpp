@@ -19,8 +19,9 @@ static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeD
 static_assert(QueuePair::kSoonestDeadline <= kAcknowledgeDelay);
 
 RcQueuePair::RcQueuePair(const QpSetup& setup) : ConnectedQueuePair(setup) {
-    // What kHotLines has been made for: what grows so far that it moves another part is noticed, what moves
-    // inside of one is not. (The offsets of such a class's members are a compiler's to tell.)
+    // What kRequesterLines and kResponderLines have been made for: what grows so far that it moves another
+    // part is noticed, what moves inside of one is not. (The offsets of such a class's members are a
+    // compiler's to tell.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
     static_assert(offsetof(RcQueuePair, attributes_) == 3 * 64 &&
@@ -34,7 +35,7 @@ RcQueuePair::RcQueuePair(const QpSetup& setup) : ConnectedQueuePair(setup) {
 
 int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time now) {
     last_now_ = now;
-    plain_ = false;
+    doubt();
     QpState to;
     if (int error = check_modify(setup_.service, state_, attributes, mask, to)) return error;
     take_attributes(attributes_, attributes, mask);
@@ -106,7 +107,7 @@ void RcQueuePair::query(Attributes& attributes) const {
 
 int RcQueuePair::post_send(const SendRequest& request, Time now) {
     last_now_ = now;
-    plain_ = false;
+    doubt();
     std::uint32_t length = 0;
     if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
     if (int error = requester_->check_room()) return error;
@@ -120,7 +121,7 @@ int RcQueuePair::check_send(std::span<const SendRequest> requests) const {
 }
 
 void RcQueuePair::receives_posted() {
-    plain_ = false;
+    doubt();
     if (state_ == QpState::error)
         flush_receives(setup_, last_now_);
     else
@@ -201,7 +202,7 @@ void RcQueuePair::advance(Time now) {
 
 // What requester and responder want of the state machine.
 void RcQueuePair::after(Time now) {
-    plain_ = false;
+    doubt();
     // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
     if (state_ != QpState::error && completion_lost()) {
         record_failure(FailedPart::queue_pair, setup_.number, 0, "%s", kCompletionLost);

@@ -43,6 +43,10 @@ class RcQueuePair final : public ConnectedQueuePair {
                              const wire::Path& sender_view, Time now) override;
     Straight conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
                                Time now) override;
+    Outside outside() const override {
+        const ReceiveQueue* const own = setup_.own_receives();
+        return {&counters_, requester_->first_place(), own, own ? own->only_line() : nullptr};
+    }
     bool took_long() const override { return requester_->took_long(); }
     bool quiet(Time now, bool push) const override {
         return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
@@ -63,7 +67,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     }
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
     void your_turn() override {
-        plain_ = false;
+        doubt();
         requester_->your_turn();
     }
     Time next_deadline() const override { return std::min(acknowledgement_deadline(), other_deadline()); }
@@ -89,6 +93,10 @@ class RcQueuePair final : public ConnectedQueuePair {
     // calls takes that back, so that it is found out once and not with each message.
     bool is_plain() { return plain_ || (plain_ = looks_plain()); }
     bool looks_plain() const;
+    void doubt() {
+        plain_ = false;
+        requests_ = true;
+    }
     // A program that only receives may stay in RTR; it has been told of its first message.
     bool is_established() const { return state_ == QpState::rts || (state_ == QpState::rtr && established_); }
     Straight came_straight(Time now);
@@ -101,6 +109,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     // With an acknowledgement that was owed since then, or kNever. What those that follow may wait for is
     // reckoned anew when there is something to be told, which is mostly not and takes the time.
     void request_leaves(Time owed_since, const LazyTime& now) {
+        requests_ = true;
         if (!company_.is_told_by(owed_since)) return;
         const Duration patience = Company::patience(requester_->smoothed_round_trip());
         company_.request(owed_since, now.get(), patience);
@@ -116,6 +125,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     alignas(64) Company company_;
     Time last_now_ = 0;  // for flushes that no call with a time causes
     bool plain_ = false;
+    bool requests_ = true;      // something may be outstanding; if not, only its responder is looked at
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
     std::optional<RcResponder> responder_;

@@ -59,6 +59,7 @@ class RcRequester {
 
     int check_room() const { return queue_.check_room(); }
     std::uint32_t room() const { return queue_.room(); }
+    const void* first_place() const { return queue_.first_place(); }
     SendEntry& post(const SendRequest& request, std::uint32_t length) {
         return queue_.push(request, length, shared_.setup().signal_all || (request.flags & kSignaled));
     }

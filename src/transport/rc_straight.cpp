@@ -94,7 +94,7 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
 
 [[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, wire::PacketSink* sink,
                                                    Time now) {
-    if (!is_plain() || !responder_->owes() || requester_->is_crowded()) [[unlikely]]
+    if (!is_plain() || !responder_->owes() || (requests_ && requester_->is_crowded())) [[unlikely]]
         return false;
     const Time owed_since = responder_->owes_since();
     if (!responder_->acknowledge_straight(copier, sink)) [[unlikely]]
@@ -123,7 +123,7 @@ QueuePair::Straight RcQueuePair::ask_straight(const SendRequest& request, wire::
         return kDeclined;
     counters_.packets_received++;
     if (responder_->must_answer()) [[unlikely]]
-        plain_ = false;
+        doubt();
     return came_straight(now);
 }
 
@@ -139,9 +139,10 @@ QueuePair::Straight RcQueuePair::ask_straight(const SendRequest& request, wire::
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::what_follows(Time now) {
     const bool quiet_now =
         is_plain() ? !responder_->acknowledgement_due(now, false) : is_established() && quiet(now, false);
-    if (!quiet_now || requester_->is_crowded()) [[unlikely]]
+    if (!quiet_now || (requests_ && requester_->is_crowded())) [[unlikely]]
         return kDone | kGoesOn;
-    return kDone | (responder_->owes() ? kOwes : 0) | (requester_->outstanding() ? kWaits : 0);
+    requests_ = requests_ && requester_->outstanding();
+    return kDone | (responder_->owes() ? kOwes : 0) | (requests_ ? kWaits : 0);
 }
 
 QueuePair::Straight RcQueuePair::came_straight(Time now) {

@@ -21,12 +21,11 @@ ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const 
 ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup* shared)
     : capacity_(capacity),
       mask_(std::bit_ceil(std::max<std::uint32_t>(capacity, 1)) - 1),
-      entries_(
-          std::make_unique<std::byte[]>((std::size_t{mask_} + 1) * (sizeof(Entry) + max_sge * sizeof(Sge)))),
       max_sge_(max_sge),
       is_shared_(shared != nullptr),
       shared_(shared ? *shared : SharedQueueSetup{}) {
     static_assert(offsetof(ReceiveQueue, is_shared_) < 64);
+    entries_ = make_ring();
 }
 
 int ReceiveQueue::post(const ReceiveRequest& request) {
@@ -88,6 +87,8 @@ std::uint32_t ReceiveQueue::waiting() {
     return closed_ ? 0 : count();
 }
 
+const void* ReceiveQueue::only_line() const { return lines() == 1 ? entries_.get() : nullptr; }
+
 void ReceiveQueue::clear() {
     std::lock_guard guard(lock_);
     taken_.store(posted_.load(std::memory_order_relaxed), std::memory_order_release);
@@ -105,10 +106,9 @@ int ReceiveQueue::resize(std::uint32_t capacity) {
 // Of a shared queue, whose lock is held by whoever looks at it. The requests keep their numbers.
 void ReceiveQueue::rebuild(std::uint32_t room) {
     const std::uint32_t old_mask = std::exchange(mask_, std::bit_ceil(std::max<std::uint32_t>(room, 1)) - 1);
-    const auto old =
-        std::exchange(entries_, std::make_unique<std::byte[]>((std::size_t{mask_} + 1) * stride()));
+    const auto old = std::exchange(entries_, make_ring());
     for (std::uint32_t number = taken_.load(); number != posted_.load(); number++)
-        std::memcpy(&entry(number), old.get() + (number & old_mask) * stride(), stride());
+        std::memcpy(&entry(number), old[0].bytes + (number & old_mask) * stride(), stride());
 }
 
 void ReceiveQueue::arm_limit(std::uint32_t limit) {

@@ -34,6 +34,13 @@ TEST(ReceiveQueue, OrderAcrossTheWrapWithTheirElements) {
     }
 }
 
+TEST(ReceiveQueue, LiesInOneLineOrInSeveral) {
+    EXPECT_NE(ReceiveQueue(2, 1).only_line(), nullptr);
+    EXPECT_NE(ReceiveQueue(1, 3).only_line(), nullptr);
+    EXPECT_EQ(ReceiveQueue(3, 1).only_line(), nullptr);
+    EXPECT_EQ(ReceiveQueue(1, 4).only_line(), nullptr);
+}
+
 TEST(ReceiveQueue, AThreadTakesWhatAnotherPosts) {
     constexpr std::uint64_t kMany = 20'000;
     ReceiveQueue queue(5, 1);

@@ -144,9 +144,11 @@ class SendQueue {
         }
         return entry;
     }
+    // Who finds the queue empty begins at its first place again: among thousands of queue pairs that line is
+    // known in advance, and where one request at a time is outstanding it is the only one.
     void pop() {
-        head_ = (head_ + 1) & mask_;
         count_--;
+        head_ = count_ > 0 ? (head_ + 1) & mask_ : 0;
     }
     // The oldest, about to be popped, has completed at that place of the completion queue (0: nowhere).
     void completed(std::uint64_t place) {
@@ -157,6 +159,7 @@ class SendQueue {
     }
     void clear() { count_ = untaken_ = silent_ = 0; }
 
+    const void* first_place() const { return entries_.get(); }
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }
     const SendEntry& at(std::uint32_t index) const { return entries_[(head_ + index) & mask_]; }
     std::span<const Sge> sges(const SendEntry& entry) const {

@@ -88,7 +88,8 @@ TEST_F(SendQueueTest, InlineDataAndElementsDoNotMeet) {
 TEST_F(SendQueueTest, APlaceIsUsedAgain) {
     const std::vector<std::uint8_t> bytes(kInlineBytes, 0x5a);
     const Sge whole{reinterpret_cast<std::uintptr_t>(bytes.data()), kInlineBytes, 0};
-    for (unsigned n = 0; n < 3 * kRequests; n++) {
+    push({});
+    for (unsigned n = 1; n < 3 * kRequests; n++) {
         SendEntry& entry = n % 3 == 0   ? push(elements(n, kElements))
                            : n % 3 == 1 ? push({whole}, kInline)
                                         : push(elements(n, 1));
@@ -99,6 +100,16 @@ TEST_F(SendQueueTest, APlaceIsUsedAgain) {
             EXPECT_EQ(addresses(entry).back(), n % 3 == 0 ? n + kElements - 1 : n);
         queue_.completed(0);
         queue_.pop();
+    }
+}
+
+TEST_F(SendQueueTest, WhenNothingIsLeftItBeginsAtItsFirstPlace) {
+    for (unsigned n = 0; n < 2 * kRequests; n++) {
+        EXPECT_EQ(&push(elements(n, 1)), queue_.first_place());
+        if (n % 2 != 0) {
+            EXPECT_EQ(queue_.slot_of(push(elements(100, 1))), 1u);
+        }
+        for (; !queue_.empty(); queue_.pop()) queue_.completed(0);
     }
 }
 

@@ -158,10 +158,9 @@ TEST_F(AdapterTest, WhatARingHasTogetherIsTakenTogether) {
     expect_success(left_.poll(), 5);
     EXPECT_EQ(std::memcmp(left_.memory.data() + 1024, &kValue, 8), 0);
     EXPECT_EQ(std::memcmp(left_.memory.data() + 1032, &kValue, 8), 0);
-    EXPECT_EQ(links_[1].looks_ahead, 0u) << "few queue pairs stay in a cache";
 }
 
-TEST_F(AdapterTest, AmongManyQueuePairsTheNextPacketsAreLookedAt) {
+TEST_F(AdapterTest, WhatIsForManyQueuePairsArrives) {
     links_[1].is_ring = true;
     constexpr unsigned kMore = 63;
     std::vector<transport::QueuePair*> more[2];
@@ -172,7 +171,6 @@ TEST_F(AdapterTest, AmongManyQueuePairsTheNextPacketsAreLookedAt) {
         right_.connect(left_, now_);
     }
     for (const unsigned each : {1u, 2u}) {
-        links_[1].looks_ahead = 0;
         for (unsigned i = 0; i < kMore * each; i++) {
             left_.qp = more[0][i / each], right_.qp = more[1][i / each];
             ASSERT_EQ(right_.post_receive(i, 1, now_), 0);
@@ -181,7 +179,6 @@ TEST_F(AdapterTest, AmongManyQueuePairsTheNextPacketsAreLookedAt) {
         left_.adapter->progress(now_, true);
         right_.adapter->progress(now_, false);
         expect_success(right_.poll(), kMore * each);
-        EXPECT_GE(links_[1].looks_ahead, kMore / 2);
         EXPECT_EQ(links_[1].taken_together, each == 1 ? 0 : kMore * each);
         settle();
         expect_success(left_.poll(), kMore * each);

@@ -76,7 +76,8 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
         const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);
-        if (const std::size_t soon = at + kSoon * size; many() && soon + wire::kBthLength <= all.bytes.size())
+        if (const std::size_t soon = at + QpOrder::kSoon * size;
+            many() && soon + wire::kBthLength <= all.bytes.size())
             table.expect(wire::BthWords(all.bytes.data() + soon));
         if (packets == 1 || !receive_run(run, all, at / size))
             for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
@@ -96,7 +97,8 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
             wire::IcrcCheck::good)
             return false;
     }
-    hold(*slot, number, run.bth.opcode);
+    if (many()) table.expect(number, run.bth.opcode);
+    hold(*slot, number);
     if (!*held_ || !held_->qp().receive_run(run, *all.path, now_)) return false;
     count(segment.counters().received, run.packets);
     if (all.forwarded) count(segment.counters().strays_received, run.packets);
@@ -153,7 +155,7 @@ void Adapter::State::count_error(const link::Datagram& datagram) {
 
 void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                              const wire::Packet& packet) {
-    hold(*slot, number, packet.headers.bth.opcode);
+    hold(*slot, number);
     if (!*held_) return count(segment.counters().no_queue_pair);
     const std::size_t elsewhere = datagram.elsewhere ? datagram.elsewhere->length() : 0;
     held_->qp().count_wire_bytes(datagram.bytes.size() + elsewhere);

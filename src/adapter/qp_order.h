@@ -1,6 +1,6 @@
-// Which queue pairs a thread will come to soon. Programs that have many mostly go from one to the next in the
-// same order again and again, so each remembers which one came kFar later the last time. Known so far ahead,
-// what leads to a queue pair can be fetched before what it consists of.
+// Which queue pairs a thread will post to soon, or packets will come to. Programs that have many mostly go
+// from one to the next in the same order again and again, so each remembers which one came kFar later the
+// last time. Known so far ahead, what leads to a queue pair can be fetched before what it consists of.
 //
 // Thread safety: all calls; two threads at once confuse each other, which costs a fetch in vain.
 #pragma once

@@ -5,8 +5,8 @@
 // it came for is still there. That is what makes destruction safe against packets that arrive at the same
 // moment.
 //
-// Thread safety: find(), slot_of(), is_ours(), expect(), expect_later() and comes_to() from any thread; the
-// rest under the adapter's lock.
+// Thread safety: find(), slot_of(), is_ours(), expect(), expect_later(), comes_to() and came() from any
+// thread; the rest under the adapter's lock.
 #pragma once
 
 #include <array>
@@ -80,7 +80,7 @@ class QpTable {
         if (const Entry* entry = entry_of(number)) fetch(*entry, side);
     }
     void expect(std::uint32_t number, wire::Opcode opcode) const {  // for a packet
-        expect(number, wire::info(opcode).response ? Side::requester : Side::responder);
+        expect(number, side_of(opcode));
     }
     void expect(const wire::BthWords& bth) const { expect(bth.destination_qp(), bth.opcode()); }
     // What leads there, for expect() later.
@@ -89,13 +89,12 @@ class QpTable {
     }
     // A thread, of which that is the order, comes to this one.
     void comes_to(std::uint32_t number, QpOrder& order) {
-        const auto [this_one, soon, far] = order.comes_to(number, [this](std::uint32_t of) {
-            Entry* const entry = of == 0 ? nullptr : entry_of(of);
-            return entry ? &entry->follower : nullptr;
-        });
-        if (!this_one) expect(number, Side::requester);
-        if (soon != 0) expect(soon, Side::requester);
-        if (far != 0) expect_later(far);
+        follow(number, Side::requester, order, &Entry::posted_behind);
+    }
+    // A packet from a peer of this host comes to it; each side has its order.
+    void came(const wire::BthWords& bth, std::array<QpOrder, 2>& orders) {
+        const Side side = side_of(bth.opcode());
+        follow(bth.destination_qp(), side, orders[static_cast<std::size_t>(side)], &Entry::came_behind);
     }
 
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
@@ -117,7 +116,7 @@ class QpTable {
         std::atomic<const transport::QueuePair*> qp{nullptr};  // what slot->qp points to
         std::atomic<const void*> shown{nullptr};               // what the program has of it, two lines
         std::atomic<const void*> counters{nullptr}, sends{nullptr}, receive_queue{nullptr}, receives{nullptr};
-        QpOrder::Follower follower{0};
+        QpOrder::Follower posted_behind{0}, came_behind{0};  // the last time, by kFar
     };
     static_assert(sizeof(Entry) == 64);
     using Block = std::array<Entry, link::kBlockSize>;
@@ -126,6 +125,18 @@ class QpTable {
         Time free_at;
     };
 
+    static Side side_of(wire::Opcode opcode) {
+        return wire::info(opcode).response ? Side::requester : Side::responder;
+    }
+    void follow(std::uint32_t number, Side side, QpOrder& order, QpOrder::Follower Entry::*follower) {
+        const auto [this_one, soon, far] = order.comes_to(number, [&](std::uint32_t of) {
+            Entry* const entry = of == 0 ? nullptr : entry_of(of);
+            return entry ? &(entry->*follower) : nullptr;
+        });
+        if (!this_one) expect(number, side);
+        if (soon != 0) expect(soon, side);
+        if (far != 0) expect_later(far);
+    }
     Entry* entry_of(std::uint32_t number) const {
         Block* const block =
             blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire);

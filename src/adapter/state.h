@@ -60,14 +60,6 @@ class Adapter::State final : public link::Receiver {
     void comes_to(std::uint32_t number) {  // a thread that posts
         table.comes_to(number, orders_[number_of_this_thread() % kThreads].order);
     }
-    // Those that packets come to soon, behind this one for `number` and `more` for the same.
-    void expect_upcoming(const link::Upcoming& upcoming, std::size_t more, std::uint32_t number) const {
-        const auto behind = static_cast<unsigned>(more + kSoon);
-        const wire::BthWords soon = upcoming.bth(behind);
-        if (soon.destination_qp() == 0 || soon.destination_qp() == number) return;
-        table.expect(soon);
-        table.expect_later(upcoming.bth(behind + 1).destination_qp());
-    }
     void show_state(Slot& slot);  // to who posts receives and, with the peer, to the exported record
     void describe(Slot& slot);    // the latter
     // No peer of this host is at work any more on what it found in the record before. No lock held.
@@ -165,8 +157,7 @@ class Adapter::State final : public link::Receiver {
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
-    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path,
-                         const link::Upcoming& upcoming) override;
+    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override;
     bool goes_straight(Slot& slot, const link::Datagram& datagram);
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
@@ -221,7 +212,6 @@ class Adapter::State final : public link::Receiver {
     static constexpr Duration kShortestWait = 50 * kMicrosecond,
                               kLongestWait = kMillisecond;  // gathering.cpp
     static constexpr std::uint32_t kMany = 64;  // queue pairs: what few consist of stays in a cache
-    static constexpr std::size_t kSoon = 2;     // packets ahead that are expected
     static constexpr Duration kSoonInVain = 4 * kMillisecond;
 
     std::uint64_t random();
@@ -251,10 +241,9 @@ class Adapter::State final : public link::Receiver {
     void touch(Slot& slot) { touch(slot, Slot::Touched::yes); }
     void tell(Slot& slot) { touch(slot, Slot::Touched::told); }
     // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
-    void hold(Slot& slot, std::uint32_t number, wire::Opcode opcode) {
+    void hold(Slot& slot, std::uint32_t number) {
         if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;
         held_.reset();
-        if (many()) table.expect(number, opcode);
         held_.emplace(slot, number, segment.sections());
     }
     void wait_until(Outgoing& out, Time until);
@@ -293,6 +282,7 @@ class Adapter::State final : public link::Receiver {
 
     // Under progress_lock.
     Time now_ = 0;
+    std::array<QpOrder, 2> arrivals_;
     std::optional<LockedQp> held_;        // of the burst's current queue pair
     std::vector<std::uint32_t> members_;  // of the group that a packet is for
     std::vector<Slot*> touched_;

@@ -60,7 +60,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         return false;
     const wire::BthWords bth(datagram.bytes.data());
     if (datagram.by_memory && !datagram.followed && !held_) {
-        if (many()) table.expect(bth);
+        if (many()) table.came(bth, arrivals_);
         LockedQp locked(slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
         if (follows == QueuePair::kDeclined) [[unlikely]]
@@ -68,8 +68,8 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         go_on(slot, follows);
         return true;
     }
-    if (many() && datagram.upcoming) expect_upcoming(*datagram.upcoming, 0, bth.destination_qp());
-    hold(slot, bth.destination_qp(), bth.opcode());
+    if (many()) datagram.by_memory ? table.came(bth, arrivals_) : table.expect(bth);
+    hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
     finish_later(slot, follows);
@@ -78,15 +78,14 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
 
 // The same of several.
 [[gnu::flatten]] std::size_t Adapter::State::straight(std::span<const wire::InPacket> packets,
-                                                      const wire::Path& path,
-                                                      const link::Upcoming& upcoming) {
+                                                      const wire::Path& path) {
     const wire::BthWords bth(packets[0].bytes.data());
     const std::uint32_t number = bth.destination_qp();
     Slot* const slot = table.find(number);
     if (link::packet_faults() || !slot) [[unlikely]]
         return 0;
-    if (many()) expect_upcoming(upcoming, packets.size() - 1, number);
-    hold(*slot, number, bth.opcode());
+    if (many()) table.came(bth, arrivals_);
+    hold(*slot, number);
     if (!*held_) [[unlikely]]
         return 0;
     const auto [taken, follows] = held_->qp().receive_straight(packets, path, now_);

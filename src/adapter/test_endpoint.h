@@ -33,7 +33,7 @@ class MemoryLink final : public link::Link {
     std::atomic<bool> polled{false};
     unsigned at_once = ~0u;  // packets at a time
     bool is_ring = false;    // what comes is of this host, and what lies behind it is known
-    unsigned looks_ahead = 0, taken_together = 0;
+    unsigned taken_together = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
 
     void set_polled(bool now) override { polled = now; }
@@ -107,11 +107,9 @@ class MemoryLink final : public link::Link {
             link::Datagram datagram;
             datagram.bytes = flying.bytes;
             datagram.path = &flying.path;
-            const Ahead ahead(*this, 1);
             if (is_ring) {
                 datagram.by_memory = true;
                 datagram.followed = waiting() > 0;
-                datagram.upcoming = &ahead;
                 if (receiver.straight(datagram)) continue;
             }
             receiver.datagram(datagram);
@@ -127,22 +125,6 @@ class MemoryLink final : public link::Link {
     }
 
    private:
-    class Ahead final : public link::Upcoming {
-       public:
-        // `arrived`: which one is the first that has arrived, counted from where it is asked.
-        Ahead(MemoryLink& link, unsigned arrived) : link_(link), arrived_(arrived) {}
-        wire::BthWords bth(unsigned behind) const override {
-            std::lock_guard guard(link_.arrivals_lock_);
-            link_.looks_ahead++;
-            if (behind - arrived_ >= link_.arrived_.size()) return {};
-            return wire::BthWords(link_.arrived_[behind - arrived_].bytes.data());
-        }
-
-       private:
-        MemoryLink& link_;
-        const unsigned arrived_;
-    };
-
     // Those for one queue pair, if there are several.
     unsigned receive_together(link::Receiver& receiver) {
         std::vector<wire::InPacket> packets;
@@ -160,7 +142,7 @@ class MemoryLink final : public link::Link {
             if (packets.size() < 2) return 0;
             path = arrived_.front().path;
         }
-        const auto taken = static_cast<unsigned>(receiver.straight(packets, path, Ahead(*this, 0)));
+        const auto taken = static_cast<unsigned>(receiver.straight(packets, path));
         std::lock_guard guard(arrivals_lock_);
         arrived_.erase(arrived_.begin(), arrived_.begin() + taken);
         taken_together += taken;

@@ -7,22 +7,11 @@
 #include <functional>
 #include <span>
 
-#include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 
 namespace verbena::link {
-
-// What comes behind a datagram, where that is known.
-class Upcoming {
-   public:
-    // That of the so manyth behind it, for queue pair 0: not known. Nothing of it has been checked.
-    virtual wire::BthWords bth(unsigned behind) const = 0;
-
-   protected:
-    ~Upcoming() = default;
-};
 
 // One UDP payload from the wire. The ICRC has not been checked yet.
 struct Datagram : wire::InPacket {
@@ -38,7 +27,6 @@ struct Datagram : wire::InPacket {
     // headers.
     bool by_memory = false;
     bool followed = false;  // by another one of the same peer, which is there already, or so it says
-    const Upcoming* upcoming = nullptr;
     wire::Elsewhere* elsewhere = nullptr;
 };
 
@@ -49,11 +37,8 @@ class Receiver {
     // Most of what comes by memory. False: it was not taken, and is a datagram like others.
     virtual bool straight(const Datagram&) { return false; }
     // The same of several for one queue pair, of one opcode, that came one behind the other: how many of
-    // them, from the first on, were taken. `upcoming`: as in a datagram, behind the first of these.
-    virtual std::size_t straight(std::span<const wire::InPacket>, const wire::Path&,
-                                 const Upcoming& /*upcoming*/) {
-        return 0;
-    }
+    // them, from the first on, were taken.
+    virtual std::size_t straight(std::span<const wire::InPacket>, const wire::Path&) { return 0; }
     // Some that came together: `all` has their bytes, `segment` (not 0) of each but the last, which may have
     // fewer.
     virtual void burst(const Datagram& all, std::size_t segment) {

@@ -52,15 +52,6 @@ std::uint32_t destination_qp(const wire::OutPacket& packet) {
     return peer.out->append(packet, std::exchange(peer.heard, heard) == heard);
 }
 
-class RingAhead final : public Upcoming {
-   public:
-    explicit RingAhead(const LocalRing& ring) : ring_(ring) {}
-    wire::BthWords bth(unsigned behind) const override { return ring_.bth(behind); }
-
-   private:
-    const LocalRing& ring_;
-};
-
 }  // namespace
 
 // One thread's way out: local packets are copied into the peer's ring at once and published by flush();
@@ -254,9 +245,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
         return 0;
     LocalRing& in = *peer.in;
-    const RingAhead ahead(in);
     Datagram datagram;
-    datagram.upcoming = &ahead;
     datagram.path = &in.path();
     datagram.by_memory = true;
     unsigned received = 0;
@@ -270,7 +259,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         if (alone > 0) {
             alone--;
         } else if (in.is_first_of_several()) {
-            const auto [done, left] = receive_together(in, receiver, ahead);
+            const auto [done, left] = receive_together(in, receiver);
             received += done;
             taken += done * (kPerPacket + LocalRing::kInSlot);
             alone = left;
@@ -296,11 +285,10 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
 
 // Apart, so that one that is alone pays nothing for it. Where packets are for many queue pairs in turn there
 // are none together, which is not found out with each.
-[[gnu::noinline]] LocalLink::Together LocalLink::receive_together(LocalRing& in, Receiver& receiver,
-                                                                  const Upcoming& behind) {
+[[gnu::noinline]] LocalLink::Together LocalLink::receive_together(LocalRing& in, Receiver& receiver) {
     const std::size_t count = in.together(together_);
     if (count < 2) return {0, kAsked};
-    const std::size_t done = receiver.straight(std::span(together_).first(count), in.path(), behind);
+    const std::size_t done = receiver.straight(std::span(together_).first(count), in.path());
     in.release(done);
     return {static_cast<unsigned>(done), static_cast<unsigned>(count - done)};
 }

@@ -85,7 +85,7 @@ class LocalLink final : public Link {
     struct Together {
         unsigned done, left;  // packets: taken, and those behind them that go alone
     };
-    Together receive_together(LocalRing& in, Receiver& receiver, const Upcoming& behind);
+    Together receive_together(LocalRing& in, Receiver& receiver);
     unsigned receive_packets(Receiver& receiver, unsigned max);
     struct Readable {
         bool wire = false, others = false;  // greetings, deaths, our own sleep's end

@@ -53,8 +53,7 @@ class Kept final : public Receiver {
         // BTH, payload, ICRC
         texts.emplace_back(datagram.bytes.begin() + 12, datagram.bytes.end() - 4);
     }
-    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path,
-                         const Upcoming&) override {
+    std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override {
         offered.push_back(packets.size());
         const std::size_t taken = std::min(packets.size(), takes_together);
         for (const wire::InPacket& packet : packets.first(taken)) {

@@ -81,7 +81,6 @@ void read_ring(Bytes input) {
         // All of it is there to be read, and it was paid for.
         require_readable(packet);
         require(packet.size() <= link::LocalRing::kCapacity && ++taken <= link::LocalRing::kSlots);
-        for (unsigned behind = 1; behind <= 4; behind++) static_cast<void>(ring->bth(behind).opcode());
         ring->release();
     }
     require(!ring->front(packet));

@@ -191,17 +191,6 @@ void LocalRing::read_addresses(const std::uint8_t* at) {
     read_path_.destination = addresses.destination;
 }
 
-// Not before the head says that it is there (slot_order.h).
-wire::BthWords LocalRing::bth(unsigned behind) const {
-    const std::uint64_t place = read_.slots + behind;
-    const Slot& slot = slot_of(place);
-    if (!read_ahead_.knows_of(place) || !slot.holds(place)) return {};
-    const std::size_t before = slot.record.flags & kHasAddresses ? sizeof(Addresses) : 0;
-    const std::size_t size = before + slot.record.length;
-    if (size > kBeside) return {};
-    return wire::BthWords((size > kInSlot ? beside(place) : slot.packet) + before);
-}
-
 bool LocalRing::give_up() {
     if (!broken_.exchange(true, std::memory_order_relaxed))
         log(LogLevel::warn,

@@ -174,8 +174,6 @@ class LocalRing : private RingLayout {
     bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
     // By one published together with it, or by one that the producer's head told of.
     bool followed() const { return front_.is_followed() || read_ahead_.knows_of(read_.slots + 1); }
-    // Of the so manyth packet behind the oldest, for queue pair 0: not known. Nothing of it has been checked.
-    wire::BthWords bth(unsigned behind) const;
     // Whether there surely is another packet behind the oldest.
     bool has_second() const { return slot_of(read_.slots + 1).holds(read_.slots + 1); }
     void release() {

@@ -199,25 +199,6 @@ TEST_F(LocalRingTest, BehindAProducerThatIsFarAheadPacketsCountAsFollowed) {
     EXPECT_GE(followed, kPackets / 2);  // from the first look at the head on
 }
 
-TEST_F(LocalRingTest, WhomThePacketsBehindTheOldestAreForIsKnownFromTheHeadOn) {
-    constexpr std::uint32_t kPackets = 100;
-    for (std::uint32_t qp = 1; qp <= kPackets; qp++) {
-        ASSERT_TRUE(put(packet_for(qp, qp % 100)));
-        producer_->publish();
-    }
-    EXPECT_EQ(consumer_->bth(1).destination_qp(), 0u);
-    unsigned known = 0;
-    for (std::uint32_t qp = 1; qp <= kPackets; qp++) {
-        std::span<const std::uint8_t> bytes;
-        ASSERT_TRUE(consumer_->front(bytes));
-        const std::uint32_t next = consumer_->bth(1).destination_qp();
-        EXPECT_TRUE(next == 0 || (next == qp + 1 && qp < kPackets)) << qp << ' ' << next;
-        known += next != 0;
-        consumer_->release();
-    }
-    EXPECT_GE(known, kPackets / 2);
-}
-
 TEST_F(LocalRingTest, WhatIsTakenTogetherIsForOneQueuePairAndInSlots) {
     ASSERT_TRUE(put("says the addresses"));
     producer_->publish();

@@ -263,18 +263,18 @@ void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes)
     if (LockedQp locked = state_->lock(qp.number())) qp.query(attributes);
 }
 
-int Adapter::post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
+int Adapter::post_send(std::uint32_t number, std::span<const transport::SendRequest> requests,
                        std::size_t& index, Time now, bool may_go_straight, bool list_goes_on) {
     index = 0;
-    if (requests.size() == 1 && may_go_straight && post_straight(qp.number(), requests[0], now)) {
+    if (requests.size() == 1 && may_go_straight && post_straight(number, requests[0], now)) {
         index = 1;
         return 0;
     }
     int error = 0;
     CrowdedFlow crowded;
-    if (state_->many()) state_->comes_to(qp.number());
+    if (state_->many()) state_->comes_to(number);
     {
-        LockedQp locked = state_->lock(qp.number());
+        LockedQp locked = state_->lock(number);
         if (!locked) return no_queue_pair();
         error = state_->post(locked.slot(), requests, index, list_goes_on, now, crowded);
     }

@@ -76,14 +76,14 @@ class Adapter {
                Time now);
     void query(transport::QueuePair& qp, transport::Attributes& attributes);
     // One request that leaves, or is executed, at once, towards a peer of this host (straight.cpp), or waits
-    // behind others (gathering.cpp). False: nothing was done; post_send() does it or says why not. `number`:
-    // the queue pair's, which itself may be cold.
+    // behind others (gathering.cpp). False: nothing was done; post_send() does it or says why not. Both get
+    // the queue pair's number, since it itself may be cold.
     bool post_straight(std::uint32_t number, const transport::SendRequest& request, const LazyTime& now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
     // those before.
-    int post_send(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
-                  std::size_t& index, Time now, bool may_go_straight = true, bool list_goes_on = false);
+    int post_send(std::uint32_t number, std::span<const transport::SendRequest> requests, std::size_t& index,
+                  Time now, bool may_go_straight = true, bool list_goes_on = false);
     // Posts all of them or, with an error, none.
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);

@@ -458,7 +458,7 @@ TEST_F(AdapterTest, ThreadsShareAnAdapter) {
                 request.remote_address = right_.address_of(t * 100);
                 request.rkey = right_.keys.rkey;
                 std::size_t index;
-                if (left_.adapter->post_send(*left_.qp, {&request, 1}, index, clock) == 0) posted++;
+                if (left_.adapter->post_send(left_.qp->number(), {&request, 1}, index, clock) == 0) posted++;
                 left_.adapter->progress(clock, true);
                 for (const auto& completion : left_.poll()) {
                     EXPECT_EQ(completion.status, Status::success);

@@ -85,7 +85,8 @@ bool Adapter::State::gather(Outgoing& out, transport::QueuePair& qp, std::size_t
     return true;
 }
 
-// Most of a row: where others of its queue pair wait already, and still will. False: nothing was done.
+// Most of a row: where others of its queue pair or thread wait already, and still will. False: nothing was
+// done.
 bool Adapter::State::post_behind(Slot& slot, const transport::SendRequest& request, Time now) {
     Boarding boarding(*this, slot);
     Outgoing& out = boarding.out();

@@ -160,8 +160,8 @@ TEST_F(GatheringTest, AListIsNoRow) {
     const std::vector<transport::SendRequest> list(kRow, request);
     for (unsigned lists = 1; lists <= 3; lists++, now_ += kMillisecond) {
         std::size_t index = 0;
-        ASSERT_EQ(left_.adapter->post_send(*left_.qp, list, index, now_), 0);
-        ASSERT_EQ(left_.adapter->post_send(*left_.qp, list, index, now_, false, true), 0);
+        ASSERT_EQ(left_.adapter->post_send(left_.qp->number(), list, index, now_), 0);
+        ASSERT_EQ(left_.adapter->post_send(left_.qp->number(), list, index, now_, false, true), 0);
         EXPECT_EQ(left(), lists * 2 * kRow);
     }
     ASSERT_EQ(left_.adapter->post_send_together(*left_.qp, {}, now_), 0);
@@ -224,7 +224,7 @@ TEST_F(GatheringTest, DatagramsGatherAndCompleteAtOnce) {
         request.path_pd = testing::Endpoint::kPd;
         request.remote_qp = i;
         std::size_t index = 0;
-        ASSERT_EQ(left_.adapter->post_send(*qp, {&request, 1}, index, now_), 0);
+        ASSERT_EQ(left_.adapter->post_send(qp->number(), {&request, 1}, index, now_), 0);
         EXPECT_EQ(left_.poll().size(), 1u);
     }
     EXPECT_EQ(left(), kRow - 1);

@@ -87,6 +87,27 @@ TEST_F(OutgoingTest, RequestsOfManyQueuePairsGatherAndLeaveTogether) {
     EXPECT_EQ(links_[0].flushes, before + 1);
 }
 
+// Of many queue pairs most have nothing there yet.
+TEST_F(OutgoingTest, AQueuePairJoinsWhatItsThreadLetsWait) {
+    const transport::Sge sge{left_.address_of(0), 8, left_.keys.lkey};
+    transport::SendRequest request;
+    request.operation = Operation::rdma_write;
+    request.flags = transport::kSignaled;
+    request.sges = {&sge, 1};
+    request.remote_address = right_.address_of(0);
+    request.rkey = right_.keys.rkey;
+    const auto joins = [&] { return left_.adapter->post_straight(qps_[2]->number(), request, now_++); };
+    post(0);
+    EXPECT_FALSE(joins()) << "nothing waits";
+    for (unsigned i = 0; i < 10; i++) post(i % 2);
+    const std::size_t before = left();
+    EXPECT_LT(before, 11u);
+    EXPECT_TRUE(joins());
+    EXPECT_EQ(left(), before);
+    poll_in_vain();
+    EXPECT_EQ(left(), 12u);
+}
+
 TEST_F(OutgoingTest, AcknowledgementsOfManyQueuePairsLeaveTogether) {
     post_in_turn();
     poll_in_vain();

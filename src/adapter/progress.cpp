@@ -72,13 +72,22 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
 }
 
+// The first packet of those.
+void Adapter::State::expect_behind(std::span<const std::uint8_t> packets, std::size_t size) const {
+    const auto bth = [&](std::size_t behind) {
+        const std::size_t at = behind * size;
+        return at + wire::kBthLength <= packets.size() ? wire::BthWords(packets.data() + at)
+                                                       : wire::BthWords();
+    };
+    table.expect(bth(QpOrder::kSoon));
+    table.expect_later(bth(QpOrder::kFar).destination_qp());
+}
+
 [[gnu::flatten]] void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
         const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);
-        if (const std::size_t soon = at + QpOrder::kSoon * size;
-            many() && soon + wire::kBthLength <= all.bytes.size())
-            table.expect(wire::BthWords(all.bytes.data() + soon));
+        if (many()) expect_behind(all.bytes.subspan(at), size);
         if (packets == 1 || !receive_run(run, all, at / size))
             for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
         at += packets * size;

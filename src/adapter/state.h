@@ -79,6 +79,12 @@ class Adapter::State final : public link::Receiver {
     void leave(Outgoing& out);
     bool is_aboard(Slot& slot) { return slot.out && is_still_aboard(slot); }
     bool is_still_aboard(Slot& slot);
+    // Whether what this thread has posted lately waits for more.
+    bool gathers_here() const {
+        return gathers_until.load(std::memory_order_relaxed) != kNever &&
+               outgoings_[number_of_this_thread() % kOutgoings].until.load(std::memory_order_relaxed) !=
+                   kNever;
+    }
     void let_leave(Slot& slot);  // needs the slot's lock
 
     // While packets of a queue pair, whose lock is held, are put into an Outgoing: that is locked, and
@@ -224,6 +230,7 @@ class Adapter::State final : public link::Receiver {
     void deliver(Slot* slot, std::uint32_t number, const link::Datagram& datagram,
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
+    void expect_behind(std::span<const std::uint8_t> packets, std::size_t size) const;
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {

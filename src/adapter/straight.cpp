@@ -30,7 +30,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     transport::QueuePair& qp = *slot.qp;
     if (link::packet_faults()) [[unlikely]]
         return false;
-    if (is_aboard(slot)) return post_behind(slot, request, now.get());
+    if (is_aboard(slot) || gathers_here()) return post_behind(slot, request, now.get());
     if (request.is_one_sided() && qp.execute_straight(request, now)) {
         // Its completion found no place: what the error changes is known at once, and who waits for the
         // window that it leaves is served with the timer.

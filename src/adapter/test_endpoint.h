@@ -227,7 +227,7 @@ class Endpoint : public transport::QpListener {
         request.remote_address = remote;
         request.rkey = rkey;
         std::size_t index;
-        return adapter->post_send(*qp, {&request, 1}, index, now);
+        return adapter->post_send(qp->number(), {&request, 1}, index, now);
     }
     int post_receive(std::size_t offset, std::uint32_t length, Time now) {
         const transport::Sge sge{address_of(offset), length, keys.lkey};

@@ -295,7 +295,7 @@ std::uint32_t Endpoint::post_batch(std::uint32_t count) {
     const std::uint32_t first = posted_;
     posted_ += count;
     std::size_t index = 0;
-    if (process_.adapter().post_send(*qp_, requests, index, world_.now())) {
+    if (process_.adapter().post_send(qp_->number(), requests, index, world_.now())) {
         violation("post_send of request %zu failed: %s", first + index, last_reason());
         return 0;
     }

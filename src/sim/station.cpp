@@ -96,7 +96,7 @@ void Station::destroy(QueuePair*& qp) {
 
 void Station::post(QueuePair& qp, const SendRequest& request) {
     std::size_t index = 0;
-    if (adapter().post_send(qp, {&request, 1}, index, world_.now()))
+    if (adapter().post_send(qp.number(), {&request, 1}, index, world_.now()))
         world_.verdict.violation(world_.now(), "post_send failed: %s", last_reason());
 }
 

@@ -102,7 +102,7 @@ int bind_mw(ibv_qp* base, ibv_mw* mw, ibv_mw_bind* bind) {
     const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
     if (int error = fill_binding(mw, rkey, bind->bind_info, request)) return error;
     std::size_t done;
-    const int error = process->adapter().post_send(*qp->qp, {&request, 1}, done, adapter::now());
+    const int error = process->adapter().post_send(qp->base()->qp_num, {&request, 1}, done, adapter::now());
     process->engine().posted();
     if (error == 0) mw->rkey = rkey;
     return error;

@@ -204,10 +204,9 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
 
 // The way of all others. Not inlined, since what these need the straight ones would have to set up.
 [[gnu::noinline]] int post_any_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-    QueuePair* qp = QueuePair::of(base);
     Call call("ibv_post_send", "QP", base->qp_num);
     if (const Fault fault{"ibv_post_send"}) return refused(fault, wr, bad_wr);
-    Process* process = qp->context->process;
+    Process* process = Context::of(base->context)->process;
     const Time begin = adapter::now();
     bool goes_on = false;
     const int error = post_list<transport::SendRequest>(
@@ -216,7 +215,7 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
             return to_transport(base, each, request);
         },
         [&](std::span<const transport::SendRequest> batch, std::size_t& done) {
-            return process->adapter().post_send(*qp->qp, batch, done, adapter::now(), false,
+            return process->adapter().post_send(base->qp_num, batch, done, adapter::now(), false,
                                                 std::exchange(goes_on, true));
         });
     if (!process->usable()) return error;

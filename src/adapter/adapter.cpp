@@ -123,12 +123,13 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     table.set(number, nullptr, nullptr);
     queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
     std::unique_ptr<transport::QueuePair> gone;
-    CrowdedFlow crowded;
+    CrowdedFlow left;
     bool quarantine;
     {
         std::lock_guard slot_guard(slot->lock);
         // The peer's last message was received: it must not look lost.
-        crowded = transmit(*slot, now, true);
+        static_cast<void>(transmit(*slot, now, true));
+        left = slot->qp->flow();
         gone = std::move(slot->qp);
         slot->number = 0;
         quarantine = slot->was_connected;
@@ -138,7 +139,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     }
     regions.unbind_windows_of(number);
     gone.reset();
-    if (crowded) serve(crowded, now);
+    if (left && left->crowded()) serve(left, now);
     table.give_back(*slot);
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
 }
@@ -227,7 +228,9 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
         push_acknowledgements(qp, now);
     }
     int error = 0;
+    CrowdedFlow left;
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
+        left = qp.flow();
         state_->let_leave(slot);
         // Before the flushed completions are there to be asked about.
         if (ends && attributes.state == QpState::error && qp.state() != QpState::error) {
@@ -240,6 +243,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
         state_->describe(slot);
     });
     if (!there) return no_queue_pair();
+    if (left && left->crowded()) state_->serve(left, now);
     if (ends) state_->wait_for_outsiders();
     if (error) errno = error;
     return error;

@@ -145,6 +145,33 @@ TEST_F(OutgoingTest, WhatLooksAsIfItWaitedHoldsNobodyUp) {
     }
 }
 
+// Who fills the window that it shares with others leaves room in it when it is reset or ends.
+TEST_F(OutgoingTest, WhoWaitedBehindAQueuePairThatIsGoneGoesOn) {
+    const auto write = [&](QueuePair* qp, std::uint32_t length) {
+        left_.qp = qp;
+        ASSERT_EQ(left_.post(Operation::rdma_write, 0, length, now_, right_.address_of(0), right_.keys.rkey),
+                  0);
+    };
+    for (const bool ends : {false, true}) {
+        SCOPED_TRACE(ends);
+        QueuePair* const fills = qps_[ends ? 2 : 0];
+        write(fills, 1 << 20);
+        write(qps_[1], 1024);
+        const std::size_t before = left();
+        poll_in_vain();
+        EXPECT_EQ(left(), before) << "the window is full";
+        if (ends) {
+            left_.adapter->destroy_qp(std::exchange(qps_[2], nullptr), now_);
+        } else {
+            transport::Attributes a;
+            a.state = transport::QpState::reset;
+            ASSERT_EQ(left_.adapter->modify(*fills, a, transport::kAttrState, now_), 0);
+        }
+        poll_in_vain();
+        EXPECT_EQ(left(), before + 1);
+    }
+}
+
 TEST_F(OutgoingTest, LeaveBeforeAQueuePairChangesOrEnds) {
     post_in_turn();
     transport::Attributes attributes;

@@ -106,7 +106,7 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
             wire::IcrcCheck::good)
             return false;
     }
-    if (many()) table.expect(number, run.bth.opcode);
+    if (many() && !holds(*slot, number)) table.expect(number, run.bth.opcode);
     hold(*slot, number);
     if (!*held_ || !held_->qp().receive_run(run, *all.path, now_)) return false;
     count(segment.counters().received, run.packets);

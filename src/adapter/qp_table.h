@@ -6,7 +6,7 @@
 // moment.
 //
 // Thread safety: find(), slot_of(), is_ours(), expect(), expect_later(), comes_to() and came() from any
-// thread; the rest under the adapter's lock.
+// thread; show_outside() under the slot's lock; the rest under the adapter's lock.
 #pragma once
 
 #include <array>
@@ -91,10 +91,16 @@ class QpTable {
     void comes_to(std::uint32_t number, QpOrder& order) {
         follow(number, Side::requester, order, &Entry::posted_behind);
     }
-    // A packet from a peer of this host comes to it; each side has its order.
-    void came(const wire::BthWords& bth, std::array<QpOrder, 2>& orders) {
+    // A packet from a peer of this host comes to it. Requests and responses have an order each, though a
+    // queue pair remembers only one follower: mostly they come in the same.
+    struct Arrivals {
+        QpOrder requests, responses;
+    };
+    void came(const wire::InPacket& packet, Arrivals& orders) {
+        const wire::BthWords bth(packet.bytes.data());
         const Side side = side_of(bth.opcode());
-        follow(bth.destination_qp(), side, orders[static_cast<std::size_t>(side)], &Entry::came_behind);
+        follow(bth.destination_qp(), side == Side::responder && packet.aside.acknowledges ? Side::both : side,
+               side == Side::responder ? orders.requests : orders.responses, &Entry::came_behind);
     }
 
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
@@ -150,9 +156,8 @@ class QpTable {
         prefetch_to_write(entry.counters.load(std::memory_order_relaxed));
         const void* const shown = entry.shown.load(std::memory_order_relaxed);
         prefetch_to_read(cache_line(shown, 1));
-        if (side == Side::requester) {
-            prefetch_to_write(entry.sends.load(std::memory_order_relaxed));
-        } else {
+        if (side != Side::responder) prefetch_to_write(entry.sends.load(std::memory_order_relaxed));
+        if (side != Side::requester) {
             prefetch_to_read(shown);
             prefetch_to_write(entry.receive_queue.load(std::memory_order_relaxed));
             prefetch_to_write(entry.receives.load(std::memory_order_relaxed));

@@ -248,8 +248,11 @@ class Adapter::State final : public link::Receiver {
     void touch(Slot& slot) { touch(slot, Slot::Touched::yes); }
     void tell(Slot& slot) { touch(slot, Slot::Touched::told); }
     // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
+    bool holds(const Slot& slot, std::uint32_t number) {
+        return held_ && *held_ && &held_->slot() == &slot && slot.number == number;
+    }
     void hold(Slot& slot, std::uint32_t number) {
-        if (held_ && *held_ && &held_->slot() == &slot && slot.number == number) return;
+        if (holds(slot, number)) return;
         held_.reset();
         held_.emplace(slot, number, segment.sections());
     }
@@ -289,7 +292,7 @@ class Adapter::State final : public link::Receiver {
 
     // Under progress_lock.
     Time now_ = 0;
-    std::array<QpOrder, 2> arrivals_;
+    QpTable::Arrivals arrivals_;
     std::optional<LockedQp> held_;        // of the burst's current queue pair
     std::vector<std::uint32_t> members_;  // of the group that a packet is for
     std::vector<Slot*> touched_;

@@ -60,7 +60,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         return false;
     const wire::BthWords bth(datagram.bytes.data());
     if (datagram.by_memory && !datagram.followed && !held_) {
-        if (many()) table.came(bth, arrivals_);
+        if (many()) table.came(datagram, arrivals_);
         LockedQp locked(slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
         if (follows == QueuePair::kDeclined) [[unlikely]]
@@ -68,7 +68,12 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         go_on(slot, follows);
         return true;
     }
-    if (many()) datagram.by_memory ? table.came(bth, arrivals_) : table.expect(bth);
+    if (many()) {
+        if (datagram.by_memory)
+            table.came(datagram, arrivals_);
+        else if (!holds(slot, bth.destination_qp()))
+            table.expect(bth);
+    }
     hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);
     if (follows == QueuePair::kDeclined) return false;
@@ -79,12 +84,11 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
 // The same of several.
 [[gnu::flatten]] std::size_t Adapter::State::straight(std::span<const wire::InPacket> packets,
                                                       const wire::Path& path) {
-    const wire::BthWords bth(packets[0].bytes.data());
-    const std::uint32_t number = bth.destination_qp();
+    const std::uint32_t number = wire::BthWords(packets[0].bytes.data()).destination_qp();
     Slot* const slot = table.find(number);
     if (link::packet_faults() || !slot) [[unlikely]]
         return 0;
-    if (many()) table.came(bth, arrivals_);
+    if (many()) table.came(packets[0], arrivals_);
     hold(*slot, number);
     if (!*held_) [[unlikely]]
         return 0;

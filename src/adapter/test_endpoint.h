@@ -32,7 +32,7 @@ class MemoryLink final : public link::Link {
     std::vector<std::uint32_t> strays;
     std::atomic<bool> polled{false};
     unsigned at_once = ~0u;  // packets at a time
-    bool is_ring = false;    // what comes is of this host, and what lies behind it is known
+    bool is_ring = false;    // what comes is of this host
     unsigned taken_together = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
 

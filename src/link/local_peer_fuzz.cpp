@@ -20,7 +20,7 @@
 
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
-#include "wire/bth.h"
+#include "wire/opcode.h"
 
 using namespace verbena;
 

@@ -97,16 +97,18 @@ class QueuePair {
     static constexpr Duration kSoonestDeadline = 100 * kMicrosecond;
 
     // What a message, or its acknowledgement, touches of a connected queue pair (rc_queue_pair.h) on either
-    // side, a bit for each cache line.
-    enum class Side : std::uint8_t { requester, responder };
+    // side, a bit for each cache line. Both: a message with the acknowledgement of another.
+    enum class Side : std::uint8_t { requester, responder, both };
     static constexpr std::uint32_t kRequesterLines = 0b010'0011'0110'1001;
     static constexpr std::uint32_t kResponderLines = 0b110'0000'0000'1001;
     // That, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp, Side side) {
         if (side == Side::requester)
             fetch_lines<kRequesterLines>(qp);
-        else
+        else if (side == Side::responder)
             fetch_lines<kResponderLines>(qp);
+        else
+            fetch_lines<kRequesterLines | kResponderLines>(qp);
     }
     // And what it touches outside of it, which stays the same until it is reset. nullptr: nothing, or nobody
     // knows what.
@@ -203,8 +205,9 @@ class QueuePair {
     // An acknowledgement is owed, and will probably leave with a request before next_deadline().
     virtual bool awaits_company() const { return false; }
 
-    // The window that its requests share with others (flow.h) if any of these waits there; and its own turn,
-    // in which transmit() is called next.
+    // The window that its requests share with others (flow.h), which it leaves when it is reset or ends; the
+    // same if any of these waits there; and its own turn, in which transmit() is called next.
+    virtual std::shared_ptr<Flow> flow() const { return nullptr; }
     virtual std::shared_ptr<Flow> crowded_flow() const { return nullptr; }
     virtual void your_turn() {}
 

@@ -65,6 +65,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     bool awaits_company() const override {
         return state_ == QpState::rts && responder_->may_ride() && company_.likely();
     }
+    std::shared_ptr<Flow> flow() const override { return requester_->flow(); }
     std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
     void your_turn() override {
         doubt();

@@ -278,6 +278,31 @@ TEST(StraightPath, IncludesAReceiverThatStaysInRtr) {
         }
 }
 
+// Of who only receives, nothing that requests need is looked at, until it sends.
+TEST(StraightPath, WhoReceivesAndThenSendsWaits) {
+    for (const Way& way : {kWire, kBeside, kCopying}) {
+        SCOPED_TRACE(way.name);
+        Harness h;
+        way.take(h);
+        h.straight = true;
+        h.start();
+        const auto waits = [&] { return (h.side[1].qp->what_follows(h.now) & QueuePair::kWaits) != 0; };
+        for (std::uint64_t n = 0; n < 3; n++) {
+            for (int i = 0; i < 2; i++) h.post_receive(i, n, {h.side[i].sge(0, 64)});
+            ASSERT_EQ(h.post(0, h.request(Operation::send, n), {h.side[0].sge(0, 64)}), 0);
+            h.run(kMillisecond);
+            EXPECT_FALSE(waits());
+            const unsigned before = h.went_straight;
+            ASSERT_EQ(h.post(1, h.request(Operation::send, n), {h.side[1].sge(0, 64)}), 0);
+            EXPECT_EQ(h.went_straight, before + 1);
+            EXPECT_TRUE(waits());
+            EXPECT_TRUE(waits());
+            h.run(kMillisecond);
+            EXPECT_FALSE(waits());
+        }
+    }
+}
+
 // An acknowledgement leaves by itself only where nothing else is to be said.
 TEST(StraightPath, SettlesOneAcknowledgement) {
     Harness h;

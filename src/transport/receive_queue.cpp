@@ -106,9 +106,9 @@ int ReceiveQueue::resize(std::uint32_t capacity) {
 // Of a shared queue, whose lock is held by whoever looks at it. The requests keep their numbers.
 void ReceiveQueue::rebuild(std::uint32_t room) {
     const std::uint32_t old_mask = std::exchange(mask_, std::bit_ceil(std::max<std::uint32_t>(room, 1)) - 1);
-    const auto old = std::exchange(entries_, make_ring());
+    const Ring old = std::exchange(entries_, make_ring());
     for (std::uint32_t number = taken_.load(); number != posted_.load(); number++)
-        std::memcpy(&entry(number), old[0].bytes + (number & old_mask) * stride(), stride());
+        std::memcpy(&entry(number), ring(old) + (number & old_mask) * stride(), stride());
 }
 
 void ReceiveQueue::arm_limit(std::uint32_t limit) {

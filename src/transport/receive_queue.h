@@ -152,15 +152,17 @@ class alignas(64) ReceiveQueue {
     struct alignas(64) Line {
         std::byte bytes[64];
     };
+    using Ring = std::unique_ptr<Line[]>;
+    static std::byte* ring(const Ring& lines) { return reinterpret_cast<std::byte*>(lines.get()); }
 
     std::size_t stride() const { return sizeof(Entry) + max_sge_ * sizeof(Sge); }  // bytes
     std::size_t lines() const {
         return ((std::size_t{mask_} + 1) * stride() + sizeof(Line) - 1) / sizeof(Line);
     }
-    std::unique_ptr<Line[]> make_ring() const { return std::make_unique<Line[]>(lines()); }
+    Ring make_ring() const { return std::make_unique<Line[]>(lines()); }
     // Of the request that is the `number`th ever posted.
     Entry& entry(std::uint32_t number) {
-        return *reinterpret_cast<Entry*>(entries_[0].bytes + (number & mask_) * stride());
+        return *reinterpret_cast<Entry*>(ring(entries_) + (number & mask_) * stride());
     }
     Entry& oldest_entry() { return entry(taken_.load(std::memory_order_relaxed)); }
     void write(std::uint32_t number, std::uint64_t wr_id, std::span<const Sge> sges) {
@@ -192,7 +194,7 @@ class alignas(64) ReceiveQueue {
     std::atomic<std::uint32_t> posted_{0}, taken_{0};  // how many ever were
     std::atomic<std::uint32_t> capacity_;
     std::uint32_t mask_;  // the ring is a power of two
-    std::unique_ptr<Line[]> entries_;
+    Ring entries_;
     const std::uint32_t max_sge_;
     const bool is_shared_;
     std::atomic<Takes> takes_{Takes::requests};

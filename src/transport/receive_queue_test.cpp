@@ -35,7 +35,9 @@ TEST(ReceiveQueue, OrderAcrossTheWrapWithTheirElements) {
 }
 
 TEST(ReceiveQueue, LiesInOneLineOrInSeveral) {
-    EXPECT_NE(ReceiveQueue(2, 1).only_line(), nullptr);
+    const ReceiveQueue small(2, 1);
+    ASSERT_NE(small.only_line(), nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small.only_line()) % 64, 0u);
     EXPECT_NE(ReceiveQueue(1, 3).only_line(), nullptr);
     EXPECT_EQ(ReceiveQueue(3, 1).only_line(), nullptr);
     EXPECT_EQ(ReceiveQueue(1, 4).only_line(), nullptr);

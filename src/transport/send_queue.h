@@ -144,8 +144,8 @@ class SendQueue {
         }
         return entry;
     }
-    // Who finds the queue empty begins at its first place again: among thousands of queue pairs that line is
-    // known in advance, and where one request at a time is outstanding it is the only one.
+    // Who finds the queue empty begins at its first place again: among thousands of queue pairs, with few
+    // requests outstanding each, it is known in advance where the next one will be.
     void pop() {
         count_--;
         head_ = count_ > 0 ? (head_ + 1) & mask_ : 0;
@@ -157,7 +157,7 @@ class SendQueue {
         // depth 1) post the next request before they poll.
         if (place && capacity_ > kInStep) entries_[(first_untaken_ + untaken_++) & mask_].place = place;
     }
-    void clear() { count_ = untaken_ = silent_ = 0; }
+    void clear() { head_ = count_ = untaken_ = silent_ = 0; }
 
     const void* first_place() const { return entries_.get(); }
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }

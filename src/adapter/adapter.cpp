@@ -228,7 +228,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
         push_acknowledgements(qp, now);
     }
     int error = 0;
-    CrowdedFlow left;
+    CrowdedFlow left;  // if it is reset
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
         left = qp.flow();
         state_->let_leave(slot);

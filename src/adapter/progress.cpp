@@ -72,7 +72,7 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
 }
 
-// The first packet of those.
+// Behind the first of those.
 void Adapter::State::expect_behind(std::span<const std::uint8_t> packets, std::size_t size) const {
     const auto bth = [&](std::size_t behind) {
         const std::size_t at = behind * size;

@@ -58,7 +58,6 @@
 #include "link/ring_layout.h"
 #include "link/slot_order.h"
 #include "link/store_way.h"
-#include "wire/bth.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 

@@ -96,7 +96,7 @@ class FlowShare {
 
     // Before anything is sent.
     void join(std::shared_ptr<Flow> flow) { flow_ = std::move(flow); }
-    const std::shared_ptr<Flow>& all() const { return flow_; }
+    const std::shared_ptr<Flow>& flow() const { return flow_; }
     bool is_crowded() const { return flow_ && flow_->crowded(); }
     std::shared_ptr<Flow> crowded() const { return is_crowded() ? flow_ : nullptr; }
 

@@ -102,7 +102,7 @@ class RcRequester {
     // else will call; so the caller must come again, whatever may_send() says by then.
     bool line_up(bool sent_something);
     void your_turn() { flow_.turn(true); }
-    const std::shared_ptr<Flow>& flow() const { return flow_.all(); }
+    const std::shared_ptr<Flow>& flow() const { return flow_.flow(); }
     std::shared_ptr<Flow> crowded_flow() const { return flow_.crowded(); }
     bool is_crowded() const { return flow_.is_crowded(); }
     // The last transmit() has written a large message, and there is more.

@@ -123,7 +123,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     table.set(number, nullptr, nullptr);
     queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
     std::unique_ptr<transport::QueuePair> gone;
-    CrowdedFlow left;
+    std::shared_ptr<transport::Flow> left;
     bool quarantine;
     {
         std::lock_guard slot_guard(slot->lock);
@@ -139,7 +139,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     }
     regions.unbind_windows_of(number);
     gone.reset();
-    if (left && left->crowded()) serve(left, now);
+    if (left) serve(left, now);
     table.give_back(*slot);
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
 }
@@ -228,7 +228,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
         push_acknowledgements(qp, now);
     }
     int error = 0;
-    CrowdedFlow left;  // if it is reset
+    std::shared_ptr<transport::Flow> left;  // if it is reset
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
         left = qp.flow();
         state_->let_leave(slot);
@@ -243,7 +243,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
         state_->describe(slot);
     });
     if (!there) return no_queue_pair();
-    if (left && left->crowded()) state_->serve(left, now);
+    if (left) state_->serve(left, now);
     if (ends) state_->wait_for_outsiders();
     if (error) errno = error;
     return error;

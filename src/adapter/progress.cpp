@@ -65,9 +65,10 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
     }
     std::uint32_t ip_id = 0;
     if (!is_whole(datagram, ip_id)) return;
-    if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer() &&
-        goes_straight(*slot, datagram))
-        return;
+    if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer()) {
+        if (many() && !holds(*slot, number)) table.expect(wire::BthWords(datagram.bytes.data()));
+        if (goes_straight(*slot, datagram)) return;
+    }
     wire::Packet packet;
     if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
 }

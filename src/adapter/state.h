@@ -247,10 +247,10 @@ class Adapter::State final : public link::Receiver {
     }
     void touch(Slot& slot) { touch(slot, Slot::Touched::yes); }
     void tell(Slot& slot) { touch(slot, Slot::Touched::told); }
-    // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
     bool holds(const Slot& slot, std::uint32_t number) {
         return held_ && *held_ && &held_->slot() == &slot && slot.number == number;
     }
+    // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
     void hold(Slot& slot, std::uint32_t number) {
         if (holds(slot, number)) return;
         held_.reset();

@@ -48,7 +48,10 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength) [[unlikely]]
         return false;
     Slot* slot = table.find(wire::BthWords(datagram.bytes.data()).destination_qp());
-    if (!slot || !goes_straight(*slot, datagram)) [[unlikely]]
+    if (!slot) [[unlikely]]
+        return false;
+    if (many()) table.came(datagram, arrivals_);
+    if (!goes_straight(*slot, datagram)) [[unlikely]]
         return false;
     count(segment.counters().received);
     return true;
@@ -60,19 +63,12 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
         return false;
     const wire::BthWords bth(datagram.bytes.data());
     if (datagram.by_memory && !datagram.followed && !held_) {
-        if (many()) table.came(datagram, arrivals_);
         LockedQp locked(slot, bth.destination_qp(), segment.sections());
         const Straight follows = take_straight(locked, bth.opcode(), datagram);
         if (follows == QueuePair::kDeclined) [[unlikely]]
             return false;
         go_on(slot, follows);
         return true;
-    }
-    if (many()) {
-        if (datagram.by_memory)
-            table.came(datagram, arrivals_);
-        else if (!holds(slot, bth.destination_qp()))
-            table.expect(bth);
     }
     hold(slot, bth.destination_qp());
     const Straight follows = take_straight(*held_, bth.opcode(), datagram);

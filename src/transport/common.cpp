@@ -52,10 +52,11 @@ void forget_completions(const QpSetup& setup) {
 }
 
 void flush_receives(const QpSetup& setup, Time now) {
-    if (setup.shared_receive_queue || !setup.receive_queue) return;
+    ReceiveQueue* const own = setup.own_receives();
+    if (!own) return;
     bool skip = mutated(Mutation::flush_skips_one);
     std::uint64_t wr_id = 0;
-    while (setup.receive_queue->take_id(wr_id))
+    while (own->take_id(wr_id))
         if (!std::exchange(skip, false))
             complete_receive_in_error(setup, wr_id, completion::Status::work_request_flushed,
                                       VendorError::flushed, now);

@@ -76,7 +76,7 @@ void RcQueuePair::reset() {
     requester_.emplace(shared, capabilities);
     responder_.emplace(shared);
     company_ = {};
-    if (!setup_.shared_receive_queue && setup_.receive_queue) setup_.receive_queue->clear();
+    if (ReceiveQueue* const own = setup_.own_receives()) own->clear();
     established_ = drain_reported_ = false;
 }
 

@@ -70,7 +70,7 @@ void UdQueuePair::reset() {
     attributes_.path_mtu = setup_.port_mtu;
     pace();
     queue_.clear();
-    if (!setup_.shared_receive_queue && setup_.receive_queue) setup_.receive_queue->clear();
+    if (ReceiveQueue* const own = setup_.own_receives()) own->clear();
 }
 
 void UdQueuePair::pace() {

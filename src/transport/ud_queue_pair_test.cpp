@@ -31,7 +31,9 @@ struct Packet {
 class Side final : public wire::PacketSink, private QpListener {
    public:
     explicit Side(std::uint32_t number, bool shared_queue = false, bool block_own_multicast = false)
-        : memory(kMemory), receives(std::make_shared<ReceiveQueue>(8, 3)) {
+        : memory(kMemory),
+          receives(shared_queue ? std::make_shared<ReceiveQueue>(8, 3, SharedQueueSetup{.pd = 1})
+                                : std::make_shared<ReceiveQueue>(8, 3)) {
         EXPECT_EQ(regions.add(1, memory.data(), memory.size(), address(0), memory::kLocalWrite, keys), 0);
         EXPECT_EQ(regions.add(1, memory.data(), memory.size(), address(0), 0, read_only), 0);
         EXPECT_EQ(regions.add(2, memory.data(), memory.size(), address(0), memory::kLocalWrite, foreign), 0);

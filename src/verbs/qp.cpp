@@ -201,7 +201,7 @@ ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_q
 void show_queue_pair(QueuePair& qp, ibv_pd* pd) {
     const ibv_qp_init_attr& attr = qp.created;
     const transport::QpSetup& setup = qp.qp->setup();
-    if (!setup.shared_receive_queue) qp.own_receives = setup.receive_queue.get();
+    qp.own_receives = setup.own_receives();
     ibv_qp* base = qp.base();
     base->context = qp.context->base();
     base->qp_context = attr.qp_context;

@@ -17,7 +17,8 @@ namespace {
 wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id) {
     if (datagram.icrc && datagram.icrc->length() == datagram.bytes.size())
         return wire::icrc_verify(*datagram.icrc, datagram.bytes, datagram.likely_ip_id, &ip_id);
-    return wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes, &ip_id);
+    wire::IcrcSeries one(*datagram.path, datagram.destination_port, datagram.bytes.size());
+    return wire::icrc_verify(one, datagram.bytes, datagram.likely_ip_id, &ip_id);
 }
 
 }  // namespace

@@ -73,7 +73,11 @@ std::uint32_t receive_queue_of(const wire::OutPacket& packet) {
 
 BurstBuilder::BurstBuilder(SourcePorts& sources, BurstPolicy& policy, WholeBursts& whole,
                            std::uint16_t destination_port)
-    : sources_(sources), policy_(policy), whole_(whole), destination_port_(destination_port) {}
+    : sources_(sources),
+      policy_(policy),
+      whole_(whole),
+      destination_port_(destination_port),
+      icrcs_(destination_port) {}
 
 bool BurstBuilder::has_room(std::size_t length) const {
     return message_count_ < kMaxMessages && packet_count_ < kMaxPackets && bytes_ + length <= kMaxBytes;
@@ -113,7 +117,9 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.most = static_cast<unsigned>(
         std::min<std::size_t>({kMaxSegments - is_parked_, kMaxPackets - packet_count_,
                                (kMaxBurst - parked_length()) / length, (kMaxBytes - bytes_) / length}));
-    message.icrc = wire::IcrcSeries(message.path, destination_port_, length);
+    wire::IcrcSeries& icrc = icrcs_.of(message.path, length);
+    icrc.begin_like(packet.header.data());
+    message.icrc = icrc;
     message.may_grow = !packet.alone && policy_.allowed(message.path.destination);
     message.on_this_machine = taken_whole(message.path);
     message.note = packet.note;
@@ -241,8 +247,7 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
     std::memset(end, 0, packet.pad_count);
     if (length == message.segment_size) return seal(message, packet, frame, message.icrc);
     message.may_grow = false;
-    wire::IcrcSeries alone(message.path, destination_port_, length);
-    seal(message, packet, frame, alone);
+    seal(message, packet, frame, icrcs_.of(message.path, length));
 }
 
 void BurstBuilder::seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame,

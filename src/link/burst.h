@@ -113,6 +113,7 @@ class BurstBuilder final : public wire::PacketSink {
     BurstPolicy& policy_;
     WholeBursts& whole_;
     const std::uint16_t destination_port_;
+    wire::RecentIcrcs icrcs_;
     SendCounters counters_;
 
     std::array<Message, kMaxMessages> messages_;

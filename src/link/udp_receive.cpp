@@ -76,7 +76,10 @@ bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segme
 
 // Not value-initialized: pages that no packet fills are never touched.
 UdpReader::UdpReader(std::uint16_t destination_port, WholeBursts& whole)
-    : destination_port_(destination_port), whole_(whole), buffers_(new std::uint8_t[kMessages * kBuffer]) {
+    : destination_port_(destination_port),
+      icrcs_(destination_port),
+      whole_(whole),
+      buffers_(new std::uint8_t[kMessages * kBuffer]) {
     for (unsigned i = 0; i < kMessages; i++) {
         iovecs_[i] = {buffers_.get() + i * kBuffer, kBuffer};
         msghdr& header = headers_[i].msg_hdr;
@@ -127,7 +130,6 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     std::size_t segment = read_control(header, path);
     if (segment == 0 || segment > size) segment = std::max<std::size_t>(size, 1);  // nothing is a packet, too
 
-    wire::IcrcSeries icrc(path, destination_port_, segment);
     Datagram datagram;
     datagram.path = &path;
     datagram.destination_port = destination_port_;
@@ -137,11 +139,14 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     if (acknowledgement_ends({bytes, size}, segment)) {
         const std::size_t last = (size - 1) / segment * segment;
         datagram.bytes = {bytes + last, size - last};
+        datagram.icrc = &icrcs_.of(path, size - last);
+        datagram.likely_ip_id = static_cast<std::uint16_t>(last / segment);
         receiver.datagram(datagram);
+        datagram.likely_ip_id = 0;
         size = last;
         count++;
     }
-    datagram.icrc = &icrc;
+    datagram.icrc = &icrcs_.of(path, segment);
     datagram.bytes = {bytes, size};
     receiver.burst(datagram, segment);
     return count + static_cast<unsigned>(std::max<std::size_t>((size + segment - 1) / segment, 1));

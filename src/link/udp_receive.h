@@ -35,6 +35,7 @@ class UdpReader {
     unsigned deliver(int fd, unsigned index, std::size_t size, Receiver& receiver);
 
     const std::uint16_t destination_port_;
+    wire::RecentIcrcs icrcs_;
     WholeBursts& whole_;
     std::atomic<std::uint64_t> truncated_{0};
     // Messages asked for in the next call: one while they come singly, which spares the kernel a second look

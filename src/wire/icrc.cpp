@@ -47,14 +47,6 @@ constexpr IpIdBytes make_ip_id_bytes(std::size_t behind) {
     return table;
 }
 
-// Of a series: the words of the BTH in front of the PSN's, and up to which size a packet is worth the look at
-// them. What is longer takes the header along at once.
-constexpr std::size_t kHead = 8;
-constexpr std::size_t kLongestSplit = kBthLength + 64;
-
-constexpr IpIdBytes kIpIdAtBth = make_ip_id_bytes(kBehindIpId);
-constexpr IpIdBytes kIpIdBehindHead = make_ip_id_bytes(kBehindIpId + kHead);
-
 std::uint32_t of_ip_id(const IpIdBytes& table, std::uint16_t ip_id) {
     return table[0][ip_id >> 8] ^ table[1][ip_id & 0xff];
 }
@@ -95,10 +87,7 @@ std::uint32_t icrc_begin(const Path& path, std::uint16_t destination_port, std::
     return crc32_update_table(kAfterOnes, bytes, ip_length + kUdpLength);
 }
 
-std::uint32_t IcrcSeries::behind(const std::uint8_t* packet, std::uint16_t ip_id) {
-    const std::size_t covered = length_ - kIcrcLength;
-    if (covered > kLongestSplit)
-        return icrc_bth(ipv4_ ? state_ ^ of_ip_id(kIpIdAtBth, ip_id) : state_, packet, covered);
+std::uint32_t IcrcSeries::behind_head(const std::uint8_t* packet) {
     const std::uint64_t head = load_le64(packet) | std::uint64_t{0xff} << 8 * kBthMaskedByte;
     if (head != head_) {
         std::uint8_t masked[kHead];
@@ -106,8 +95,17 @@ std::uint32_t IcrcSeries::behind(const std::uint8_t* packet, std::uint16_t ip_id
         behind_head_ = crc32_update_table(state_, masked, kHead);
         head_ = head;
     }
-    const std::uint32_t state = ipv4_ ? behind_head_ ^ of_ip_id(kIpIdBehindHead, ip_id) : behind_head_;
-    return crc32_update_table(state, packet + kHead, covered - kHead);
+    return behind_head_;
+}
+
+std::uint32_t IcrcSeries::behind(const std::uint8_t* packet, std::uint16_t ip_id) {
+    static constexpr IpIdBytes kIpIdAtBth = make_ip_id_bytes(kBehindIpId);
+    static constexpr IpIdBytes kIpIdBehindHead = make_ip_id_bytes(kBehindIpId + kHead);
+    if (!is_split())
+        return icrc_bth(ipv4_ ? state_ ^ of_ip_id(kIpIdAtBth, ip_id) : state_, packet, covered());
+    const std::uint32_t head = behind_head(packet);
+    const std::uint32_t state = ipv4_ ? head ^ of_ip_id(kIpIdBehindHead, ip_id) : head;
+    return crc32_update_table(state, packet + kHead, covered() - kHead);
 }
 
 std::uint32_t icrc_bth(std::uint32_t state, const std::uint8_t* packet, std::size_t size) {

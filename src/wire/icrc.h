@@ -16,6 +16,7 @@
 // on IPv4. IPv6 has no such field and is checked strictly.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -44,15 +45,52 @@ class IcrcSeries {
 
     // The state behind a packet of that length, from its BTH to the pad bytes.
     std::uint32_t behind(const std::uint8_t* packet, std::uint16_t ip_id);
+    // What those that begin like this BTH need, in advance.
+    void begin_like(const std::uint8_t* packet) {
+        if (is_split()) static_cast<void>(behind_head(packet));
+    }
     std::size_t length() const { return length_; }
     bool ipv4() const { return ipv4_; }
 
    private:
+    // The words of the BTH in front of the PSN's, and up to which size a packet is worth the look at them.
+    // What is longer takes the header along at once.
+    static constexpr std::size_t kHead = 8;
+    static constexpr std::size_t kLongestSplit = kBthLength + 64;
+
+    std::size_t covered() const { return length_ - kIcrcLength; }
+    bool is_split() const { return covered() <= kLongestSplit; }
+    std::uint32_t behind_head(const std::uint8_t* packet);
+
     std::uint32_t state_ = 0;
     std::uint32_t behind_head_ = 0;
     std::uint64_t head_ = 0;  // no packet's: its masked byte is zero
     std::size_t length_ = 0;
     bool ipv4_ = false;
+};
+
+// Those of a few paths and lengths of late. Thread safety: none.
+class RecentIcrcs {
+   public:
+    explicit RecentIcrcs(std::uint16_t destination_port) : destination_port_(destination_port) {}
+
+    // Valid until the next call.
+    IcrcSeries& of(const Path& path, std::size_t udp_payload_length) {
+        Entry& entry = entries_[(udp_payload_length / 4 + path.udp_source_port) % kEntries];
+        if (entry.series.length() != udp_payload_length || entry.path != path)
+            entry = {path, {path, destination_port_, udp_payload_length}};
+        return entry.series;
+    }
+
+   private:
+    static constexpr std::size_t kEntries = 8;
+    struct Entry {
+        Path path;
+        IcrcSeries series;  // of no length at first, as of no packet
+    };
+
+    const std::uint16_t destination_port_;
+    std::array<Entry, kEntries> entries_;
 };
 
 // Feeds a packet from its BTH on: `size` bytes, at least a BTH, whose fifth byte counts as ones.

@@ -88,6 +88,8 @@ class RcQueuePair final : public ConnectedQueuePair {
     std::size_t receive_whole(std::span<const wire::InPacket> packets, Time now);
     template <class Whole>
     bool take_whole(const wire::InPacket& packet, Time now);
+    bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketCopier& copier,
+                       wire::PacketSink* sink);
     Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                           const LazyTime& now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
@@ -126,6 +128,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     alignas(64) Company company_;
     Time last_now_ = 0;  // for flushes that no call with a time causes
     bool plain_ = false;
+    bool by_wire_ = false;      // what left last was not copied
     bool requests_ = true;      // something may be outstanding; if not, only its responder is looked at
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;

@@ -80,13 +80,14 @@ class RcRequester {
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                        const LazyTime& now);
     using Straight = QueuePair::Straight;
-    Straight send_straight(const SendRequest& request, const iovec& payload, wire::PacketCopier& copier,
-                           wire::PacketSink* sink, const wire::Aside& aside, const LazyTime& now);
+    void make_straight(const SendRequest& request, const iovec& payload, wire::OutPacket& out) const;
+    bool may_leave(std::uint32_t length) const { return flow_.allows(length + Flow::kPacketOverhead); }
+    Straight left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+                           bool copied, const LazyTime& now);
     bool acknowledge_straight(std::uint32_t psn, Time now);
     bool execute_straight(const SendRequest& request, const LazyTime& now);  // WRITE and READ, by the link
     // An atomic, and its answer.
-    Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                          const LazyTime& now);
+    bool asks_straight(const SendRequest& request, wire::OutPacket& out) const;
     bool conclude_straight(const wire::WholeAtomicAnswer& answer, Time now);
 
     // `riding`: an acknowledgement to be taken along by the first packet that can (and then forgotten there).
@@ -244,8 +245,6 @@ class RcRequester {
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever && !failed_ &&
                !probe_due_;
     }
-    Straight leave_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                            wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
     // The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
     SendEntry* alone_answered(std::uint32_t psn) {
         if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]

@@ -9,23 +9,42 @@
 
 namespace verbena::transport {
 
+namespace {
+constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
+}
+
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::post_straight(const SendRequest& request,
                                                                 std::uint32_t together,
                                                                 wire::PacketCopier& copier,
                                                                 wire::PacketSink* sink, const LazyTime& now) {
-    if (state_ != QpState::rts || !is_plain()) [[unlikely]]
+    if (state_ != QpState::rts || !is_plain() || (by_wire_ && !sink)) [[unlikely]]
         return kDeclined;
     iovec payload;
     if (!requester_->goes_straight(request, together, payload, now)) [[unlikely]]
         return request.is_atomic() ? ask_straight(request, copier, sink, now) : kDeclined;
-    const bool rides = responder_->owes();
-    const Straight follows = requester_->send_straight(request, payload, copier, sink,
-                                                       rides ? responder_->riding() : wire::Aside{}, now);
-    if (follows == kDeclined) [[unlikely]]
+    wire::OutPacket out;
+    requester_->make_straight(request, payload, out);
+    const auto length = static_cast<std::uint32_t>(payload.iov_len);
+    const bool owes = responder_->owes();
+    if (owes) out.aside = responder_->riding();
+    const bool copied = copier.copy(out);
+    if (!copied && !send_straight(out, length, copier, sink)) [[unlikely]]
         return kDeclined;
-    request_leaves(rides ? responder_->owes_since() : kNever, now);
-    if (rides) responder_->rides();
-    return follows;
+    if (sink) by_wire_ = !copied;
+    request_leaves(owes ? responder_->owes_since() : kNever, now);
+    if (owes) responder_->rides();
+    return requester_->left_straight(request, out, length, copied, now);
+}
+
+// By a wire, where no packet takes anything along: an acknowledgement that would ride leaves in front of it.
+[[gnu::noinline]] bool RcQueuePair::send_straight(wire::OutPacket& out, std::uint32_t length,
+                                                  wire::PacketCopier& copier, wire::PacketSink* sink) {
+    if (!sink || !requester_->may_leave(length)) [[unlikely]]
+        return false;
+    if (out.aside.acknowledges) responder_->acknowledge_straight(copier, sink);
+    out.aside = {};
+    sink->send(out);
+    return true;
 }
 
 bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& now) {
@@ -107,12 +126,14 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
 // An atomic takes no acknowledgement along.
 QueuePair::Straight RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier,
                                               wire::PacketSink* sink, const LazyTime& now) {
-    if (responder_->owes()) [[unlikely]]
+    wire::OutPacket out;
+    if (responder_->owes() || !requester_->asks_straight(request, out)) [[unlikely]]
         return kDeclined;
-    const Straight follows = requester_->ask_straight(request, copier, sink, now);
-    if (follows != kDeclined) [[likely]]
-        request_leaves(kNever, now);
-    return follows;
+    const bool copied = copier.copy(out);
+    if (!copied && !send_straight(out, kAtomicLength, copier, sink)) [[unlikely]]
+        return kDeclined;
+    request_leaves(kNever, now);
+    return requester_->left_straight(request, out, kAtomicLength, copied, now);
 }
 
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::answer_straight(const wire::WholeAtomic& request,
@@ -184,29 +205,16 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     return static_cast<bool>(found);
 }
 
-// kDeclined: it cannot leave now, or not with the acknowledgement.
-RcRequester::Straight RcRequester::send_straight(const SendRequest& request, const iovec& payload,
-                                                 wire::PacketCopier& copier, wire::PacketSink* sink,
-                                                 const wire::Aside& aside, const LazyTime& now) {
-    wire::OutPacket out;
-    out.aside = aside;
+void RcRequester::make_straight(const SendRequest& request, const iovec& payload,
+                                wire::OutPacket& out) const {
     make_whole(shared_, request, next_psn_, payload, out);
-    return leave_straight(request, out, static_cast<std::uint32_t>(payload.iov_len), copier, sink, now);
 }
 
-// The only packet of a request that has `length` bytes there or back. What a peer of this host has been
-// copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
-RcRequester::Straight RcRequester::leave_straight(const SendRequest& request, const wire::OutPacket& out,
-                                                  std::uint32_t length, wire::PacketCopier& copier,
-                                                  wire::PacketSink* sink, const LazyTime& now) {
-    const std::uint32_t cost = length + Flow::kPacketOverhead;
-    const bool copied = copier.copy(out);
-    if (!copied) {
-        if (!sink || out.aside.acknowledges || !flow_.allows(cost)) [[unlikely]]
-            return QueuePair::kDeclined;
-        sink->send(out);
-        flow_.sent(cost);
-    }
+// The only packet of a request that has `length` bytes there or back has left. What a peer of this host has
+// been copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
+RcRequester::Straight RcRequester::left_straight(const SendRequest& request, const wire::OutPacket& out,
+                                                 std::uint32_t length, bool copied, const LazyTime& now) {
+    if (!copied) flow_.sent(length + Flow::kPacketOverhead);
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters());
     if (by_packets_ && request.is_one_sided()) {
         if (packets_since_ == kNever) packets_since_ = now.get();
@@ -216,37 +224,34 @@ RcRequester::Straight RcRequester::leave_straight(const SendRequest& request, co
     SendEntry& entry = post(request, length);
     current_++;
     entry.beside_window = copied;
-    if (request.is_atomic())
+    if (request.is_atomic()) {
+        outstanding_reads_++;
         begin_sample(next_psn_, now);
-    else
+    } else {
         sample_sometimes(next_psn_, now);
+    }
     left_whole(entry);
     return retransmission_.sent(now, copied) ? QueuePair::kDone | QueuePair::kWaits : QueuePair::kDone;
 }
 
-RcRequester::Straight RcRequester::ask_straight(const SendRequest& request, wire::PacketCopier& copier,
-                                                wire::PacketSink* sink, const LazyTime& now) {
+// Whether it is an atomic that can be asked for now, by that packet.
+bool RcRequester::asks_straight(const SendRequest& request, wire::OutPacket& out) const {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
-    constexpr std::uint32_t kLength = 8;  // bytes, of the answer
-    if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kLength ||
-        request.remote_address % kLength != 0 || queue_.max_sge() == 0 ||
+    if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kAtomicLength ||
+        request.remote_address % kAtomicLength != 0 || queue_.max_sge() == 0 ||
         outstanding_reads_ >= shared_.attributes().max_rd_atomic || queue_.full()) [[unlikely]]
-        return QueuePair::kDeclined;
+        return false;
     const Sge& sge = request.sges[0];
-    if (!shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, kLength, memory::kLocalWrite))
-        [[unlikely]]
-        return QueuePair::kDeclined;
+    if (!shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, kAtomicLength,
+                                 memory::kLocalWrite)) [[unlikely]]
+        return false;
     wire::Bth bth;
     address_rc(bth, shared_, atomic_opcode(request.operation), next_psn_);
     bth.ack_request = true;
-    wire::OutPacket out;
     out.path = &shared_.attributes().path;
     out.header_length =
         static_cast<std::uint8_t>(wire::emit_whole_atomic(bth, atomic_eth_of(request), out.header.data()));
-    const Straight follows = leave_straight(request, out, kLength, copier, sink, now);
-    if (follows != QueuePair::kDeclined) [[likely]]
-        outstanding_reads_++;
-    return follows;
+    return true;
 }
 
 bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time now) {

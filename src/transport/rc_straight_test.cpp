@@ -332,6 +332,60 @@ TEST(StraightPath, SettlesOneAcknowledgement) {
     EXPECT_FALSE(settles()) << "the error state has its own rules";
 }
 
+// By a wire the acknowledgement leaves in front of the answer, at the same time; in memory the answer has it.
+TEST(StraightPath, AnAnswerBringsTheAcknowledgement) {
+    for (const Way& way : {kWire, kCopying}) {
+        SCOPED_TRACE(way.name);
+        Harness h;
+        way.take(h);
+        h.straight = true;
+        h.polls = false;
+        h.start();
+        for (int i = 0; i < 2; i++) h.post_receive(i, 1, {h.side[i].sge(0, 64)});
+        ASSERT_EQ(h.post(0, h.request(Operation::send, 1), {h.side[0].sge(0, 64)}), 0);
+        h.run(20 * kMicrosecond);
+        const unsigned before = h.went_straight;
+        ASSERT_EQ(h.post(1, h.request(Operation::send, 2), {h.side[1].sge(0, 64)}), 0);
+        EXPECT_EQ(h.went_straight, before + 1);
+        const auto packets = h.packets(1);
+        ASSERT_EQ(packets.size(), way.copies ? 1u : 2u);
+        EXPECT_EQ(packets.back().headers.bth.opcode, wire::Opcode::rc_send_only);
+        EXPECT_EQ(packets.back().aside.acknowledges, way.copies);
+        if (!way.copies) {
+            EXPECT_EQ(packets[0].headers.bth.opcode, wire::Opcode::rc_ack);
+            EXPECT_EQ(packets[0].headers.bth.psn, h.start_psn[0]);
+            EXPECT_EQ(packets[0].at, packets[1].at);
+        }
+        h.run(20 * kMicrosecond);
+        EXPECT_EQ(h.sends(0).size(), 1u) << "the acknowledgement came with it";
+        EXPECT_EQ(h.receives(0).size(), 1u);
+        h.run(2 * kMillisecond);
+        EXPECT_EQ(h.packets(1).size(), packets.size()) << "nothing is owed any more";
+    }
+}
+
+// What left by a wire last is not tried in memory alone; what has a sink finds out that the peer is there.
+TEST(StraightPath, RemembersWhichWayItLeaves) {
+    Harness h;
+    kCopying.take(h);
+    h.start();
+    SendRequest request = h.request(Operation::send);
+    const Sge sge = h.side[0].sge(0, 64);
+    request.sges = {&sge, 1};
+    const auto leaves = [&](wire::PacketSink* sink) {
+        memory::Section section(h.side[0].sections);
+        return h.side[0].qp->post_straight(request, 1, h.side[0], sink, h.now) != QueuePair::kDeclined;
+    };
+    EXPECT_TRUE(leaves(nullptr));
+    h.side[0].copies = false;
+    EXPECT_FALSE(leaves(nullptr));
+    EXPECT_TRUE(leaves(&h.side[0]));
+    h.side[0].copies = true;
+    EXPECT_FALSE(leaves(nullptr)) << "by a wire, as far as it knows";
+    EXPECT_TRUE(leaves(&h.side[0]));
+    EXPECT_TRUE(leaves(nullptr));
+}
+
 // What the caller does wrong is answered by the long way, with its reason.
 TEST(StraightPath, LeavesMistakesToTheLongWay) {
     Harness h;

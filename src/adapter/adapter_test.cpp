@@ -160,6 +160,39 @@ TEST_F(AdapterTest, WhatARingHasTogetherIsTakenTogether) {
     EXPECT_EQ(std::memcmp(left_.memory.data() + 1032, &kValue, 8), 0);
 }
 
+// A damaged packet among them is lost, and those behind it come again; what is for another queue pair, or of
+// another kind, is none of theirs.
+TEST_F(AdapterTest, WhatABurstHasForOneQueuePairIsTakenTogether) {
+    links_[1].merges = true;
+    transport::QueuePair* const first[] = {left_.qp, right_.qp};
+    transport::QueuePair* const second[] = {left_.create(), right_.create()};
+    left_.qp = second[0], right_.qp = second[1];
+    left_.connect(right_, now_);
+    right_.connect(left_, now_);
+    constexpr unsigned kMessages = 30;
+    const auto is_second = [](unsigned i) { return i >= 20 && i < 23; };
+    for (unsigned i = 0; i < kMessages; i++) {
+        left_.qp = (is_second(i) ? second : first)[0], right_.qp = (is_second(i) ? second : first)[1];
+        left_.memory[i] = static_cast<std::uint8_t>('a' + i);
+        ASSERT_EQ(right_.post_receive(100 * i, 64, now_), 0);
+        ASSERT_EQ(left_.post(Operation::send, i, 1, now_), 0);
+    }
+    left_.adapter->progress(now_, true);
+    ASSERT_EQ(links_[1].waiting(), kMessages);
+    links_[1].damage(25);
+    right_.adapter->progress(now_, false);
+    expect_success(right_.poll(), 25);
+    EXPECT_EQ(right_.segment->counters().bad_icrc, 1u);
+    EXPECT_EQ(right_.segment->counters().received, kMessages);
+    for (int i = 0; i < 10; i++) settle();
+    expect_success(right_.poll(), 5);
+    expect_success(left_.poll(), kMessages);
+    for (unsigned i = 0; i < kMessages; i++) EXPECT_EQ(right_.memory[100 * i], 'a' + i);
+    left_.qp = first[0], right_.qp = first[1];
+    left_.adapter->destroy_qp(second[0], now_);
+    right_.adapter->destroy_qp(second[1], now_);
+}
+
 TEST_F(AdapterTest, WhatIsForManyQueuePairsArrives) {
     links_[1].is_ring = true;
     constexpr unsigned kMore = 63;

@@ -21,6 +21,12 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
     return wire::icrc_verify(one, datagram.bytes, datagram.likely_ip_id, &ip_id);
 }
 
+bool is_whole_message(const std::uint8_t* bth) {
+    const auto opcode = static_cast<wire::Opcode>(bth[0]);
+    return opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate ||
+           opcode == wire::Opcode::rc_write_only;
+}
+
 }  // namespace
 
 unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
@@ -87,13 +93,42 @@ void Adapter::State::expect_behind(std::span<const std::uint8_t> packets, std::s
 
 [[gnu::flatten]] void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
+        if (many()) expect_behind(all.bytes.subspan(at), size);
+        if (const std::size_t alike = receive_alike(all, at / size, size)) {
+            at += alike * size;
+            continue;
+        }
         const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);
-        if (many()) expect_behind(all.bytes.subspan(at), size);
         if (packets == 1 || !receive_run(run, all, at / size))
             for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
         at += packets * size;
     }
+}
+
+// SENDs or WRITEs of one packet each, for one queue pair, as those of a list are: how many of them there are
+// from `place` on, up to some, which have been received. 0: none that could be taken together.
+std::size_t Adapter::State::receive_alike(const link::Datagram& all, std::size_t place, std::size_t size) {
+    const std::span<const std::uint8_t> bytes = all.bytes.subspan(place * size);
+    if (bytes.size() < 2 * size || !is_whole_message(bytes.data()) ||
+        !wire::is_alike(bytes.data(), bytes.data() + size) || !all.icrc || all.icrc->length() != size ||
+        all.forwarded || link::packet_observer() || link::packet_faults())
+        return 0;
+    const std::uint32_t number = wire::BthWords(bytes.data()).destination_qp();
+    Slot* const slot = table.find(number);
+    if (!slot) return 0;
+    std::size_t count = 0;
+    for (std::size_t at = 0; count < alike_.size() && at + size <= bytes.size(); at += size, count++) {
+        alike_[count].bytes = bytes.subspan(at, size);
+        if (!wire::is_alike(bytes.data(), bytes.data() + at) ||
+            wire::icrc_verify(*all.icrc, alike_[count].bytes, static_cast<std::uint16_t>(place + count)) !=
+                wire::IcrcCheck::good)
+            break;
+    }
+    if (count == 0) return 0;
+    const std::size_t taken = take_together(*slot, number, std::span(alike_).first(count), *all.path);
+    for (std::size_t i = taken; i < count; i++) datagram(one_of_burst(all, (place + i) * size, size));
+    return count;
 }
 
 // False: its packets go singly, as for everybody who looks at single packets. `place`: of the first one.

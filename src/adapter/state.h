@@ -164,6 +164,8 @@ class Adapter::State final : public link::Receiver {
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
     std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override;
+    std::size_t take_together(Slot& slot, std::uint32_t number, std::span<const wire::InPacket> packets,
+                              const wire::Path& path);
     bool goes_straight(Slot& slot, const link::Datagram& datagram);
     using Straight = transport::QueuePair::Straight;
     Straight take_straight(LockedQp& locked, wire::Opcode opcode, const link::Datagram& datagram);
@@ -231,6 +233,7 @@ class Adapter::State final : public link::Receiver {
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
     void expect_behind(std::span<const std::uint8_t> packets, std::size_t size) const;
+    std::size_t receive_alike(const link::Datagram& all, std::size_t place, std::size_t size);
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {
@@ -293,8 +296,9 @@ class Adapter::State final : public link::Receiver {
     // Under progress_lock.
     Time now_ = 0;
     QpTable::Arrivals arrivals_;
-    std::optional<LockedQp> held_;        // of the burst's current queue pair
-    std::vector<std::uint32_t> members_;  // of the group that a packet is for
+    std::optional<LockedQp> held_;          // of the burst's current queue pair
+    std::array<wire::InPacket, 16> alike_;  // of a burst
+    std::vector<std::uint32_t> members_;    // of the group that a packet is for
     std::vector<Slot*> touched_;
     std::vector<Slot*> owing_;
     TimerNode owed_timer_;       // of the acknowledgements of these

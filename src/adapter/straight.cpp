@@ -85,7 +85,12 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     if (link::packet_faults() || !slot) [[unlikely]]
         return 0;
     if (many()) table.came(packets[0], arrivals_);
-    hold(*slot, number);
+    return take_together(*slot, number, packets, path);
+}
+
+std::size_t Adapter::State::take_together(Slot& slot, std::uint32_t number,
+                                          std::span<const wire::InPacket> packets, const wire::Path& path) {
+    hold(slot, number);
     if (!*held_) [[unlikely]]
         return 0;
     const auto [taken, follows] = held_->qp().receive_straight(packets, path, now_);
@@ -93,7 +98,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     count(segment.counters().received, taken);
     for (const wire::InPacket& packet : packets.first(taken))
         held_->qp().count_wire_bytes(packet.bytes.size());
-    finish_later(*slot, follows);
+    finish_later(slot, follows);
     return taken;
 }
 

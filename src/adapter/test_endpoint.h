@@ -33,6 +33,7 @@ class MemoryLink final : public link::Link {
     std::atomic<bool> polled{false};
     unsigned at_once = ~0u;  // packets at a time
     bool is_ring = false;    // what comes is of this host
+    bool merges = false;     // what comes together and is as long is given as a burst
     unsigned taken_together = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
 
@@ -97,6 +98,10 @@ class MemoryLink final : public link::Link {
                 count += taken - 1;
                 continue;
             }
+            if (const unsigned merged = merges ? receive_burst(receiver) : 0) {
+                count += merged - 1;
+                continue;
+            }
             Flying flying;
             {
                 std::lock_guard guard(arrivals_lock_);
@@ -124,7 +129,35 @@ class MemoryLink final : public link::Link {
         return arrived_.size();
     }
 
+    void damage(std::size_t which) {  // of those that wait
+        std::lock_guard guard(arrivals_lock_);
+        arrived_[which].bytes[wire::kBthLength] ^= 1;
+    }
+
    private:
+    unsigned receive_burst(link::Receiver& receiver) {
+        std::vector<std::uint8_t> bytes;
+        wire::Path path;
+        std::size_t size = 0;
+        {
+            std::lock_guard guard(arrivals_lock_);
+            for (; !arrived_.empty(); arrived_.pop_front()) {
+                const Flying& next = arrived_.front();
+                if (size != 0 && (next.bytes.size() != size || next.path != path)) break;
+                size = next.bytes.size();
+                path = next.path;
+                bytes.insert(bytes.end(), next.bytes.begin(), next.bytes.end());
+            }
+        }
+        if (size == 0) return 0;
+        wire::IcrcSeries icrc(path, wire::kUdpPort, size);
+        link::Datagram all;
+        all.bytes = bytes;
+        all.path = &path;
+        all.icrc = &icrc;
+        receiver.burst(all, size);
+        return static_cast<unsigned>(bytes.size() / size);
+    }
     // Those for one queue pair, if there are several.
     unsigned receive_together(link::Receiver& receiver) {
         std::vector<wire::InPacket> packets;

@@ -43,7 +43,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -58,6 +57,7 @@
 #include "link/ring_layout.h"
 #include "link/slot_order.h"
 #include "link/store_way.h"
+#include "wire/bth.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
 
@@ -145,7 +145,6 @@ class LocalRing : private RingLayout {
     // before did, are for one queue pair and of one kind. After front(); each is valid until it is released.
     std::size_t together(std::span<wire::InPacket> out) {
         std::size_t count = 0;
-        std::uint64_t previous = 0;  // opcode and destination, as they lie there
         for (std::uint64_t place = read_.slots; count < out.size(); place++) {
             const Slot& slot = slot_of(place);
             if (!slot.holds(place)) [[unlikely]]
@@ -154,10 +153,7 @@ class LocalRing : private RingLayout {
             Record record;
             std::memcpy(&record, &slot.record, sizeof record);
             if (record.has_more() || record.length > kInSlot) break;
-            std::uint64_t what;
-            std::memcpy(&what, slot.packet, sizeof what);
-            if (count > 0 && ((what ^ previous) & kOpcodeAndDestination) != 0) break;
-            previous = what;
+            if (count > 0 && !wire::is_alike(slot.packet, out[0].bytes.data())) break;
             read_ahead_.found(place, Lines{*this});
             out[count++] = {{slot.packet, record.length + wire::kIcrcLength}, aside_of(record)};
             if (!record.is_followed() && !read_ahead_.knows_of(place + 1)) break;
@@ -216,9 +212,6 @@ class LocalRing : private RingLayout {
     };
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kLong = 16 << 10;  // bytes
-    // Of a BTH's first eight bytes, in memory order (IBA 9.2).
-    static constexpr std::uint64_t kOpcodeAndDestination =
-        std::endian::native == std::endian::little ? 0xffffff00'000000ff : 0xff000000'00ffffff;
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }

@@ -1,6 +1,9 @@
 // The base transport header's twelve bytes (IBA 9.2), both ways.
 #pragma once
 
+#include <bit>
+#include <cstring>
+
 #include "wire/byte_order.h"
 #include "wire/packet.h"
 
@@ -43,6 +46,16 @@ inline void emit_bth(const Bth& bth, std::uint8_t* p) {
     const std::uint32_t marks = (bth.fecn ? kBthFecn : 0u) | (bth.becn ? kBthBecn : 0u);
     store_be32(p + 4, marks << 24 | (bth.destination_qp & kLow24));
     store_be32(p + 8, (bth.ack_request ? kBthAckRequest : 0u) << 24 | (bth.psn & kLow24));
+}
+
+// Whether two have one opcode and one destination.
+inline bool is_alike(const std::uint8_t* a, const std::uint8_t* b) {
+    constexpr std::uint64_t kOpcodeAndDestination =
+        std::endian::native == std::endian::little ? 0xffffff00'000000ff : 0xff000000'00ffffff;
+    std::uint64_t x, y;
+    std::memcpy(&x, a, sizeof x);
+    std::memcpy(&y, b, sizeof y);
+    return ((x ^ y) & kOpcodeAndDestination) == 0;
 }
 
 // Its three words as they came, for paths on which each field costs: one is read when it is asked for.

@@ -23,7 +23,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   if(VERBENA_HAS_HOT_FRACTION)
     target_compile_options(verbena_options INTERFACE --param=hot-bb-frequency-fraction=1000000)
   endif()
-  # Which link or queue pair a virtual call reaches gcc guesses where it sees one, mostly the one that does nothing.
+  # gcc would guess which override a virtual call reaches, mostly the one that does nothing.
   target_compile_options(verbena_options INTERFACE -fno-devirtualize-speculatively)
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
     # What is a few lines long is set by stores: a string instruction, gcc's choice, takes longer to begin than

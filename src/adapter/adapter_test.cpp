@@ -160,8 +160,8 @@ TEST_F(AdapterTest, WhatARingHasTogetherIsTakenTogether) {
     EXPECT_EQ(std::memcmp(left_.memory.data() + 1032, &kValue, 8), 0);
 }
 
-// A damaged packet among them is lost, and those behind it come again; what is for another queue pair, or of
-// another kind, is none of theirs.
+// A damaged packet among them is lost, and for another there is no receive, so that those behind them come
+// again; what is of another kind, or for another queue pair, is none of theirs.
 TEST_F(AdapterTest, WhatABurstHasForOneQueuePairIsTakenTogether) {
     links_[1].merges = true;
     transport::QueuePair* const first[] = {left_.qp, right_.qp};
@@ -169,28 +169,57 @@ TEST_F(AdapterTest, WhatABurstHasForOneQueuePairIsTakenTogether) {
     left_.qp = second[0], right_.qp = second[1];
     left_.connect(right_, now_);
     right_.connect(left_, now_);
-    constexpr unsigned kMessages = 30;
-    const auto is_second = [](unsigned i) { return i >= 20 && i < 23; };
+    constexpr unsigned kMessages = 40, kWithImmediate = 18, kDamaged = 25, kWithoutReceive = 30;
+    const auto choose = [&](unsigned i) {
+        const auto& pair = i >= 20 && i < 23 ? second : first;
+        left_.qp = pair[0], right_.qp = pair[1];
+    };
+    const auto post_receive = [&](unsigned i) { ASSERT_EQ(right_.post_receive(100 * i, 64, now_), 0); };
     for (unsigned i = 0; i < kMessages; i++) {
-        left_.qp = (is_second(i) ? second : first)[0], right_.qp = (is_second(i) ? second : first)[1];
-        left_.memory[i] = static_cast<std::uint8_t>('a' + i);
-        ASSERT_EQ(right_.post_receive(100 * i, 64, now_), 0);
-        ASSERT_EQ(left_.post(Operation::send, i, 1, now_), 0);
+        choose(i);
+        left_.memory[8 * i] = static_cast<std::uint8_t>('a' + i);
+        if (i < kWithoutReceive) post_receive(i);
+        const bool immediate = i == kWithImmediate;  // as long, on the wire
+        ASSERT_EQ(left_.post(immediate ? Operation::send_with_immediate : Operation::send, 8 * i,
+                             immediate ? 4 : 8, now_),
+                  0);
     }
     left_.adapter->progress(now_, true);
     ASSERT_EQ(links_[1].waiting(), kMessages);
-    links_[1].damage(25);
+    links_[1].damage(kDamaged);
     right_.adapter->progress(now_, false);
-    expect_success(right_.poll(), 25);
+    expect_success(right_.poll(), kDamaged);
     EXPECT_EQ(right_.segment->counters().bad_icrc, 1u);
     EXPECT_EQ(right_.segment->counters().received, kMessages);
     for (int i = 0; i < 10; i++) settle();
-    expect_success(right_.poll(), 5);
+    expect_success(right_.poll(), kWithoutReceive - kDamaged);
+    for (unsigned i = kWithoutReceive; i < kMessages; i++) post_receive(i);
+    for (int i = 0; i < 1000 && left_.cq.waiting() < kMessages; i++) {
+        now_ = std::max(now_ + kMicrosecond, std::min(left_.adapter->next_deadline(), now_ + kSecond));
+        left_.adapter->progress(now_, true);
+        right_.adapter->progress(now_, true);
+    }
+    expect_success(right_.poll(), kMessages - kWithoutReceive);
     expect_success(left_.poll(), kMessages);
-    for (unsigned i = 0; i < kMessages; i++) EXPECT_EQ(right_.memory[100 * i], 'a' + i);
+    for (unsigned i = 0; i < kMessages; i++) EXPECT_EQ(right_.memory[100 * i], 'a' + i) << i;
     left_.qp = first[0], right_.qp = first[1];
     left_.adapter->destroy_qp(second[0], now_);
     right_.adapter->destroy_qp(second[1], now_);
+}
+
+TEST_F(AdapterTest, ABurstOfFragmentsIsDropped) {
+    links_[1].merges = true;
+    wire::Path path;
+    path.source = Gid::from_ipv4(0x0a000001);
+    path.destination = Gid::from_ipv4(0x0a000002);
+    unsigned sent = 0;
+    for (const std::size_t size : {1u, 5u, 11u, 12u, 15u})
+        for (unsigned count = 1; count <= 20; count++) {
+            for (unsigned i = 0; i < count; i++, sent++)
+                links_[1].deliver({path, std::vector<std::uint8_t>(size, 4)});  // SEND ONLY
+            right_.adapter->progress(now_, false);
+        }
+    EXPECT_EQ(right_.segment->counters().runts, sent);
 }
 
 TEST_F(AdapterTest, WhatIsForManyQueuePairsArrives) {

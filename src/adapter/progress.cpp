@@ -21,10 +21,16 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
     return wire::icrc_verify(one, datagram.bytes, datagram.likely_ip_id, &ip_id);
 }
 
-bool is_whole_message(const std::uint8_t* bth) {
-    const auto opcode = static_cast<wire::Opcode>(bth[0]);
-    return opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate ||
-           opcode == wire::Opcode::rc_write_only;
+// How many packets begin what is there that are a message each and for one queue pair, up to `most`.
+std::size_t count_alike(std::span<const std::uint8_t> burst, std::size_t size, std::size_t most) {
+    if (size < wire::kBthLength + wire::kIcrcLength || burst.size() < size ||
+        !wire::is_whole_message(wire::BthWords(burst.data()).opcode()))
+        return 0;
+    std::size_t count = 1;
+    while (count < most && (count + 1) * size <= burst.size() &&
+           wire::is_alike(burst.data(), burst.data() + count * size))
+        count++;
+    return count;
 }
 
 }  // namespace
@@ -71,13 +77,17 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
         return link.stray(datagram, number);
     }
     std::uint32_t ip_id = 0;
-    if (!is_whole(datagram, ip_id)) return;
+    if (is_whole(datagram, ip_id)) take(*slot, number, datagram, ip_id);
+}
+
+void Adapter::State::take(Slot& slot, std::uint32_t number, const link::Datagram& datagram,
+                          std::uint32_t ip_id) {
     if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer()) {
-        if (many() && !holds(*slot, number)) table.expect(wire::BthWords(datagram.bytes.data()));
-        if (goes_straight(*slot, datagram)) return;
+        if (many() && !holds(slot, number)) table.expect(wire::BthWords(datagram.bytes.data()));
+        if (goes_straight(slot, datagram)) return;
     }
     wire::Packet packet;
-    if (is_good(datagram, ip_id, packet)) deliver(slot, number, datagram, packet);
+    if (is_good(datagram, ip_id, packet)) deliver(&slot, number, datagram, packet);
 }
 
 // Behind the first of those.
@@ -92,43 +102,54 @@ void Adapter::State::expect_behind(std::span<const std::uint8_t> packets, std::s
 }
 
 [[gnu::flatten]] void Adapter::State::burst(const link::Datagram& all, std::size_t size) {
+    const bool together = all.icrc && all.icrc->length() == size && !all.forwarded &&
+                          !link::packet_observer() && !link::packet_faults();
     for (std::size_t at = 0; at == 0 || at < all.bytes.size();) {
-        if (many()) expect_behind(all.bytes.subspan(at), size);
-        if (const std::size_t alike = receive_alike(all, at / size, size)) {
+        const std::span<const std::uint8_t> rest = all.bytes.subspan(at);
+        const std::size_t alike = together ? count_alike(rest, size, alike_.size()) : 0;
+        if (alike > 1) {
+            receive_alike(all, at / size, size, alike);
             at += alike * size;
             continue;
         }
-        const wire::ReceivedRun run = wire::leading_run(all.bytes.subspan(at), size);
+        const wire::ReceivedRun run = wire::leading_run(rest, size);
         const std::size_t packets = std::max<std::size_t>(run.packets, 1);
+        if (many()) expect_behind(rest, size);
         if (packets == 1 || !receive_run(run, all, at / size))
             for (std::size_t i = 0; i < packets; i++) datagram(one_of_burst(all, at + i * size, size));
         at += packets * size;
     }
 }
 
-// SENDs or WRITEs of one packet each, for one queue pair, as those of a list are: how many of them there are
-// from `place` on, up to some, which have been received. 0: none that could be taken together.
-std::size_t Adapter::State::receive_alike(const link::Datagram& all, std::size_t place, std::size_t size) {
+// Those from `place` on: a message each, and for one queue pair.
+void Adapter::State::receive_alike(const link::Datagram& all, std::size_t place, std::size_t size,
+                                   std::size_t packets) {
     const std::span<const std::uint8_t> bytes = all.bytes.subspan(place * size);
-    if (bytes.size() < 2 * size || !is_whole_message(bytes.data()) ||
-        !wire::is_alike(bytes.data(), bytes.data() + size) || !all.icrc || all.icrc->length() != size ||
-        all.forwarded || link::packet_observer() || link::packet_faults())
-        return 0;
-    const std::uint32_t number = wire::BthWords(bytes.data()).destination_qp();
+    const wire::BthWords bth(bytes.data());
+    const std::uint32_t number = bth.destination_qp();
     Slot* const slot = table.find(number);
-    if (!slot) return 0;
-    std::size_t count = 0;
-    for (std::size_t at = 0; count < alike_.size() && at + size <= bytes.size(); at += size, count++) {
-        alike_[count].bytes = bytes.subspan(at, size);
-        if (!wire::is_alike(bytes.data(), bytes.data() + at) ||
-            wire::icrc_verify(*all.icrc, alike_[count].bytes, static_cast<std::uint16_t>(place + count)) !=
-                wire::IcrcCheck::good)
+    if (many()) {
+        if (slot && !holds(*slot, number)) table.expect(bth);
+        expect_behind(bytes.subspan((packets - 1) * size), size);
+    }
+    std::size_t whole = 0;
+    std::array<std::uint32_t, kAlike> ip_ids;
+    for (; slot && whole < packets; whole++) {
+        alike_[whole].bytes = bytes.subspan(whole * size, size);
+        if (wire::icrc_verify(*all.icrc, alike_[whole].bytes, static_cast<std::uint16_t>(place + whole),
+                              &ip_ids[whole]) != wire::IcrcCheck::good)
             break;
     }
-    if (count == 0) return 0;
-    const std::size_t taken = take_together(*slot, number, std::span(alike_).first(count), *all.path);
-    for (std::size_t i = taken; i < count; i++) datagram(one_of_burst(all, (place + i) * size, size));
-    return count;
+    const std::size_t taken =
+        whole > 0 ? take_together(*slot, number, std::span(alike_).first(whole), *all.path) : 0;
+    count(segment.counters().received, whole - taken);
+    for (std::size_t i = taken; i < packets; i++) {
+        const link::Datagram one = one_of_burst(all, (place + i) * size, size);
+        if (i < whole)
+            take(*slot, number, one, ip_ids[i]);
+        else
+            datagram(one);
+    }
 }
 
 // False: its packets go singly, as for everybody who looks at single packets. `place`: of the first one.

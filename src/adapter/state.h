@@ -233,7 +233,8 @@ class Adapter::State final : public link::Receiver {
                  const wire::Packet& packet);
     void to_group(const link::Datagram& datagram);
     void expect_behind(std::span<const std::uint8_t> packets, std::size_t size) const;
-    std::size_t receive_alike(const link::Datagram& all, std::size_t place, std::size_t size);
+    void receive_alike(const link::Datagram& all, std::size_t place, std::size_t size, std::size_t packets);
+    void take(Slot& slot, std::uint32_t number, const link::Datagram& datagram, std::uint32_t ip_id);
     bool receive_run(const wire::ReceivedRun& run, const link::Datagram& all, std::size_t place);
     // Its acknowledgement may wait, no longer than its deadline: one timer serves all who owe.
     void owe(Slot& slot) {
@@ -296,9 +297,10 @@ class Adapter::State final : public link::Receiver {
     // Under progress_lock.
     Time now_ = 0;
     QpTable::Arrivals arrivals_;
-    std::optional<LockedQp> held_;          // of the burst's current queue pair
-    std::array<wire::InPacket, 16> alike_;  // of a burst
-    std::vector<std::uint32_t> members_;    // of the group that a packet is for
+    std::optional<LockedQp> held_;  // of the burst's current queue pair
+    static constexpr std::size_t kAlike = 16;
+    std::array<wire::InPacket, kAlike> alike_;  // of a burst
+    std::vector<std::uint32_t> members_;        // of the group that a packet is for
     std::vector<Slot*> touched_;
     std::vector<Slot*> owing_;
     TimerNode owed_timer_;       // of the acknowledgements of these

@@ -126,8 +126,7 @@ Adapter::State::Straight Adapter::State::take_straight(LockedQp& locked, wire::O
 Adapter::State::Straight Adapter::State::execute_straight(transport::QueuePair& qp, wire::Opcode opcode,
                                                           const link::Datagram& datagram) {
     const wire::Path& path = *datagram.path;
-    if (opcode == wire::Opcode::rc_send_only || opcode == wire::Opcode::rc_send_only_immediate ||
-        opcode == wire::Opcode::rc_write_only) [[likely]]
+    if (wire::is_whole_message(opcode)) [[likely]]
         return qp.receive_straight({static_cast<const wire::InPacket*>(&datagram), 1}, path, now_).follows;
     if (datagram.aside.acknowledges || datagram.aside.psns != 1) return QueuePair::kDeclined;
     switch (opcode) {

@@ -158,6 +158,7 @@ class MemoryLink final : public link::Link {
         receiver.burst(all, size);
         return static_cast<unsigned>(bytes.size() / size);
     }
+
     // Those for one queue pair, if there are several.
     unsigned receive_together(link::Receiver& receiver) {
         std::vector<wire::InPacket> packets;

@@ -142,14 +142,13 @@ class QueuePair {
     // The straight path: a SEND or WRITE that fits into one packet, an atomic, or a WRITE or READ that the
     // link executes, on a connection where nothing else is going on. These do the whole work, or decline and
     // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
-    // caller flushes; without one (nullptr) it does not leave, and is not tried if the one before had to.
-    // `together`: how many are posted at once, from this one on.
-    // receive_straight() completes messages of one opcode that came one behind the other, as many as it can
-    // from the first on, and the requests that their asides acknowledge; acknowledge_straight() takes a plain
-    // acknowledgement, and settle_straight() sends one, if that is all that is owed; answer_straight()
-    // executes an atomic, whose answer leaves by the copier or, later, by transmit(); conclude_straight()
-    // takes that answer.
-    // Mostly they say what else is to be done. kDeclined: nothing was done.
+    // caller flushes; without one (nullptr) it does not leave, and is not tried if the last that left had to
+    // use one. `together`: how many are posted at once, from this one on. receive_straight() completes
+    // messages of one opcode that came one behind the other, as many as it can from the first on, and the
+    // requests that their asides acknowledge; acknowledge_straight() takes a plain acknowledgement, and
+    // settle_straight() sends one, if that is all that is owed; answer_straight() executes an atomic, whose
+    // answer leaves by the copier or, later, by transmit(); conclude_straight() takes that answer. Mostly
+    // they say what else is to be done. kDeclined: nothing was done.
     using Straight = unsigned;
     static constexpr Straight kDeclined = 0;
     static constexpr Straight kDone = 1;

@@ -88,8 +88,9 @@ class RcQueuePair final : public ConnectedQueuePair {
     std::size_t receive_whole(std::span<const wire::InPacket> packets, Time now);
     template <class Whole>
     bool take_whole(const wire::InPacket& packet, Time now);
-    bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketCopier& copier,
-                       wire::PacketSink* sink);
+    Straight leave_straight(const SendRequest& request, wire::OutPacket& out, std::uint32_t length,
+                            wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
+    bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketSink& sink);
     Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                           const LazyTime& now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those

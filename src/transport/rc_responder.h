@@ -93,7 +93,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     std::uint8_t* place_straight(const wire::WholeWrite& write);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
     void receive_straight(const wire::WholeWrite& write, std::uint8_t* to, Time now);
-    bool acknowledge_straight(wire::PacketCopier& copier, wire::PacketSink* sink);
+    bool acknowledge_straight(wire::PacketCopier* copier, wire::PacketSink* sink);
     bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier);
 
     unsigned transmit(wire::PacketSink& sink, Time now, unsigned budget, bool push);

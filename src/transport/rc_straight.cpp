@@ -24,11 +24,17 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
         return request.is_atomic() ? ask_straight(request, copier, sink, now) : kDeclined;
     wire::OutPacket out;
     requester_->make_straight(request, payload, out);
-    const auto length = static_cast<std::uint32_t>(payload.iov_len);
-    const bool owes = responder_->owes();
-    if (owes) out.aside = responder_->riding();
+    if (responder_->owes()) out.aside = responder_->riding();
+    return leave_straight(request, out, static_cast<std::uint32_t>(payload.iov_len), copier, sink, now);
+}
+
+// The only packet of a request that has `length` bytes there or back.
+QueuePair::Straight RcQueuePair::leave_straight(const SendRequest& request, wire::OutPacket& out,
+                                                std::uint32_t length, wire::PacketCopier& copier,
+                                                wire::PacketSink* sink, const LazyTime& now) {
+    const bool owes = out.aside.acknowledges;
     const bool copied = copier.copy(out);
-    if (!copied && !send_straight(out, length, copier, sink)) [[unlikely]]
+    if (!copied && (!sink || !send_straight(out, length, *sink))) [[unlikely]]
         return kDeclined;
     if (sink) by_wire_ = !copied;
     request_leaves(owes ? responder_->owes_since() : kNever, now);
@@ -36,14 +42,18 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
     return requester_->left_straight(request, out, length, copied, now);
 }
 
-// By a wire, where no packet takes anything along: an acknowledgement that would ride leaves in front of it.
+// By a wire, where no packet takes anything along, an acknowledgement that would ride leaves in front of it.
 [[gnu::noinline]] bool RcQueuePair::send_straight(wire::OutPacket& out, std::uint32_t length,
-                                                  wire::PacketCopier& copier, wire::PacketSink* sink) {
-    if (!sink || !requester_->may_leave(length)) [[unlikely]]
+                                                  wire::PacketSink& sink) {
+    if (!requester_->may_leave(length)) [[unlikely]]
         return false;
-    if (out.aside.acknowledges) responder_->acknowledge_straight(copier, sink);
-    out.aside = {};
-    sink->send(out);
+    if (out.aside.acknowledges) {
+        if (packets_at_once(sink, RcShared(*this), false) > 0) [[unlikely]]
+            return false;  // no wire, but a ring without room
+        responder_->acknowledge_straight(nullptr, &sink);
+        out.aside = {};
+    }
+    sink.send(out);
     return true;
 }
 
@@ -116,24 +126,20 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
     if (!is_plain() || !responder_->owes() || (requests_ && requester_->is_crowded())) [[unlikely]]
         return false;
     const Time owed_since = responder_->owes_since();
-    if (!responder_->acknowledge_straight(copier, sink)) [[unlikely]]
+    if (!responder_->acknowledge_straight(&copier, sink)) [[unlikely]]
         return false;
     company_.alone(owed_since);
     last_now_ = now;
     return true;
 }
 
-// An atomic takes no acknowledgement along.
+// An atomic takes no acknowledgement along, and goes the long way if one is owed.
 QueuePair::Straight RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier,
                                               wire::PacketSink* sink, const LazyTime& now) {
     wire::OutPacket out;
     if (responder_->owes() || !requester_->asks_straight(request, out)) [[unlikely]]
         return kDeclined;
-    const bool copied = copier.copy(out);
-    if (!copied && !send_straight(out, kAtomicLength, copier, sink)) [[unlikely]]
-        return kDeclined;
-    request_leaves(kNever, now);
-    return requester_->left_straight(request, out, kAtomicLength, copied, now);
+    return leave_straight(request, out, kAtomicLength, copier, sink, now);
 }
 
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::answer_straight(const wire::WholeAtomic& request,
@@ -210,8 +216,8 @@ void RcRequester::make_straight(const SendRequest& request, const iovec& payload
     make_whole(shared_, request, next_psn_, payload, out);
 }
 
-// The only packet of a request that has `length` bytes there or back has left. What a peer of this host has
-// been copied at once waits in its ring: nothing of it is in the window, which is there for sockets.
+// It has left. What was copied to a peer of this host waits in its ring: nothing of it is in the window,
+// which is there for sockets.
 RcRequester::Straight RcRequester::left_straight(const SendRequest& request, const wire::OutPacket& out,
                                                  std::uint32_t length, bool copied, const LazyTime& now) {
     if (!copied) flow_.sent(length + Flow::kPacketOverhead);
@@ -374,13 +380,13 @@ void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to
     });
 }
 
-bool RcResponder::acknowledge_straight(wire::PacketCopier& copier, wire::PacketSink* sink) {
+bool RcResponder::acknowledge_straight(wire::PacketCopier* copier, wire::PacketSink* sink) {
     wire::Bth bth;
     address_rc(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
     wire::OutPacket out;
     out.path = &shared_.attributes().path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_plain_ack(bth, msn_, out.header.data()));
-    if (!copier.copy(out)) {
+    if (!copier || !copier->copy(out)) {
         if (!sink) return false;
         sink->send(out);
     }

@@ -48,7 +48,13 @@ inline void emit_bth(const Bth& bth, std::uint8_t* p) {
     store_be32(p + 8, (bth.ack_request ? kBthAckRequest : 0u) << 24 | (bth.psn & kLow24));
 }
 
-// Whether two have one opcode and one destination.
+// A SEND or WRITE of RC that is one packet.
+constexpr bool is_whole_message(Opcode opcode) {
+    return opcode == Opcode::rc_send_only || opcode == Opcode::rc_send_only_immediate ||
+           opcode == Opcode::rc_write_only;
+}
+
+// Whether two BTHs, of which eight bytes are read, have one opcode and one destination.
 inline bool is_alike(const std::uint8_t* a, const std::uint8_t* b) {
     constexpr std::uint64_t kOpcodeAndDestination =
         std::endian::native == std::endian::little ? 0xffffff00'000000ff : 0xff000000'00ffffff;

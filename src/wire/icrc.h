@@ -45,7 +45,7 @@ class IcrcSeries {
 
     // The state behind a packet of that length, from its BTH to the pad bytes.
     std::uint32_t behind(const std::uint8_t* packet, std::uint16_t ip_id);
-    // What those that begin like this BTH need, in advance.
+    // What those that begin like this BTH need, in advance: for who copies the series.
     void begin_like(const std::uint8_t* packet) {
         if (is_split()) static_cast<void>(behind_head(packet));
     }
@@ -69,7 +69,7 @@ class IcrcSeries {
     bool ipv4_ = false;
 };
 
-// Those of a few paths and lengths of late. Thread safety: none.
+// The series of a few paths and lengths of late. Thread safety: none.
 class RecentIcrcs {
    public:
     explicit RecentIcrcs(std::uint16_t destination_port) : destination_port_(destination_port) {}

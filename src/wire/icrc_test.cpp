@@ -275,10 +275,10 @@ TEST(RecentIcrcs, AreThoseOfThePathAndLength) {
         Path path = random() % 2 ? ipv4_path() : ipv6_path();
         path.destination.bytes[15] = static_cast<std::uint8_t>(random() % 3);
         path.udp_source_port = static_cast<std::uint16_t>(0xc000 + random() % 3);
-        const std::size_t length = 16 + random() % 12 * 4;
+        const std::size_t length = 16 + random() % 8 * (random() % 2 ? 4 : 20);
         const Bytes bytes = noise(length, static_cast<unsigned>(random() % 3));
         IcrcSeries& series = recent.of(path, length);
-        if (random() % 2) series.begin_like(bytes.data());
+        if (random() % 2) series.begin_like(noise(length, static_cast<unsigned>(random() % 3)).data());
         EXPECT_EQ(series.length(), length);
         EXPECT_EQ(icrc_end(series.behind(bytes.data(), 1)), icrc_compute(path, kUdpPort, bytes, 1, true));
         EXPECT_EQ(&recent.of(path, length), &series);

@@ -21,7 +21,7 @@ wire::IcrcCheck check_icrc(const link::Datagram& datagram, std::uint32_t& ip_id)
     return wire::icrc_verify(one, datagram.bytes, datagram.likely_ip_id, &ip_id);
 }
 
-// How many packets begin what is there that are a message each and for one queue pair, up to `most`.
+// How many packets, from the first on, are a message each and for one queue pair; up to `most`.
 std::size_t count_alike(std::span<const std::uint8_t> burst, std::size_t size, std::size_t most) {
     if (size < wire::kBthLength + wire::kIcrcLength || burst.size() < size ||
         !wire::is_whole_message(wire::BthWords(burst.data()).opcode()))

@@ -83,7 +83,7 @@ void Adapter::State::datagram(const link::Datagram& datagram) {
 void Adapter::State::take(Slot& slot, std::uint32_t number, const link::Datagram& datagram,
                           std::uint32_t ip_id) {
     if (!datagram.by_memory && !datagram.forwarded && !link::packet_observer()) {
-        if (many() && !holds(slot, number)) table.expect(wire::BthWords(datagram.bytes.data()));
+        expect_unless_held(slot, number, wire::BthWords(datagram.bytes.data()).opcode());
         if (goes_straight(slot, datagram)) return;
     }
     wire::Packet packet;
@@ -128,10 +128,8 @@ void Adapter::State::receive_alike(const link::Datagram& all, std::size_t place,
     const wire::BthWords bth(bytes.data());
     const std::uint32_t number = bth.destination_qp();
     Slot* const slot = table.find(number);
-    if (many()) {
-        if (slot && !holds(*slot, number)) table.expect(bth);
-        expect_behind(bytes.subspan((packets - 1) * size), size);
-    }
+    if (slot) expect_unless_held(*slot, number, bth.opcode());
+    if (many()) expect_behind(bytes.subspan((packets - 1) * size), size);
     std::size_t whole = 0;
     std::array<std::uint32_t, kAlike> ip_ids;
     for (; slot && whole < packets; whole++) {
@@ -164,7 +162,7 @@ bool Adapter::State::receive_run(const wire::ReceivedRun& run, const link::Datag
             wire::IcrcCheck::good)
             return false;
     }
-    if (many() && !holds(*slot, number)) table.expect(number, run.bth.opcode);
+    expect_unless_held(*slot, number, run.bth.opcode);
     hold(*slot, number);
     if (!*held_ || !held_->qp().receive_run(run, *all.path, now_)) return false;
     count(segment.counters().received, run.packets);

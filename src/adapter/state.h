@@ -254,6 +254,10 @@ class Adapter::State final : public link::Receiver {
     bool holds(const Slot& slot, std::uint32_t number) {
         return held_ && *held_ && &held_->slot() == &slot && slot.number == number;
     }
+    // Among many, what a packet for it touches is fetched, unless one before it was for the same.
+    void expect_unless_held(const Slot& slot, std::uint32_t number, wire::Opcode opcode) {
+        if (many() && !holds(slot, number)) table.expect(number, opcode);
+    }
     // The lock of the queue pair that the packets are for is kept from one packet to the next of a burst.
     void hold(Slot& slot, std::uint32_t number) {
         if (holds(slot, number)) return;

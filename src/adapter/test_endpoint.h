@@ -303,6 +303,18 @@ class Pair : public ::testing::Test {
         left_.connect(right_, now_);
         right_.connect(left_, now_);
     }
+    // Both sides poll until nothing moves any more; timers do not run.
+    void settle() {
+        for (int i = 0; i < 100; i++) {
+            now_ += kMicrosecond;
+            left_.adapter->progress(now_, true);
+            right_.adapter->progress(now_, true);
+        }
+    }
+    static void expect_success(const std::vector<completion::Completion>& completions, std::size_t count) {
+        ASSERT_EQ(completions.size(), count);
+        for (const auto& completion : completions) EXPECT_EQ(completion.status, completion::Status::success);
+    }
 
     Time now_ = kSecond;
     MemoryLink links_[2];

@@ -50,16 +50,16 @@ std::size_t read_control(msghdr& message, wire::Path& path) {
     return segment;
 }
 
-// Whether a burst of requests ends with an acknowledgement, which then comes first: our sender puts it there
-// because only a burst's last packet may be shorter, but it speaks of requests that were sent before these
-// (burst.cpp). Behind responses to the same queue pair the order counts: an acknowledgement that skips one
-// says that it was lost (IBA 9.7.5.1.2).
-bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segment) {
-    if (burst.size() <= segment) return false;
+// Where the acknowledgement lies with which a burst of requests ends, and which then comes first; 0: there is
+// none. Our sender puts it there because only a burst's last packet may be shorter, but it speaks of requests
+// that were sent before these (burst.cpp). Behind responses to the same queue pair the order counts: an
+// acknowledgement that skips one says that it was lost (IBA 9.7.5.1.2).
+std::size_t acknowledgement_at_end(std::span<const std::uint8_t> burst, std::size_t segment) {
+    if (burst.size() <= segment) return 0;
     const std::size_t last = (burst.size() - 1) / segment * segment;
     if (burst.size() - last < wire::kBthLength ||
         static_cast<wire::Opcode>(burst[last]) != wire::Opcode::rc_ack)
-        return false;
+        return 0;
     const auto destination_qp = [&](std::size_t at) {
         return wire::BthWords(burst.data() + at).destination_qp();
     };
@@ -67,9 +67,9 @@ bool acknowledgement_ends(std::span<const std::uint8_t> burst, std::size_t segme
         const auto opcode = static_cast<wire::Opcode>(burst[at]);
         if (opcode >= wire::Opcode::rc_read_response_first && opcode <= wire::Opcode::rc_atomic_ack &&
             destination_qp(at) == destination_qp(last))
-            return false;
+            return 0;
     }
-    return true;
+    return last;
 }
 
 }  // namespace
@@ -136,8 +136,7 @@ unsigned UdpReader::deliver(int fd, unsigned index, std::size_t size, Receiver& 
     const std::uint8_t* bytes = buffers_.get() + index * kBuffer;
     unsigned count = 0;
     whole_.received(path.source, fd, {bytes, size}, segment);
-    if (acknowledgement_ends({bytes, size}, segment)) {
-        const std::size_t last = (size - 1) / segment * segment;
+    if (const std::size_t last = acknowledgement_at_end({bytes, size}, segment)) {
         datagram.bytes = {bytes + last, size - last};
         datagram.icrc = &icrcs_.of(path, size - last);
         datagram.likely_ip_id = static_cast<std::uint16_t>(last / segment);

@@ -51,12 +51,10 @@ bool Adapter::State::may_gather(Outgoing& out, const transport::QueuePair& qp,
     const bool goes_on = looks == out.looks && (list_goes_on || now - out.posted_at <= close);
     const std::uint32_t under_way = qp.under_way(goes_on);
     if (out.waiting == 0) out.alone_since = under_way <= kLittle ? now : kNever;
-    if (under_way > 0)
-        for (const transport::SendRequest& request : requests)
-            if (!qp.may_gather(request)) {
-                out.row = out.last_row = 0;
-                return false;
-            }
+    if (under_way > 0 && !qp.may_gather(requests)) {
+        out.row = out.last_row = 0;
+        return false;
+    }
     if (goes_on) {
         if (!list_goes_on)
             out.row = static_cast<unsigned>(std::min<std::size_t>(out.row + requests.size(), kTogether));
@@ -95,7 +93,7 @@ bool Adapter::State::post_behind(Slot& slot, const transport::SendRequest& reque
         !may_gather(out, *slot.qp, {&request, 1}, false, now))
         return false;
     wire::PacketSink& sink = boarding.sink();
-    const Straight follows = slot.qp->post_straight(request, 1, sink, &sink, now);
+    const Straight follows = slot.qp->post_straight({&request, 1}, sink, &sink, now).follows;
     if (follows == transport::QueuePair::kDeclined) {
         sink.pause();  // which may have a peer's lock
         return false;

@@ -99,16 +99,11 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
     Boarding boarding(*this, slot);
     Outgoing& out = boarding.out();
     const bool gathers = may_gather(out, qp, requests, list_goes_on, now);
-    if (!link::packet_faults()) {
+    if (!link::packet_faults() && !requests.empty()) {
         wire::PacketSink& sink = boarding.sink();
-        Straight behind_all = transport::QueuePair::kDone;
-        for (; index < requests.size(); index++) {
-            const auto together = static_cast<std::uint32_t>(requests.size() - index);
-            const Straight follows = qp.post_straight(requests[index], together, sink, &sink, now);
-            if (follows == transport::QueuePair::kDeclined) break;
-            behind_all |= follows;
-        }
-        if (index == requests.size()) keep_timer(slot, behind_all);
+        const auto [posted, follows] = qp.post_straight(requests, sink, &sink, now);
+        index = posted;
+        if (index == requests.size()) keep_timer(slot, follows);
     }
     int error = 0;
     bool waits = gathers;

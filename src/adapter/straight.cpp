@@ -38,7 +38,7 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
             come_again(slot, now.get());
         return true;
     }
-    const Straight follows = qp.post_straight(request, 1, link, nullptr, now);
+    const Straight follows = qp.post_straight({&request, 1}, link, nullptr, now).follows;
     keep_timer(slot, follows);
     return follows != QueuePair::kDeclined;
 }

@@ -141,29 +141,29 @@ class QueuePair {
 
     // The straight path: a SEND or WRITE that fits into one packet, an atomic, or a WRITE or READ that the
     // link executes, on a connection where nothing else is going on. These do the whole work, or decline and
-    // have changed nothing that the calls above would mind. What cannot be copied leaves by `sink`, which the
-    // caller flushes; without one (nullptr) it does not leave, and is not tried if the last that left had to
-    // use one. `together`: how many are posted at once, from this one on. receive_straight() completes
-    // messages of one opcode that came one behind the other, as many as it can from the first on, and the
-    // requests that their asides acknowledge; acknowledge_straight() takes a plain acknowledgement, and
-    // settle_straight() sends one, if that is all that is owed; answer_straight() executes an atomic, whose
-    // answer leaves by the copier or, later, by transmit(); conclude_straight() takes that answer. Mostly
-    // they say what else is to be done. kDeclined: nothing was done.
+    // have changed nothing that the calls above would mind. post_straight() posts requests that are posted
+    // together, as many as it can from the first on. What cannot be copied leaves by `sink`, which the caller
+    // flushes; without one (nullptr) it does not leave, and is not tried if the last that left had to use
+    // one. receive_straight() completes messages of one opcode that came one behind the other, as many as it
+    // can, too, and the requests that their asides acknowledge; acknowledge_straight() takes a plain
+    // acknowledgement, and settle_straight() sends one, if that is all that is owed; answer_straight()
+    // executes an atomic, whose answer leaves by the copier or, later, by transmit(); conclude_straight()
+    // takes that answer. Mostly they say what else is to be done. kDeclined: nothing was done.
     using Straight = unsigned;
     static constexpr Straight kDeclined = 0;
     static constexpr Straight kDone = 1;
     static constexpr Straight kOwes = 2;    // an acknowledgement, which may wait: acknowledgement_deadline()
     static constexpr Straight kWaits = 4;   // for one: other_deadline() may have come nearer
     static constexpr Straight kGoesOn = 8;  // transmit() has to be called, whatever else is owed
-    virtual Straight post_straight(const SendRequest&, std::uint32_t /*together*/, wire::PacketCopier&,
-                                   wire::PacketSink* /*sink*/, const LazyTime&) {
-        return kDeclined;
-    }
-    virtual bool execute_straight(const SendRequest&, const LazyTime&) { return false; }
     struct Taken {
-        std::size_t packets = 0;
+        std::size_t count = 0;
         Straight follows = kDeclined;
     };
+    virtual Taken post_straight(std::span<const SendRequest>, wire::PacketCopier&, wire::PacketSink* /*sink*/,
+                                const LazyTime&) {
+        return {};
+    }
+    virtual bool execute_straight(const SendRequest&, const LazyTime&) { return false; }
     virtual Taken receive_straight(std::span<const wire::InPacket>, const wire::Path&, Time) { return {}; }
     virtual Straight acknowledge_straight(const wire::BthWords&, const wire::Path&, Time) {
         return kDeclined;
@@ -192,8 +192,8 @@ class QueuePair {
     virtual bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                           bool push_acknowledgements) = 0;
 
-    // The request may wait for others to leave with it, as it is one packet.
-    virtual bool may_gather(const SendRequest&) const { return false; }
+    // All of these may wait for others to leave with them, as each is one packet.
+    virtual bool may_gather(std::span<const SendRequest>) const { return false; }
     // To its peer, of this queue pair's or another's: bytes, as the window counts them (flow.h). Where nobody
     // knows, something is in a row.
     virtual std::uint32_t under_way(bool /*in_a_row*/) const { return 0; }

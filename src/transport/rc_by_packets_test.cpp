@@ -37,10 +37,11 @@ class ByPackets : public ::testing::Test, protected Harness {
         SendRequest r = request(operation, place, place, flags);
         const Sge sge = side[0].sge(place, length);
         r.sges = {&sge, 1};
-        memory::Section section(side[0].sections);
-        const bool done = side[0].qp->execute_straight(r, now) ||
-                          (straight && side[0].qp->post_straight(r, 1, side[0], &side[0], now));
-        ASSERT_TRUE(done || side[0].qp->post_send(r, now) == 0);
+        const bool executed = [&] {
+            memory::Section section(side[0].sections);
+            return side[0].qp->execute_straight(r, now);
+        }();
+        ASSERT_TRUE(executed || Harness::post(0, {&r, 1}) == 0);
     }
     void write(std::size_t place, std::uint32_t length = kLarge) {
         post_one(Operation::rdma_write, place, length);
@@ -50,18 +51,14 @@ class ByPackets : public ::testing::Test, protected Harness {
     }
     // By one call.
     void list_of_small(std::uint32_t count) {
-        std::vector<Sge> sges;
-        for (std::uint32_t i = 0; i < count; i++) sges.push_back(side[0].sge(i * 8, 8));
-        memory::Section section(side[0].sections);
-        std::uint32_t i = 0;
-        const auto next = [&] {
-            SendRequest r = request(Operation::rdma_write, i, i * 8);
-            r.sges = {&sges[i], 1};
-            return r;
-        };
-        while (straight && i < count && side[0].qp->post_straight(next(), count - i, side[0], &side[0], now))
-            i++;
-        for (; i < count; i++) ASSERT_EQ(side[0].qp->post_send(next(), now), 0);
+        std::vector<Sge> sges(count);
+        std::vector<SendRequest> list;
+        for (std::uint32_t i = 0; i < count; i++) {
+            sges[i] = side[0].sge(i * 8, 8);
+            list.push_back(request(Operation::rdma_write, i, i * 8));
+            list.back().sges = {&sges[i], 1};
+        }
+        ASSERT_EQ(Harness::post(0, list), 0);
         transmit(0, false);
     }
     void settle() { run(100 * kMillisecond); }

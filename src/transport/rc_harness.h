@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -240,12 +241,23 @@ class Harness : private QpListener {
     int post(int i, SendRequest request, std::initializer_list<Sge> sges = {}) {
         const std::vector<Sge> list(sges);
         request.sges = list;
+        return post(i, {&request, 1});
+    }
+    // Together.
+    int post(int i, std::span<const SendRequest> requests) {
         memory::Section section(side[i].sections);
-        const Time before = side[i].qp->other_deadline();
-        if (straight && counted(side[i], side[i].qp->post_straight(request, 1, side[i], &side[i], now),
-                                before, went_straight))
-            return 0;
-        return side[i].qp->post_send(request, now);
+        QueuePair& qp = *side[i].qp;
+        if (straight) {
+            const Time before = qp.other_deadline();
+            const auto [taken, follows] = qp.post_straight(requests, side[i], &side[i], now);
+            if ((taken > 0) != (follows != QueuePair::kDeclined) || taken > requests.size()) std::abort();
+            unsigned went = 0;
+            if (counted(side[i], follows, before, went)) went_straight += taken;
+            requests = requests.subspan(taken);
+        }
+        for (const SendRequest& request : requests)
+            if (const int error = qp.post_send(request, now)) return error;
+        return 0;
     }
     void post_receive(int i, std::uint64_t wr_id, std::vector<Sge> sges) {
         if (side[i].receives->post({wr_id, sges})) std::abort();

@@ -129,6 +129,14 @@ void RcQueuePair::receives_posted() {
 }
 
 // IBA 9.6.1, 9.7.3: header checks whose failure drops the packet silently.
+bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
+    return state_ == QpState::rts && (plain_ || !requester_->is_paced()) &&
+           std::ranges::all_of(requests, [this](const SendRequest& request) {
+               return request.operation <= Operation::send_with_immediate && !(request.flags & kFence) &&
+                      total_length(request.sges) <= attributes_.path_mtu;
+           });
+}
+
 bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) const {
     if (state_ != QpState::rtr && state_ != QpState::sqe && !requester_runs()) return false;
     const wire::OpcodeInfo& info = wire::info(bth.opcode);

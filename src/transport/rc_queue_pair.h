@@ -30,8 +30,8 @@ class RcQueuePair final : public ConnectedQueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
-    Straight post_straight(const SendRequest& request, std::uint32_t together, wire::PacketCopier& copier,
-                           wire::PacketSink* sink, const LazyTime& now) override;
+    Taken post_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
+                        wire::PacketSink* sink, const LazyTime& now) override;
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     Taken receive_straight(std::span<const wire::InPacket> packets, const wire::Path& sender_view,
@@ -55,11 +55,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     Straight what_follows(Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
-    bool may_gather(const SendRequest& request) const override {
-        return state_ == QpState::rts && request.operation <= Operation::send_with_immediate &&
-               !(request.flags & kFence) && total_length(request.sges) <= attributes_.path_mtu &&
-               (plain_ || !requester_->is_paced());
-    }
+    bool may_gather(std::span<const SendRequest> requests) const override;
     std::uint32_t under_way(bool) const override { return requester_runs() ? requester_->under_way() : 0; }
     void newest_wait(unsigned requests) override { requester_->newest_wait(requests); }
     bool awaits_company() const override {
@@ -88,11 +84,11 @@ class RcQueuePair final : public ConnectedQueuePair {
     std::size_t receive_whole(std::span<const wire::InPacket> packets, Time now);
     template <class Whole>
     bool take_whole(const wire::InPacket& packet, Time now);
-    Straight leave_straight(const SendRequest& request, wire::OutPacket& out, std::uint32_t length,
-                            wire::PacketCopier& copier, wire::PacketSink* sink, const LazyTime& now);
+    bool leave_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
+                        wire::PacketSink* sink, const LazyTime& now);
+    std::size_t others_leave(std::span<const SendRequest> requests, wire::PacketCopier& copier,
+                             wire::PacketSink* sink, const LazyTime& now);
     bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketSink& sink);
-    Straight ask_straight(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
-                          const LazyTime& now);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
     // calls takes that back, so that it is found out once and not with each message.
     bool is_plain() { return plain_ || (plain_ = looks_plain()); }

@@ -79,11 +79,12 @@ class RcRequester {
     // A SEND or WRITE that can leave in one packet.
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                        const LazyTime& now);
-    using Straight = QueuePair::Straight;
     void make_straight(const SendRequest& request, const iovec& payload, wire::OutPacket& out) const;
     bool may_leave(std::uint32_t length) const { return flow_.allows(length + Flow::kPacketOverhead); }
-    Straight left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                           bool copied, const LazyTime& now);
+    void left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+                       bool copied, const LazyTime& now);
+    // What has left waits for an acknowledgement. True: next_deadline() may have come nearer.
+    bool waits(bool copied, const LazyTime& now) { return retransmission_.sent(now, copied); }
     bool acknowledge_straight(std::uint32_t psn, Time now);
     bool execute_straight(const SendRequest& request, const LazyTime& now);  // WRITE and READ, by the link
     // An atomic, and its answer.

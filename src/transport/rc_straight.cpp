@@ -13,33 +13,54 @@ namespace {
 constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
 }
 
-[[gnu::flatten]] QueuePair::Straight RcQueuePair::post_straight(const SendRequest& request,
-                                                                std::uint32_t together,
-                                                                wire::PacketCopier& copier,
-                                                                wire::PacketSink* sink, const LazyTime& now) {
+[[gnu::flatten]] QueuePair::Taken RcQueuePair::post_straight(std::span<const SendRequest> requests,
+                                                             wire::PacketCopier& copier,
+                                                             wire::PacketSink* sink, const LazyTime& now) {
     if (state_ != QpState::rts || !is_plain() || (by_wire_ && !sink)) [[unlikely]]
-        return kDeclined;
-    iovec payload;
-    if (!requester_->goes_straight(request, together, payload, now)) [[unlikely]]
-        return request.is_atomic() ? ask_straight(request, copier, sink, now) : kDeclined;
-    wire::OutPacket out;
-    requester_->make_straight(request, payload, out);
-    if (responder_->owes()) out.aside = responder_->riding();
-    return leave_straight(request, out, static_cast<std::uint32_t>(payload.iov_len), copier, sink, now);
+        return {};
+    const bool owes = responder_->owes();
+    if (!leave_straight(requests, copier, sink, now)) [[unlikely]]
+        return {};
+    const std::size_t left =
+        requests.size() == 1 ? 1 : 1 + others_leave(requests.subspan(1), copier, sink, now);
+    request_leaves(owes ? responder_->owes_since() : kNever, now);
+    return {left, requester_->waits(!by_wire_, now) ? kDone | kWaits : kDone};
 }
 
-// The only packet of a request that has `length` bytes there or back.
-QueuePair::Straight RcQueuePair::leave_straight(const SendRequest& request, wire::OutPacket& out,
-                                                std::uint32_t length, wire::PacketCopier& copier,
-                                                wire::PacketSink* sink, const LazyTime& now) {
-    const bool owes = out.aside.acknowledges;
+// Apart, since mostly there are none.
+[[gnu::flatten, gnu::noinline]] std::size_t RcQueuePair::others_leave(std::span<const SendRequest> requests,
+                                                                      wire::PacketCopier& copier,
+                                                                      wire::PacketSink* sink,
+                                                                      const LazyTime& now) {
+    std::size_t left = 0;
+    while (left < requests.size() && leave_straight(requests.subspan(left), copier, sink, now)) left++;
+    return left;
+}
+
+// The first one's only packet. An atomic takes no acknowledgement along, and goes the long way if one is
+// owed.
+bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
+                                 wire::PacketSink* sink, const LazyTime& now) {
+    const SendRequest& request = requests[0];
+    const auto together = static_cast<std::uint32_t>(requests.size());
+    const bool owes = responder_->owes();
+    iovec payload;
+    wire::OutPacket out;
+    if (requester_->goes_straight(request, together, payload, now)) [[likely]] {
+        requester_->make_straight(request, payload, out);
+        if (owes) out.aside = responder_->riding();
+    } else {
+        if (!request.is_atomic() || owes || !requester_->asks_straight(request, out)) return false;
+        payload.iov_len = kAtomicLength;
+    }
+    const auto length = static_cast<std::uint32_t>(payload.iov_len);
     const bool copied = copier.copy(out);
     if (!copied && (!sink || !send_straight(out, length, *sink))) [[unlikely]]
-        return kDeclined;
+        return false;
     if (sink) by_wire_ = !copied;
-    request_leaves(owes ? responder_->owes_since() : kNever, now);
     if (owes) responder_->rides();
-    return requester_->left_straight(request, out, length, copied, now);
+    requester_->left_straight(request, out, length, copied, now);
+    return true;
 }
 
 // By a wire, where no packet takes anything along, an acknowledgement that would ride leaves in front of it.
@@ -133,15 +154,6 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
     return true;
 }
 
-// An atomic takes no acknowledgement along, and goes the long way if one is owed.
-QueuePair::Straight RcQueuePair::ask_straight(const SendRequest& request, wire::PacketCopier& copier,
-                                              wire::PacketSink* sink, const LazyTime& now) {
-    wire::OutPacket out;
-    if (responder_->owes() || !requester_->asks_straight(request, out)) [[unlikely]]
-        return kDeclined;
-    return leave_straight(request, out, kAtomicLength, copier, sink, now);
-}
-
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::answer_straight(const wire::WholeAtomic& request,
                                                                   wire::PacketCopier& copier,
                                                                   const wire::Path& sender_view, Time now) {
@@ -218,8 +230,8 @@ void RcRequester::make_straight(const SendRequest& request, const iovec& payload
 
 // It has left. What was copied to a peer of this host waits in its ring: nothing of it is in the window,
 // which is there for sockets.
-RcRequester::Straight RcRequester::left_straight(const SendRequest& request, const wire::OutPacket& out,
-                                                 std::uint32_t length, bool copied, const LazyTime& now) {
+void RcRequester::left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+                                bool copied, const LazyTime& now) {
     if (!copied) flow_.sent(length + Flow::kPacketOverhead);
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters());
     if (by_packets_ && request.is_one_sided()) {
@@ -237,7 +249,6 @@ RcRequester::Straight RcRequester::left_straight(const SendRequest& request, con
         sample_sometimes(next_psn_, now);
     }
     left_whole(entry);
-    return retransmission_.sent(now, copied) ? QueuePair::kDone | QueuePair::kWaits : QueuePair::kDone;
 }
 
 // Whether it is an atomic that can be asked for now, by that packet.

@@ -177,7 +177,7 @@ TEST(StraightAtomicPath, LeavesMistakesToTheLongWay) {
     const auto goes = [&](SendRequest request, Sge sge) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
-        return h.side[0].qp->post_straight(request, 1, h.side[0], &h.side[0], h.now) != QueuePair::kDeclined;
+        return h.side[0].qp->post_straight({&request, 1}, h.side[0], &h.side[0], h.now).count == 1;
     };
     const SendRequest r = h.request(Operation::fetch_add);
     Sge stale = h.side[0].sge(0, 8);

@@ -2,6 +2,7 @@
 // the same completions come as on the long way.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <tuple>
 
@@ -64,22 +65,26 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
             }
         };
         if (!trouble.short_of_receives) receive();
+        std::array<SendRequest, 3> requests;
+        std::array<Sge, 3> sges;
         for (unsigned n = 0; n < messages; n++) {
             static constexpr std::uint32_t kSizes[] = {0, 1, 7, 8, 9, 64, 500, 1023, 1024, 1025};
             const std::uint32_t length = kSizes[program() % 10];
             static constexpr Operation kOperations[] = {
                 Operation::send, Operation::send, Operation::send_with_immediate, Operation::rdma_write};
-            SendRequest r = h.request(kOperations[program() % 4], round * 10 + n);
+            SendRequest& r = requests[n];
+            r = h.request(kOperations[program() % 4], round * 10 + n);
             r.remote_address = h.side[1 - from].address((53 << 10) + program() % 8192);
             r.flags = (program() % 4 ? kSignaled : 0) | (program() % 4 ? 0 : kSolicited) |
                       (length <= 64 && program() % 2 ? kInline : 0) | (program() % 8 ? 0 : kFence);
             r.immediate_or_key = program();
             const auto offset = static_cast<std::size_t>(program() % 4096);
-            if (length == 0)
-                EXPECT_EQ(h.post(from, r), 0);
-            else
-                EXPECT_EQ(h.post(from, r, {h.side[from].sge(offset, length)}), 0);
+            sges[n] = h.side[from].sge(offset, length);
+            if (length > 0) r.sges = {&sges[n], 1};
         }
+        const std::size_t together = program() % 2 ? messages : 1;
+        for (std::size_t n = 0; n < messages; n += together)
+            EXPECT_EQ(h.post(from, std::span(requests).subspan(n, together)), 0);
         h.run(program() % 3 ? 2 * kMillisecond : 30 * kMicrosecond);
         if (trouble.short_of_receives) receive();
         h.run(program() % 3 ? 2 * kMillisecond : 30 * kMicrosecond);
@@ -119,6 +124,33 @@ INSTANTIATE_TEST_SUITE_P(RcInMemory, Straight,
                          ::testing::Combine(::testing::Values(Trouble{"none", 0, 0, 0, false},
                                                               Trouble{"receives come late", 0, 0, 0, true}),
                                             ::testing::Values(kCopying)));
+
+TEST(StraightPath, WhatIsPostedTogetherGoesAsFarAsItCan) {
+    Harness h;
+    h.start();
+    h.fill(0, 0, 1024, 1);
+    const std::array<Sge, 4> sges{h.side[0].sge(0, 64), h.side[0].sge(64, 64), h.side[0].sge(128, 64),
+                                  h.side[0].sge(192, 64)};
+    std::array<SendRequest, 4> list;
+    for (std::size_t i = 0; i < list.size(); i++) {
+        list[i] = h.request(Operation::send, i, 0, i == 2 ? kSignaled | kFence : kSignaled);
+        list[i].sges = {&sges[i], 1};
+        h.post_receive(1, i, {h.side[1].sge(i * 64, 64)});
+    }
+    const auto post = [&](std::span<const SendRequest> requests) {
+        memory::Section section(h.side[0].sections);
+        return h.side[0].qp->post_straight(requests, h.side[0], &h.side[0], h.now);
+    };
+    const auto [taken, follows] = post(list);
+    EXPECT_EQ(taken, 2u);
+    EXPECT_TRUE(follows & QueuePair::kWaits);
+    EXPECT_EQ(h.log.size(), 2u);
+    EXPECT_EQ(post(std::span(list).subspan(2)).follows, QueuePair::kDeclined);
+    ASSERT_EQ(h.post(0, std::span(list).subspan(2)), 0);
+    h.run(100 * kMillisecond);
+    EXPECT_EQ(h.sends(0).size(), 4u);
+    EXPECT_EQ(std::memcmp(h.side[1].memory.data(), h.side[0].memory.data(), 256), 0);
+}
 
 // How a conversation that goes well comes to an end, or nearly.
 enum class Mishap {
@@ -376,7 +408,7 @@ TEST(StraightPath, RemembersWhichWayItLeaves) {
     request.sges = {&sge, 1};
     const auto leaves = [&](wire::PacketSink* sink) {
         memory::Section section(h.side[0].sections);
-        return h.side[0].qp->post_straight(request, 1, h.side[0], sink, h.now) != QueuePair::kDeclined;
+        return h.side[0].qp->post_straight({&request, 1}, h.side[0], sink, h.now).count == 1;
     };
     EXPECT_TRUE(leaves(nullptr));
     h.side[0].copies = false;
@@ -415,7 +447,7 @@ TEST(StraightPath, AFullRingIsNoWire) {
     const Sge sge = h.side[1].sge(0, 64);
     request.sges = {&sge, 1};
     memory::Section section(h.side[1].sections);
-    EXPECT_EQ(h.side[1].qp->post_straight(request, 1, h.side[1], &h.side[1], h.now), QueuePair::kDeclined);
+    EXPECT_EQ(h.side[1].qp->post_straight({&request, 1}, h.side[1], &h.side[1], h.now).count, 0u);
     EXPECT_TRUE(h.packets(1).empty());
     EXPECT_NE(h.side[1].qp->acknowledgement_deadline(), kNever) << "still owed";
 }
@@ -429,7 +461,8 @@ TEST(StraightPath, LeavesMistakesToTheLongWay) {
     const auto refused = [&](SendRequest request, Sge sge) {
         request.sges = {&sge, 1};
         memory::Section section(h.side[0].sections);
-        return h.side[0].qp->post_straight(request, 1, h.side[0], &h.side[0], h.now) == QueuePair::kDeclined;
+        return h.side[0].qp->post_straight({&request, 1}, h.side[0], &h.side[0], h.now).follows ==
+               QueuePair::kDeclined;
     };
     Sge stale = h.side[0].sge(0, 8);
     stale.lkey += 0x100;

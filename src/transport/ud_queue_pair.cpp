@@ -111,8 +111,11 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
     return 0;
 }
 
-bool UdQueuePair::may_gather(const SendRequest& request) const {
-    return state_ == QpState::rts && !pacer_.limited() && total_length(request.sges) <= setup_.port_mtu;
+bool UdQueuePair::may_gather(std::span<const SendRequest> requests) const {
+    return state_ == QpState::rts && !pacer_.limited() &&
+           std::ranges::all_of(requests, [this](const SendRequest& request) {
+               return total_length(request.sges) <= setup_.port_mtu;
+           });
 }
 
 int UdQueuePair::check_send(std::span<const SendRequest> requests) const {

@@ -31,7 +31,7 @@ class UdQueuePair final : public QueuePair {
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool quiet(Time, bool) const override { return queue_.empty() && !completion_lost(); }
-    bool may_gather(const SendRequest& request) const override;
+    bool may_gather(std::span<const SendRequest> requests) const override;
     std::uint32_t under_way(bool in_a_row) const override { return in_a_row ? kUnknown : 0; }
     Time next_deadline() const override { return rate_allows_at_; }
     void advance(Time now) override {

@@ -125,9 +125,14 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     message.note = packet.note;
 }
 
-void BurstBuilder::send(const wire::OutPacket& packet) {
+[[gnu::flatten]] void BurstBuilder::send(const wire::OutPacket& packet) {
     if (goes_on(packet)) [[likely]]
-        return go_on(packet);
+        go_on(packet);
+    else
+        begin(packet);
+}
+
+[[gnu::noinline]] void BurstBuilder::begin(const wire::OutPacket& packet) {
     if (!packet.note && (greet(packet) || park(packet))) return;
     add(packet);
 }
@@ -203,9 +208,10 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         frame(message_for(packet, length), packet, index, length, payload);
 }
 
-// What most packets of a row are: like the one before, and no acknowledgement waits for them.
+// What most packets of a row are: like the one before, and no acknowledgement waits for them. (Memcheck is
+// asked about each of its own.)
 bool BurstBuilder::goes_on(const wire::OutPacket& packet) const {
-    if (message_count_ == 0 || (is_parked_ && !parked_has_company_)) return false;
+    if (message_count_ == 0 || (is_parked_ && !parked_has_company_) || memcheck::watches()) return false;
     const Message& last = messages_[message_count_ - 1];
     if (!last.may_grow || last.segments >= last.most || packet.alone || packet.aside.psns != 1 ||
         packet.payload.size() > 1 || is_acknowledgement(packet))
@@ -221,8 +227,6 @@ std::uint8_t* BurstBuilder::begin_frame(const wire::OutPacket& packet) {
 }
 
 void BurstBuilder::go_on(const wire::OutPacket& packet) {
-    memcheck::check_addressable(packet.payload);
-    const memcheck::Unjudged unjudged;
     Message& message = messages_[message_count_ - 1];
     std::uint8_t* const frame = begin_frame(packet);
     std::uint8_t* end = frame + packet.header_length;

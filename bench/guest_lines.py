@@ -58,7 +58,8 @@ class Machine:
     def __init__(self, build, yardsticks, made):
         self.build, self.made = build, made
         bare = {words.split()[0] for *_, words, _ in BARE_LINES} if yardsticks else ()
-        self.programs = [*(str(build / "bench" / name) for name in ("open_close", "sendmmsg_rate", "bare_connection", "libbare_provider.so")),
+        self.programs = [*(str(build / "bench" / name) for name in ("open_close", "sendmmsg_rate", "bare_answer", "bare_connection",
+                                                               "libbare_provider.so")),
                          *(str(yardsticks / name) for name in sorted(bare))]
         self.guest = self.failed = None
 
@@ -201,6 +202,7 @@ def make_lines(build, yardsticks, made):
     datagrams = r"([\d.]+) M datagrams/s"
     add_alone("sendmmsg", "M/s", datagrams, "sendmmsg_rate", lists)
     add_alone("segmentation bursts", "M/s", datagrams, "sendmmsg_rate bursts", lists)
+    add_alone("an answer by packets, its calls 8 B", "us", r"([\d.]+) us", "bare_answer 5000", send_latency)
     add_alone("a connection's datagrams", "us", r"([\d.]+) us", "bare_connection 500", lambda pair: pair.open_close(100))
     if yardsticks:
         for line in BARE_LINES:

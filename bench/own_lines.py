@@ -10,15 +10,15 @@ WAKE_UP = ("pingpong", "eventfd", "0", "30000", "8")
 
 
 def make_lines(build, fabric, yardsticks):
-    return (many(build, fabric) + connecting(build, fabric, yardsticks) + plain(build, fabric, yardsticks) +
-            targets(build, fabric) + idle(build, fabric))
+    return (many(build, fabric) + connecting(build, fabric, yardsticks) + plain(build, fabric) +
+            targets(build, fabric, yardsticks) + idle(build, fabric))
 
 
-def without_process_vm(build, fabric):
+def without_process_vm(build, fabric, settings=()):
     """On one host, where the kernel forbids process_vm_*. The daemon starts there, too, so it is another one."""
     filtered = (str(build / "tests/kernels/without"), "process_vm")
     name = fabric["VERBENA_FABRIC"] + "-without"
-    return measuring.Perftest(build, {"VERBENA_FABRIC": name, "VERBENA_LINK": "local"}, wrap=(filtered, filtered))
+    return measuring.Perftest(build, {"VERBENA_FABRIC": name, "VERBENA_LINK": "local", **dict(settings)}, wrap=(filtered, filtered))
 
 
 def datagram_rate(build, server, client, address):
@@ -56,36 +56,52 @@ def connecting(build, fabric, yardsticks):
     return lines
 
 
-def plain(build, fabric, yardsticks):
-    """An ordinary user's program beside perftest: everything by default."""
-    if not yardsticks:
-        return []
-    local = measuring.Perftest(build, fabric | {"VERBENA_LINK": "local"})
-    program = build / "bench/plain_client"
-    return [Line("plain client, SEND 8 B", "latency", "us", "pingpong shm", None, False,
-                 lambda: local.own(program, "latency", "50000", pattern=r"([\d.]+) us"),
-                 lambda: measuring.yardstick(yardsticks, "pingpong", "shm", "1", "300000", "8", pattern=ONE_WAY)),
-            Line("plain client, SEND 64 KiB", "bandwidth", "GB/s", "vm bw", None, True,
-                 lambda: local.own(program, "bandwidth", str(PLAIN_SENDS), pattern=r"([\d.]+) GB/s",
-                                   gigabytes=PLAIN_SENDS * 65536 / measuring.GIGABYTE),
-                 lambda: measuring.yardstick(yardsticks, "vm", "bw", "65536", pattern=r"writev \d+ B: ([\d.]+) GB/s"))]
-
-
-def targets(build, fabric):
-    """A target that computes and never calls, where its processor has to serve: by packets, and through rings."""
+def plain(build, fabric):
+    """An ordinary user's program, everything by default, beside perftest."""
     lines = []
+    program = build / "bench/plain_client"
+    for link, where in (("local", ""), ("wire", ", by packets")):
+        pair = measuring.Perftest(build, fabric | {"VERBENA_LINK": link})
+        lines.append(Line(f"plain client, SEND 8 B{where}", "plain", "us", "ib_send_lat", None, False,
+                          lambda p=pair: p.own(program, "latency", "50000", pattern=US),
+                          lambda p=pair: p.latency("ib_send_lat", "-s", "8", "-n", "20000").value))
+        lines.append(Line(f"plain client, SEND 64 KiB{where}", "plain", "GB/s", "ib_send_bw", None, True,
+                          lambda p=pair: p.own(program, "bandwidth", str(PLAIN_SENDS), pattern=r"([\d.]+) GB/s",
+                                               gigabytes=PLAIN_SENDS * 65536 / measuring.GIGABYTE),
+                          lambda p=pair: p.bandwidth("ib_send_bw", 65536, PLAIN_SENDS).value))
+    return lines
 
-    def measured(place, kind, target, pattern):
-        return place.own(build / "bench/computing_target", kind, target, pattern=pattern)
 
-    for place, where in ((measuring.Perftest(build, fabric | {"VERBENA_LINK": "wire"}), "by packets"),
-                         (without_process_vm(build, fabric), "no process_vm")):
+def targets(build, fabric, yardsticks):
+    """A target that computes and never calls, where its processor has to serve: by packets, and through rings. And one that
+    sleeps, and so does whoever serves it: within two round trips of an eventfd, which are four ways."""
+    lines = []
+    program = build / "bench/computing_target"
+
+    def add_bandwidth(pair, where, kind):
+        lines.append(Line(f"{kind.upper()} 64 KiB, target computes, {where}", "target", "GB/s", "target polls", 0.5, True,
+                          lambda: pair.own(program, kind, "computes", pattern=r"([\d.]+) GB/s"),
+                          lambda: pair.own(program, kind, "polls", pattern=r"([\d.]+) GB/s").value))
+
+    def add(pair, where, kind):
+        lines.append(Line(f"first {kind.upper()}, target computes, {where}", "target", "ms", "", 3, False,
+                          lambda: pair.own(program, kind, "computes", pattern=r"first ([\d.]+) ms"), None))
+        add_bandwidth(pair, where, kind)
+
+    wire = fabric | {"VERBENA_LINK": "wire"}
+    for pair, where in ((measuring.Perftest(build, wire), "by packets"), (without_process_vm(build, fabric), "no process_vm")):
         for kind in ("read", "write"):
-            lines.append(Line(f"first {kind.upper()}, target computes, {where}", "target", "ms", "", 3, False,
-                              lambda p=place, k=kind: measured(p, k, "computes", r"first ([\d.]+) ms"), None))
-            lines.append(Line(f"{kind.upper()} 64 KiB, target computes, {where}", "target", "GB/s", "target polls", 0.5, True,
-                              lambda p=place, k=kind: measured(p, k, "computes", r"([\d.]+) GB/s"),
-                              lambda p=place, k=kind: measured(p, k, "polls", r"([\d.]+) GB/s").value))
+            add(pair, where, kind)
+    # As for a user who may not take precedence (RLIMIT_NICE).
+    fair = {"VERBENA_DISABLE": "precedence"}
+    for pair, where in ((measuring.Perftest(build, wire | fair), "by packets"),
+                        (without_process_vm(build, fabric, fair), "no process_vm")):
+        add_bandwidth(pair, f"{where}, ordinary user", "read")
+    if yardsticks:
+        local = measuring.Perftest(build, fabric | {"VERBENA_LINK": "local"})
+        lines.append(Line("atomic 8 B, target sleeps", "target", "ms", "4 x pingpong eventfd", 1, False,
+                          lambda: local.own(program, "atomic", "sleeps", pattern=r"first ([\d.]+) ms"),
+                          lambda: 4e-3 * measuring.yardstick(yardsticks, *WAKE_UP, pattern=ONE_WAY)))
     return lines
 
 

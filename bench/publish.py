@@ -24,20 +24,31 @@ def aim(result):
 
 
 def met(result):
-    judged = ratio(result)[1] if result["theirs"] else statistics.median(result["ours"])
+    """By the median of the ratios; what is measured against nothing, by its worst round."""
+    if result["theirs"]:
+        judged = ratio(result)[1]
+    else:
+        judged = min(result["ours"]) if result["higher"] else max(result["ours"])
     return judged >= result["wanted"] if result["higher"] else judged <= result["wanted"]
+
+
+def value(result):
+    """The median; of what is measured against nothing, the range, too."""
+    middle = f"{statistics.median(result['ours']):.3g} {result['unit']}"
+    return middle if result["theirs"] else f"{middle} ({min(result['ours']):.3g} to {max(result['ours']):.3g})"
 
 
 def table(results):
     rounds = max((len(result["ours"]) for result in results), default=0)
-    text = (f"{datetime.date.today()}, {os.cpu_count()} processors, Linux {platform.release().partition('-')[0]}, {rounds} rounds, "
-            "median (lowest to highest).\n\n"
+    commit = next((result["commit"] for result in results if result.get("commit")), "")
+    text = (f"{datetime.date.today()}{', ' + commit if commit else ''}, {os.cpu_count()} processors, "
+            f"Linux {platform.release().partition('-')[0]}, {rounds} rounds, median (lowest to highest).\n\n"
             "| measure | Verbena | against | ratio | wanted | CPU s/GB |\n|---|---|---|---|---|---|\n")
     for result in results:
         if not result["ours"]:
             text += f"| {result['name']} | {result.get('skipped') or result.get('error')} | | | | |\n"
             continue
-        cells = [result["name"], f"{statistics.median(result['ours']):.3g} {result['unit']}", "", "", aim(result), ""]
+        cells = [result["name"], value(result), "", "", aim(result), ""]
         if result["theirs"]:
             low, middle, high = ratio(result)
             cells[2] = f"{result['against']}: {statistics.median(result['theirs']):.3g}"

@@ -54,7 +54,7 @@ inline void connect(ibv_qp* qp, const ibv_gid& gid, std::uint32_t peer, std::uin
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
         fail("to INIT");
     attr.qp_state = IBV_QPS_RTR;
@@ -95,14 +95,21 @@ struct Remote {
     std::uint32_t rkey = 0;
 };
 
+// A SEND, WRITE, READ, or a FetchAdd of one.
 inline void post_send(ibv_qp* qp, ibv_sge sge, ibv_wr_opcode opcode = IBV_WR_SEND, Remote remote = {}) {
     ibv_send_wr wr{}, *bad;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma.remote_addr = remote.address;
-    wr.wr.rdma.rkey = remote.rkey;
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.atomic.remote_addr = remote.address;
+        wr.wr.atomic.rkey = remote.rkey;
+        wr.wr.atomic.compare_add = 1;
+    } else {
+        wr.wr.rdma.remote_addr = remote.address;
+        wr.wr.rdma.rkey = remote.rkey;
+    }
     if (ibv_post_send(qp, &wr, &bad)) fail("ibv_post_send");
 }
 

@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "harness.h"
@@ -142,13 +145,52 @@ struct Regions {
     ibv_mr* b;
 };
 
+// Reserves as many huge pages as one mapping needs, where none are and this user may.
+class ReservedPages {
+   public:
+    ReservedPages() {
+        std::ifstream(kFile) >> before_;
+        if (before_ < kNeeded) set(kNeeded);
+    }
+    ~ReservedPages() {
+        if (before_ < kNeeded) set(before_);
+    }
+
+   private:
+    static constexpr const char* kFile = "/proc/sys/vm/nr_hugepages";
+    static constexpr unsigned kNeeded = 4;
+    static void set(unsigned pages) { std::ofstream(kFile) << pages; }
+    unsigned before_ = 0;
+};
+
+// KiB of transparent huge pages that the mapping with this address has.
+unsigned long huge_kib(const void* address) {
+    std::ifstream maps("/proc/self/smaps");
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    bool inside = false;
+    for (std::string line; std::getline(maps, line);) {
+        std::uintptr_t from, to;
+        if (std::sscanf(line.c_str(), "%zx-%zx ", &from, &to) == 2) inside = from <= at && at < to;
+        unsigned long kib;
+        if (inside && std::sscanf(line.c_str(), "AnonHugePages: %lu", &kib) == 1) return kib;
+    }
+    return 0;
+}
+
 class KindOfMemory : public testing::TestWithParam<Kind> {
    protected:
+    static void SetUpTestSuite() { reserved.emplace(); }
+    static void TearDownTestSuite() { reserved.reset(); }
     void SetUp() override {
-        if (kind.data()) return;
-        ASSERT_EQ(GetParam(), Kind::reserved_huge) << std::strerror(errno);
-        GTEST_SKIP() << "no huge pages are reserved here";
+        if (!kind.data()) {
+            ASSERT_EQ(GetParam(), Kind::reserved_huge) << std::strerror(errno);
+            GTEST_SKIP() << "no huge pages are reserved here, and none can be";
+        }
+        if (GetParam() != Kind::transparent_huge) return;
+        std::memset(kind.data(), 1, kMemory);
+        if (huge_kib(kind.data()) == 0) GTEST_SKIP() << "the kernel gives no transparent huge pages here";
     }
+    static inline std::optional<ReservedPages> reserved;
     Mapping kind{GetParam()}, plain{Kind::anonymous};
 };
 

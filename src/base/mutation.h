@@ -48,11 +48,13 @@ enum class Mutation : std::uint8_t {
     own_multicast_not_blocked,     // what a queue pair sends to its group comes back
     flow_turn_out_of_order,        // who waits longest for the shared window goes last
     flow_waiter_forgotten,         // a turn is taken from two and given to one
+    direct_overtakes,              // a WRITE is executed by the link while requests before it wait
+    placed_behind_fetched,         // a SEND is written into its receive before an earlier one is fetched
     flow_turn_missed,              // who finds the window opened by another thread does not come again
 };
 
 // The last that a single thread shows, as the simulator is; src/transport/mutations finds those behind it.
-inline constexpr Mutation kLastOfOneThread = Mutation::flow_waiter_forgotten;
+inline constexpr Mutation kLastOfOneThread = Mutation::placed_behind_fetched;
 
 #ifdef VERBENA_MUTATIONS
 inline Mutation& selected_mutation() {

@@ -46,6 +46,8 @@ inline constexpr const char* kMutationNames[] = {
     "own_multicast_not_blocked",
     "flow_turn_out_of_order",
     "flow_waiter_forgotten",
+    "direct_overtakes",
+    "placed_behind_fetched",
     "flow_turn_missed",
 };
 static_assert(std::size(kMutationNames) == static_cast<std::size_t>(Mutation::flow_turn_missed));

@@ -176,6 +176,15 @@ constexpr EventLine kCmEventLines[] = {{0, "ADDR_RESOLVED"},   {1, "ADDR_ERROR"}
                                        {8, "REJECTED"},        {9, "ESTABLISHED"},      {10, "DISCONNECTED"},
                                        {15, "TIMEWAIT_EXIT"}};
 
+constexpr const char* kDirectly[] = {"WRITE, or a part, executed",
+                                     "READ, or a part, executed",
+                                     "SEND, or a part, written ahead",
+                                     "WRITE or READ declined",
+                                     "WRITE or READ: not yet",
+                                     "WRITE or READ left as packets for speed",
+                                     "a peer that stood still was waited for"};
+static_assert(std::size(kDirectly) == Coverage::directly_count);
+
 template <typename Array>
 void add_all(Array& to, const Array& from) {
     for (std::size_t i = 0; i < to.size(); i++) {
@@ -232,6 +241,7 @@ void Coverage::add(const Coverage& other) {
     add_all(mads_received, other.mads_received);
     add_all(cm, other.cm);
     add_all(cm_events, other.cm_events);
+    add_all(directly, other.directly);
     limit_events += other.limit_events;
     runs += other.runs;
     packets += other.packets;
@@ -278,6 +288,8 @@ std::string Coverage::table(std::vector<std::string>& zero) const {
         }
     t.heading("CM events");
     for (const EventLine& e : kCmEventLines) t.line(e.name, cm_events[e.number]);
+    t.heading("What the link between processes of one host did");
+    for (std::size_t i = 0; i < directly.size(); i++) t.line(kDirectly[i], directly[i]);
     t.heading("What the network did");
     for (std::size_t i = 0; i <= static_cast<std::size_t>(Loss::late); i++)
         // Undetectable corruption is one packet in 65 536 corrupted ones.

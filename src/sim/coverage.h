@@ -13,6 +13,17 @@ namespace verbena::sim {
 
 struct Coverage {
     enum Timer : std::uint8_t { ack_timeout, probe, rnr_wait, ack_delay, timer_count };
+    // What the link between processes of one host did and said (sim_direct.h).
+    enum Directly : std::uint8_t {
+        wrote,
+        read_there,
+        placed,
+        declined,
+        not_yet,
+        by_packets,
+        stood_still,
+        directly_count
+    };
     static constexpr unsigned kQpStates = 7;
     static constexpr unsigned kCmMessages = 0x1b;  // attribute ids 0x10 .. 0x1a
     static constexpr unsigned kCmStates = 13;      // cm::ConnectionState, and one for "no connection"
@@ -30,6 +41,7 @@ struct Coverage {
     std::array<std::array<std::uint64_t, kCmStates>, kCmMessages>
         cm{};  // by message and state + 1 on its arrival
     std::array<std::uint64_t, kCmEvents> cm_events{};
+    std::array<std::uint64_t, directly_count> directly{};
     std::uint64_t runs = 0, packets = 0, events = 0;
 
     void add(const Coverage& other);

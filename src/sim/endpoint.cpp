@@ -62,7 +62,10 @@ void Endpoint::lay_out() {
             cut(op.length, op.sge_count, ops_[i].pieces);
     }
     for (std::size_t i = 0; i < receives_.size(); i++)
-        cut(plan_.receives[i].capacity, plan_.receives[i].sge_count, receives_[i].pieces);
+        if (plan_.buffers && i >= plan_.buffers)
+            receives_[i].pieces = receives_[i - plan_.buffers].pieces;
+        else
+            cut(plan_.receives[i].capacity, plan_.receives[i].sge_count, receives_[i].pieces);
     // Room for what a responder without bounds would write behind its region.
     arena_.reserve(plan_.target_size + plan_.attributes.path_mtu, 1);
     arena_.allocate(random_.next());

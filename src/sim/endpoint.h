@@ -55,8 +55,13 @@ class Endpoint final : public Worker, public transport::QpListener {
     void settle();
     void verify();
 
+    // The link is about to do that for a request of ours.
+    void link_executes(const transport::DirectTarget& target, std::span<const iovec> local, bool write);
+    void link_places(const transport::PlaceTarget& target, std::span<const iovec> from);
+
     Process& process() { return process_; }
     transport::QueuePair& qp() { return *qp_; }
+    bool is(std::uint32_t qp_number) const { return qp_ && qp_->number() == qp_number; }
     std::string describe() const;
 
    private:
@@ -100,6 +105,7 @@ class Endpoint final : public Worker, public transport::QpListener {
     void send_completed(const completion::Completion& completion, std::uint32_t index);
     bool receive_completed(const completion::Completion& completion, std::uint32_t index);
     void succeeded(std::uint32_t index);
+    void check_effect(std::uint32_t index);
     void failed(const completion::Completion& completion, std::uint32_t index);
     bool explained(completion::Status status, std::uint32_t index, Time at);
     void check_delivery(std::uint32_t index);
@@ -119,6 +125,13 @@ class Endpoint final : public Worker, public transport::QpListener {
     bool partly_executed(std::uint32_t index, std::span<const std::uint8_t> state,
                          std::span<const std::uint8_t> actual) const;
     void apply(std::uint32_t index, std::span<std::uint8_t> state) const;
+    // endpoint_direct.cpp
+    std::uint32_t find_request(const transport::DirectTarget& target, std::span<const iovec> local,
+                               bool write) const;
+    bool lies_in(const std::vector<Piece>& pieces, const iovec& local) const;
+    bool laid_over(std::uint32_t index, std::uint32_t offset, std::uint8_t value) const;
+    std::uint32_t most_parts() const;
+
     void violation(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
     Process& process_;
@@ -150,6 +163,7 @@ class Endpoint final : public Worker, public transport::QpListener {
     bool receive_failed_ = false;
     bool broken_ = false;  // a request failed
     std::uint32_t posts_when_broken_ = 3;
+    std::uint32_t executed_ = 0;  // ops that were before one that the link has executed
     Time last_success_ = 0;
     Time look_at_ = kNever;
     Time may_post_at_ = 0, may_receive_at_ = 0;

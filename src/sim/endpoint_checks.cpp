@@ -125,6 +125,11 @@ void Endpoint::succeeded(std::uint32_t index) {
     successes_++;
     if (op.mistake != Mistake::none)
         return violation("request %u succeeds in spite of its mistake: %s", index, to_string(op.mistake));
+    check_effect(index);
+}
+
+void Endpoint::check_effect(std::uint32_t index) {
+    const Op& op = plan_.ops[index];
     if (op.is_read()) check_read(index, true);
     if (op.is_atomic()) check_atomic(index);
     if (op.is_write()) check_write(index);
@@ -174,8 +179,10 @@ bool Endpoint::explained(Status status, std::uint32_t index, Time at) {
                 return true;
             }
             const Process& there = peer_->process_;
-            return there.dead() || peer_->qp_->state() == QpState::error || there.paused_between(since, at) ||
-                   process_.paused_between(since, at) ||
+            // One that lives and stands still is waited for, where that is known.
+            const bool waited_for = process_.plan().direct.there;
+            return there.dead() || peer_->qp_->state() == QpState::error ||
+                   (!waited_for && there.paused_between(since, at)) || process_.paused_between(since, at) ||
                    world_.network.partitioned(process_.plan().host, there.plan().host, since, at) ||
                    world_.watch.losses(me, other, since, at) > a.retry_count;
         }

@@ -15,6 +15,8 @@ bool changes_nothing(Mistake mistake) {
     return mistake != Mistake::none && mistake != Mistake::missing_receive;
 }
 
+constexpr std::size_t kPart = 1 << 20;  // bytes: what a link executes at a time (rc_requester.h)
+
 std::uint64_t load(const std::uint8_t* from) {
     std::uint64_t word;
     std::memcpy(&word, from, sizeof word);
@@ -78,8 +80,11 @@ void Endpoint::check_delivery(std::uint32_t index) {
     for (const Piece& piece : peer_->receives_[ops_[index].receive].pieces) {
         const std::uint32_t here = std::min(piece.length, plan_.ops[index].length - offset);
         const auto actual = peer_->arena_.actual(piece.offset, here);
-        if (matching_prefix(plan_.ops[index].key, offset, actual) != here)
-            return violation("request %u was acknowledged, but its data is not in the peer's receive", index);
+        for (std::size_t i = matching_prefix(plan_.ops[index].key, offset, actual); i < here; i++)
+            if (actual[i] != pattern_byte(plan_.ops[index].key, offset + i) &&
+                !laid_over(index, offset + static_cast<std::uint32_t>(i), actual[i]))
+                return violation("request %u was acknowledged, but its data is not in the peer's receive",
+                                 index);
         peer_->arena_.accept(piece.offset, here);
         offset += here;
     }
@@ -172,7 +177,7 @@ void Endpoint::apply(std::uint32_t index, std::span<std::uint8_t> state) const {
     std::memcpy(range.data(), &word, sizeof word);
 }
 
-// Is `actual` what is left of `state` when only the first packets of a WRITE were executed?
+// Is `actual` what is left of `state` when only the first packets, or parts, of a WRITE were executed?
 bool Endpoint::partly_executed(std::uint32_t index, std::span<const std::uint8_t> state,
                                std::span<const std::uint8_t> actual) const {
     const Op& op = plan_.ops[index];
@@ -183,11 +188,15 @@ bool Endpoint::partly_executed(std::uint32_t index, std::span<const std::uint8_t
                     actual.begin() + static_cast<std::ptrdiff_t>(end)))
         return false;
     std::size_t prefix = matching_prefix(op.key, 0, actual.subspan(begin, op.length));
+    const auto only = [&](std::size_t length) {
+        return std::equal(state.begin() + static_cast<std::ptrdiff_t>(begin + length),
+                          state.begin() + static_cast<std::ptrdiff_t>(end),
+                          actual.begin() + static_cast<std::ptrdiff_t>(begin + length));
+    };
+    for (std::size_t part = kPart - ((peer_->iova_ + begin) & 7); part <= prefix; part += kPart)
+        if (only(part)) return true;
     for (prefix -= prefix % plan_.attributes.path_mtu;; prefix -= plan_.attributes.path_mtu) {
-        if (std::equal(state.begin() + static_cast<std::ptrdiff_t>(begin + prefix),
-                       state.begin() + static_cast<std::ptrdiff_t>(end),
-                       actual.begin() + static_cast<std::ptrdiff_t>(begin + prefix)))
-            return true;
+        if (only(prefix)) return true;
         if (prefix == 0) return false;
     }
 }
@@ -210,7 +219,7 @@ void Endpoint::settle_target() {
     violation("the peer's memory is not what a prefix of our requests leaves");
 }
 
-// Receives that did not complete may hold the beginning of their message, at most one of them a part.
+// Receives that did not complete may hold the beginning of their message, but few of them.
 void Endpoint::settle_receives() {
     unsigned parts = 0;
     for (std::uint32_t i = 0; i < posted_; i++) {
@@ -221,17 +230,18 @@ void Endpoint::settle_receives() {
             const std::uint32_t here = std::min(piece.length, plan_.ops[i].length - offset);
             const auto actual = peer_->arena_.actual(piece.offset, here);
             const auto before = peer_->arena_.expected(piece.offset, here);
-            const std::size_t prefix = matching_prefix(plan_.ops[i].key, offset, actual);
-            if (!std::equal(actual.begin() + static_cast<std::ptrdiff_t>(prefix), actual.end(),
-                            before.begin() + static_cast<std::ptrdiff_t>(prefix)))
-                return violation("the receive of failed request %u holds foreign bytes", i);
+            for (std::size_t at = matching_prefix(plan_.ops[i].key, offset, actual); at < here; at++)
+                if (actual[at] != before[at] &&
+                    !laid_over(i, offset + static_cast<std::uint32_t>(at), actual[at]))
+                    return violation("the receive of failed request %u holds foreign bytes", i);
             touched |= !std::equal(actual.begin(), actual.end(), before.begin());
             peer_->arena_.accept(piece.offset, here);
             offset += here;
         }
         parts += touched;
     }
-    if (parts > 1 && !peer_->process_.dead()) violation("%u failed requests left bytes in receives", parts);
+    if (parts > most_parts() && !peer_->process_.dead())
+        violation("%u failed requests left bytes in receives", parts);
 }
 
 // Results of READs and atomics that did not complete: nothing, or what they may have got.

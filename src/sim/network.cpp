@@ -177,10 +177,14 @@ void Network::arrive(unsigned to, Frame frame) {
             if (slot.host == to && is_member(*slot.inbox, frame.path.destination)) put(*slot.inbox, frame);
         return;
     }
-    const std::uint32_t qp = destination_qp(frame.bytes);
-    for (const Slot& slot : slots_)
-        if (slot.host == to && qp - slot.first_qp < slot.qp_count) return put(*slot.inbox, std::move(frame));
+    if (Inbox* const inbox = find(to, destination_qp(frame.bytes))) return put(*inbox, std::move(frame));
     watcher_.lost(frame, Loss::nobody);
+}
+
+Inbox* Network::find(unsigned host, std::uint32_t qp) const {
+    for (const Slot& slot : slots_)
+        if (slot.host == host && qp - slot.first_qp < slot.qp_count) return slot.inbox;
+    return nullptr;
 }
 
 void Network::put(Inbox& inbox, Frame frame) {

@@ -108,6 +108,8 @@ class Network {
     std::function<Fate(const Frame&)> script;
 
     void send(Frame frame);
+    // Who takes what is sent to that queue pair; nullptr: nobody.
+    Inbox* find(unsigned host, std::uint32_t qp) const;
     // The inbox's owner takes the oldest.
     bool take(Inbox& inbox, Frame& frame);
 

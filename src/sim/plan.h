@@ -13,6 +13,8 @@
 
 namespace verbena::sim {
 
+class Random;
+
 // Deliberate errors of the program: one request or receive of a stream is wrong.
 enum class Mistake : std::uint8_t {
     none,
@@ -79,6 +81,7 @@ struct EndpointPlan {
     std::vector<ReceivePlan> receives;
     std::uint32_t target_size = 64;
     std::uint32_t iova_kind = 0;  // 0: the address; 1: zero based; 2: somewhere else
+    std::uint32_t buffers = 0;    // 0: each receive has its own; else the receives take turns with so many
 
     // How the program behaves.
     std::uint32_t batch = 1;          // requests per post
@@ -90,11 +93,20 @@ struct EndpointPlan {
     std::uint32_t drain_before = 0;  // ... before this request
 };
 
+// What its link does without packets (sim_direct.h). Chances are per million.
+struct DirectPlan {
+    bool there = false;
+    std::uint32_t declines = 0, not_yet = 0;
+    std::uint32_t by_packets = 0;  // that packets are faster
+    std::uint32_t fetched = 0;     // that a large SEND is faster if its payload is fetched
+};
+
 struct ProcessPlan {
     unsigned host = 0;
     bool bursts = true;
     std::size_t largest_payload = 0;  // 0: a wire; else as the local link's (sim_link.h)
     unsigned longest_run = 1;         // packets that a sender gives to a wire at once
+    DirectPlan direct;
     std::size_t buffer = 212'992;
     Duration latency = 10 * kMicrosecond;  // at most, from an arrival to a turn
     std::uint32_t idle_chance =
@@ -125,5 +137,9 @@ struct Plan {
 };
 
 Plan draw_plan(std::uint64_t seed);
+
+// direct_plan.cpp: the last part of that, and one process's.
+void draw_direct(std::uint64_t seed, Plan& plan);
+DirectPlan draw_direct(Random& random);
 
 }  // namespace verbena::sim

@@ -16,11 +16,13 @@ Process::Process(World& world, const ProcessPlan& plan, std::uint32_t first_qp, 
       random_(seed),
       segment_(adapter::Segment::create_on_heap(
           {.regions = 512, .queue_pairs = plan.most_queue_pairs, .objects = 16})),
-      link_(world.network, *this, plan.bursts, plan.largest_payload, plan.longest_run) {
+      link_(world.network, *this, plan.bursts, plan.largest_payload, plan.longest_run),
+      direct_(world, plan.direct, mix(seed) ^ 0x646972) {
     capacity = plan.buffer;
     adapter::Adapter::Setup setup;
     setup.link = &link_;
     setup.segment = segment_.get();
+    if (plan.direct.there) setup.direct = &direct_;
     setup.first_qp_number = first_qp;
     setup.qp_numbers = kQpNumbers;
     setup.random_seed = random_.next32();

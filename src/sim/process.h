@@ -11,6 +11,7 @@
 #include "adapter/adapter.h"
 #include "adapter/segment.h"
 #include "sim/plan.h"
+#include "sim/sim_direct.h"
 #include "sim/sim_link.h"
 #include "sim/world.h"
 
@@ -31,7 +32,9 @@ class Process final : public Inbox {
     Process& operator=(const Process&) = delete;
 
     adapter::Adapter& adapter() { return *adapter_; }
+    adapter::Segment& segment() { return *segment_; }
     memory::Sections& sections() { return segment_->sections(); }
+    SimDirect& direct() { return direct_; }
     const ProcessPlan& plan() const { return plan_; }
     World& world() { return world_; }
     Random& random() { return random_; }
@@ -61,6 +64,7 @@ class Process final : public Inbox {
     Random random_;
     std::unique_ptr<adapter::Segment> segment_;
     SimLink link_;
+    SimDirect direct_;
     std::unique_ptr<adapter::Adapter> adapter_;
     std::vector<Worker*> workers_;
     Time turn_at_ = kNever;

@@ -22,6 +22,8 @@ class RcRun {
 
    private:
     void build();
+    void watch_direct();
+    Endpoint* end_of(std::uint32_t qp_number);
     void schedule_disturbances();
     void watch_ends();
     bool over() const;
@@ -57,6 +59,24 @@ void RcRun::build() {
     close_planned_.resize(ends_.size());
     for (std::size_t i = 0; i < ends_.size(); i++) ends_[i]->create(*ends_[i ^ 1]);
     for (auto& end : ends_) end->connect(plan_.ipv6);
+    watch_direct();
+}
+
+Endpoint* RcRun::end_of(std::uint32_t qp_number) {
+    for (auto& end : ends_)
+        if (end->is(qp_number)) return end.get();
+    return nullptr;
+}
+
+void RcRun::watch_direct() {
+    for (auto& process : processes_) {
+        process->direct().executes = [this](const transport::DirectTarget& target, auto list, bool write) {
+            if (Endpoint* end = end_of(target.qp_number)) end->link_executes(target, list, write);
+        };
+        process->direct().places = [this](const transport::PlaceTarget& target, auto list) {
+            if (Endpoint* end = end_of(target.qp_number)) end->link_places(target, list);
+        };
+    }
 }
 
 void RcRun::schedule_disturbances() {
@@ -143,9 +163,10 @@ void RcRun::judge_processes() {
         Process& process = *processes_[i];
         process.judge_refusals();
         // A timer may fire once for nothing when its deadline has moved; a responder looks for a late receive
-        // ten times before its RNR NAK.
-        const std::uint64_t allowed =
-            kIdleTurns + world_.coverage.packets / 2 + 12 * world_.coverage.naks_sent[kRnrLine];
+        // ten times before its RNR NAK; and timers go on while a peer stands still.
+        const std::uint64_t allowed = kIdleTurns + world_.coverage.packets / 2 +
+                                      12 * world_.coverage.naks_sent[kRnrLine] +
+                                      world_.coverage.directly[Coverage::stood_still];
         if (process.idle_turns() > allowed)
             world_.verdict.violation(world_.now(), "process %zu woke %llu times for nothing", i,
                                      static_cast<unsigned long long>(process.idle_turns()));

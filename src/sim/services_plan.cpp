@@ -161,6 +161,12 @@ ServicesPlan draw_services(std::uint64_t seed) {
     for (std::uint64_t i = random.below(3); i > 0; i--)
         plan.windows.push_back({static_cast<unsigned>(random.below(plan.stations.size())),
                                 static_cast<unsigned>(random.below(plan.stations.size()))});
+    Random local(mix(seed) ^ 0x6c6f63616c);
+    if (local.one_in(3))
+        for (ProcessPlan& p : plan.stations) {
+            p.largest_payload = local.pick({4u, 16u, 48u}) * 1024;
+            if (!local.one_in(6)) p.direct = draw_direct(local);
+        }
     return plan;
 }
 

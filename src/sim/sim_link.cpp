@@ -63,8 +63,10 @@ void SimLink::flush() {
 // Whoever fetches it copies it from the frame.
 class SimLink::Fetched final : public wire::Elsewhere {
    public:
-    Fetched(std::span<const std::uint8_t> payload, bool there) : payload_(payload), there_(there) {}
+    Fetched(std::span<const std::uint8_t> payload, bool there, std::uint32_t placed)
+        : payload_(payload), there_(there), placed_(placed) {}
     std::size_t length() const override { return payload_.size(); }
+    std::uint32_t placed() const override { return placed_; }
     bool fetch(std::uint32_t, std::span<const iovec> into) override {
         const std::uint8_t* from = payload_.data();
         for (const iovec& piece : into) {
@@ -78,6 +80,7 @@ class SimLink::Fetched final : public wire::Elsewhere {
    private:
     const std::span<const std::uint8_t> payload_;
     const bool there_;
+    const std::uint32_t placed_;
 };
 
 void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
@@ -90,11 +93,12 @@ void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
     // From peers of the same host: nobody checks the ICRC, and the straight path is open.
     datagram.by_memory = largest_payload_ > 0 && !frame.corrupted && frame.aside.psns == 1;
     if (datagram.by_memory && receiver.straight(datagram)) return;
-    if (frame.aside.psns == 1 || frame.corrupted ||
+    if ((frame.aside.psns == 1 && !frame.aside.stays) || frame.corrupted ||
         wire::parse(frame.bytes, packet) != wire::ParseError::none ||
-        wire::info(packet.headers.bth.opcode).operation != wire::Operation::send || ++fetched_ % 2 == 0)
+        wire::info(packet.headers.bth.opcode).operation != wire::Operation::send ||
+        (++fetched_ % 2 == 0 && !frame.aside.stays))
         return receiver.datagram(datagram);
-    Fetched fetched(packet.payload, fetched_ % kNotThere != 1);
+    Fetched fetched(packet.payload, fetched_ % kNotThere != 1, frame.aside.placed);
     const std::size_t headers = wire::header_length(packet.headers.bth.opcode);
     std::vector<std::uint8_t> bytes(frame.bytes.begin(),
                                     frame.bytes.begin() + static_cast<std::ptrdiff_t>(headers));

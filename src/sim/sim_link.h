@@ -3,7 +3,8 @@
 // burst does.
 //
 // It may also play a link to peers of the same host: packets then carry asides and may be as large as it
-// says, and the payload of a large one may have to be fetched, which fails now and then.
+// says, and the payload of a large one may have to be fetched, which fails now and then: of a SEND whose
+// payload stays where it is (wire::Aside) always, of another sometimes.
 //
 // Thread safety: none; one per simulated process.
 #pragma once
@@ -35,7 +36,9 @@ class SimLink final : public link::Link {
     void flush() override;
     std::size_t pause() override;
     unsigned receive(link::Receiver& receiver, unsigned max) override;
-    std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return largest_payload_; }
+    std::size_t largest_payload(const wire::Path&, std::uint32_t, bool stays) override {
+        return stays && largest_payload_ > 0 ? kLargestFetched : largest_payload_;
+    }
     unsigned longest_run(const wire::Path&, std::uint32_t) override {
         return largest_payload_ > 0 ? 1 : longest_run_;
     }
@@ -55,6 +58,7 @@ class SimLink final : public link::Link {
 
    private:
     static constexpr unsigned kMaxSegments = 64;
+    static constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // link/local_reference.h
 
     class Fetched;
     void send_frame(Frame frame);

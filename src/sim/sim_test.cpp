@@ -64,6 +64,7 @@ TEST(Seeds, MeanTheSameRunEachTime) {
         EXPECT_EQ(first.coverage.events, second.coverage.events) << seed;
         EXPECT_EQ(first.coverage.losses, second.coverage.losses) << seed;
         EXPECT_EQ(first.coverage.send_statuses, second.coverage.send_statuses) << seed;
+        EXPECT_EQ(first.coverage.directly, second.coverage.directly) << seed;
     }
 }
 

@@ -377,6 +377,7 @@ Plan draw_plan(std::uint64_t seed) {
         plan.vanishes_at = random.between(0, 3 * kMillisecond);
         plan.vanish_noticed = random.pick({50, 1000, 20'000}) * kMillisecond;
     }
+    draw_direct(seed, plan);
     return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transport/copy.h"
+#include "transport/mutation.h"
 #include "transport/rc_requester.h"
 
 namespace verbena::transport {
@@ -88,7 +89,7 @@ RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
         if (before.is_local()) continue;
         const bool alike = before.fetched && before.length >= ShownReceives::kFrom;
         if (!alike) return {Direct::declined, 0};
-        if (!before.placed) return {Direct::not_yet, 0};
+        if (!before.placed && !mutated(Mutation::placed_behind_fetched)) return {Direct::not_yet, 0};
         receive++;
         psn = before.first_psn;
     }

@@ -3,6 +3,7 @@
 // only other cases have to ask. Requester and responder are the same objects in the same states as if it had
 // gone the long way; whatever is unusual goes there.
 #include "transport/copy.h"
+#include "transport/mutation.h"
 #include "transport/rc_queue_pair.h"
 #include "transport/rc_whole.h"
 #include "wire/plain_ack.h"
@@ -291,9 +292,10 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
     constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
     const bool read = request.operation == Operation::rdma_read;
-    if (directly_ != Directly::hopefully || !queue_.empty() || queue_.room() == 0 || outstanding() ||
-        failed_ || resume_at_ != kNever || rate_allows_at_ != kNever || request.sges.size() != 1 ||
-        shared_.setup().is_counted) [[unlikely]]
+    const bool overtakes = mutated(Mutation::direct_overtakes);
+    if (directly_ != Directly::hopefully || (!queue_.empty() && !overtakes) || queue_.room() == 0 ||
+        (outstanding() && !overtakes) || failed_ || resume_at_ != kNever || rate_allows_at_ != kNever ||
+        request.sges.size() != 1 || shared_.setup().is_counted) [[unlikely]]
         return false;
     const Attributes& a = shared_.attributes();
     const Sge& sge = request.sges[0];

@@ -1,6 +1,7 @@
 #include "transport/copy.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace verbena::transport {
@@ -8,13 +9,27 @@ namespace {
 
 using memory::LookupError;
 
-// 1..8 bytes that lie inside one aligned word of eight.
+// One aligned word.
+void place_word(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
+    switch (length) {
+        case 8:
+            return store_release<std::uint64_t>(to, from);
+        case 4:
+            return store_release<std::uint32_t>(to, from);
+        case 2:
+            return store_release<std::uint16_t>(to, from);
+        default:
+            return store_release<std::uint8_t>(to, from);
+    }
+}
+
+// 1..8 bytes that lie inside one aligned word of eight: by the largest words that are aligned there.
 void place_tail(std::uint8_t* to, const std::uint8_t* from, std::size_t length) {
-    const auto misaligned = reinterpret_cast<std::uintptr_t>(to) & (length - 1);
-    if (length == 8 && misaligned == 0) return store_release<std::uint64_t>(to, from);
-    if (length == 4 && misaligned == 0) return store_release<std::uint32_t>(to, from);
-    if (length == 2 && misaligned == 0) return store_release<std::uint16_t>(to, from);
-    for (std::size_t i = 0; i < length; i++) store_release<std::uint8_t>(to + i, from + i);
+    for (std::size_t word; length > 0; to += word, from += word, length -= word) {
+        const auto at = reinterpret_cast<std::uintptr_t>(to) | 8;
+        word = std::min(at & -at, std::bit_floor(length));
+        place_word(to, from, word);
+    }
 }
 
 // Calls each(sge, offset inside it, bytes) for the parts of the list that [offset, offset + length) covers.

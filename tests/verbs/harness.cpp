@@ -107,8 +107,8 @@ std::uint8_t pattern(std::uint8_t seed, std::size_t i) {
 }
 }  // namespace
 
-void Memory::fill(std::uint8_t seed) {
-    for (std::size_t i = 0; i < size; i++) data()[i] = pattern(seed, i);
+void Memory::fill(std::uint8_t seed, std::size_t offset, std::size_t length) {
+    for (std::size_t i = 0; i < length; i++) data()[offset + i] = pattern(seed, i);
 }
 
 bool Memory::holds(std::uint8_t seed, std::size_t length, std::size_t offset) {
@@ -196,8 +196,8 @@ int Side::to_rtr(const ibv_gid& gid, std::uint32_t number) {
 int Side::to_rts() {
     ibv_qp_attr to{};
     to.qp_state = IBV_QPS_RTS;
-    to.timeout = 14;
-    to.retry_cnt = 7;
+    to.timeout = options.timeout;
+    to.retry_cnt = options.retries;
     to.rnr_retry = options.rnr_retry;
     to.sq_psn = 0xfffff0;
     to.max_rd_atomic = options.depth;

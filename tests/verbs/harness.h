@@ -48,6 +48,8 @@ struct Options {
     bool with_channel = false;
     ibv_mtu mtu = IBV_MTU_4096;
     std::uint8_t rnr_retry = 7;
+    std::uint8_t timeout = 14;  // 67 ms
+    std::uint8_t retries = 7;
     std::uint8_t depth = 16;         // READs and atomics at once
     std::uint8_t min_rnr_timer = 1;  // 10 us
     bool connect = true;
@@ -71,7 +73,8 @@ class Memory {
     ibv_sge sge(std::size_t offset, std::size_t length) {
         return {address(offset), static_cast<std::uint32_t>(length), mr->lkey};
     }
-    void fill(std::uint8_t seed);
+    void fill(std::uint8_t seed) { fill(seed, 0, size); }
+    void fill(std::uint8_t seed, std::size_t offset, std::size_t length);
     bool holds(std::uint8_t seed, std::size_t length, std::size_t offset = 0);
     void set_all(std::uint8_t byte);
     std::uint64_t word(std::size_t index) const { return words_[index]; }

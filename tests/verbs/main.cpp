@@ -12,7 +12,9 @@
 // it does not look at what the peer gets then.
 extern "C" const char* __tsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
 extern "C" const char* __tsan_default_suppressions() {
-    return "race:verbena::verbs_test::Memory::\nrace:memory_kinds_test.cpp\n";
+    return "race:verbena::verbs_test::Memory::\n"
+           "race:memory_kinds_test.cpp\n"
+           "race:neighbor_visibility_test.cpp\n";
 }
 
 // Children of the test open devices, which starts a thread.

@@ -1,0 +1,112 @@
+// Two processes of one host, one of which stands still for a while (SIGSTOP, a debugger).
+#include <thread>
+
+#include "neighbor.h"
+
+namespace verbena::verbs_test {
+namespace {
+
+// A process that was stopped has not gone: the timeouts of a connection that is set up to notice a loss
+// within 600 ms do not count. And one-sided operations need nothing of it at all.
+TEST(Neighbor, ATargetIsStoppedForAWhile) {
+    if (!by_memory()) GTEST_SKIP() << "over packets nobody knows that a peer stands still";
+    Neighbor neighbor([](Here& there) {
+        EXPECT_EQ(there.side.post_receive(9, there.memory.sge(0, kSize)), 0);
+        there.meet();
+        success(there.side.receive_cq);
+        EXPECT_TRUE(there.memory.holds(7, kSize));
+        there.meet();
+    });
+    Here here(neighbor.in, neighbor.out);
+    here.meet();
+    signal_process(neighbor.pid, SIGSTOP);
+    int status;
+    waitpid(neighbor.pid, &status, WUNTRACED);
+    here.memory.fill(3);
+    ASSERT_EQ(here.post(IBV_WR_RDMA_WRITE, kSize), 0);
+    success(here.side.send_cq);
+    here.memory.set_all(0);
+    ASSERT_EQ(here.post(IBV_WR_RDMA_READ, kSize), 0);
+    success(here.side.send_cq);
+    EXPECT_TRUE(here.memory.holds(3, kSize));
+    here.memory.fill(7);
+    ASSERT_EQ(here.post(IBV_WR_SEND, kSize), 0);
+    const auto until = Clock::now() + std::chrono::seconds(10);
+    while (Clock::now() < until) ASSERT_TRUE(empty(here.side.send_cq));
+    signal_process(neighbor.pid, SIGCONT);
+    success(here.side.send_cq);
+    here.meet();
+}
+
+// At any moment, mostly in the middle of a copy into our region. Taking that away waits for the stopped one
+// and says so; meanwhile we go on with everybody else. It ends when the other goes on, or is killed. Then
+// nobody writes there.
+TEST(Neighbor, AnInitiatorIsStoppedWhileItWrites) {
+    constexpr int kRounds = 6, kMost = 60;
+    constexpr std::chrono::milliseconds kLatest{5};
+    Chance chance;
+    int waited = 0;
+    for (int round = 0; round < kRounds || (by_memory() && waited < 2 && round < kMost); round++) {
+        const bool killed = round % 2;
+        Pair others;
+        Memory ours(others.a.pd, kSize), theirs(others.b.pd, kSize);
+        Neighbor neighbor([](Here& there) {
+            ibv_wc wc{};
+            for (std::uint64_t i = 1; wc.status == IBV_WC_SUCCESS; i++) {
+                there.memory.set_word(kSize / 8 - 1, i);
+                EXPECT_EQ(there.post(IBV_WR_RDMA_WRITE, kSize), 0);
+                wc = completion(there.side.send_cq);
+            }
+            EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR) << ibv_wc_status_str(wc.status);
+        });
+        Here here(neighbor.in, neighbor.out);
+        EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 5; }));
+        const auto at = Clock::now() + chance.up_to(kLatest);
+        while (Clock::now() < at) continue;
+        signal_process(neighbor.pid, SIGSTOP);
+        int status;
+        waitpid(neighbor.pid, &status, WUNTRACED);
+        ASSERT_TRUE(WIFSTOPPED(status));
+
+        new_log();
+        std::atomic<bool> returned{false};
+        std::thread taker([&] {
+            EXPECT_EQ(ibv_dereg_mr(here.memory.mr), 0);
+            here.memory.mr = nullptr;
+            here.memory.set_all(0xaa);
+            returned = true;
+        });
+        const std::string told =
+            "process " + std::to_string(neighbor.pid) + " is in the middle of a transfer";
+        std::string log;
+        EXPECT_TRUE(wait_until([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            log += new_log();
+            return returned || log.find(told) != std::string::npos;
+        })) << log;
+        const bool held = !returned;
+        waited += held;
+        ours.fill(9);
+        ibv_sge sge = ours.sge(0, kSize);
+        EXPECT_EQ(Request(1, IBV_WR_RDMA_WRITE, &sge, 1).to(theirs).post(others.a.qp), 0);
+        success(others.a.send_cq);
+        EXPECT_TRUE(theirs.holds(9, kSize));
+        ibv_mr* another = ibv_reg_mr(others.a.pd, theirs.data(), kSize, kAllAccess);
+        EXPECT_NE(another, nullptr);
+
+        signal_process(neighbor.pid, killed ? SIGKILL : SIGCONT);
+        taker.join();
+        neighbor.end(killed ? SIGKILL : 0);
+        for (std::size_t i = 0; i < kSize; i++)
+            ASSERT_EQ(here.memory.data()[i], 0xaa) << i << ", held " << held;
+        EXPECT_EQ(ibv_dereg_mr(another), 0);
+    }
+    if (by_memory()) {
+        EXPECT_GT(waited, 1) << "it was never stopped in the middle of a copy";
+    } else {
+        EXPECT_EQ(waited, 0);
+    }
+}
+
+}  // namespace
+}  // namespace verbena::verbs_test

@@ -1,18 +1,20 @@
-"""Bar charts as SVG: for each line ours and what it is measured against, with the range. Colours follow the reader's
-light or dark theme; the background is the page's."""
+"""Bar charts as SVG: for each line ours and what it is measured against, with the range; the losses are curves (curve.py).
+Colours follow the reader's light or dark theme; the background is the page's."""
 
 import statistics
 from xml.sax.saxutils import escape
+
+import curve
 
 GROUPS = {
     "latency": ("Same host, polling: one way, microseconds (less is better)", "us"),
     "bandwidth": ("Same host: GB/s (more is better)", "GB/s"),
     "rate": ("Same host, 8 bytes: million messages a second (more is better)", "M/s"),
     "many": ("64 bytes over many queue pairs: million messages a second (more is better)", "M/s"),
-    "loss": ("A wire that loses packets, MTU 1500, no segmentation bursts: GB/s (more is better)", "GB/s"),
     "guest": ("In a virtual machine, 64 KiB, beside Linux soft-RoCE (rxe): GB/s (more is better)", "GB/s"),
     "wire": ("Between two network namespaces: GB/s (more is better)", "GB/s"),
 }
+LOSS = "1 MiB WRITEs through losses, no segmentation bursts: what is left of the rate"
 STYLE = """
     text { font: 13px system-ui, sans-serif; fill: #1f2328 }
     .title { font-weight: 600; font-size: 15px }
@@ -34,6 +36,9 @@ def draw(results):
         rows = [result for result in results if result["group"] == group and result["ours"]]
         if rows:
             drawn[f"{group}.svg"] = chart(title, unit, rows)
+    rows = [result for result in results if result["group"] == "loss" and result["theirs"]]
+    if rows:
+        drawn["loss.svg"] = curve.chart(LOSS, rows, STYLE)
     return drawn
 
 
@@ -46,8 +51,7 @@ def chart(title, unit, rows):
     y = TOP
     for row in rows:
         parts.append(f'<text x="{LEFT - 8}" y="{y + BAR + 4}" text-anchor="end">{escape(row["name"])}</text>')
-        whose = "TCP" if "TCP" in row["name"] else "Verbena"
-        parts += bar("ours", whose, row["ours"], unit, y, longest)
+        parts += bar("ours", "Verbena", row["ours"], unit, y, longest)
         if row["theirs"]:
             parts += bar("theirs", row["against"], row["theirs"], unit, y + BAR, longest)
         y += 2 * BAR + GAP

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import guest_lines
+import guest_loss
 import loss
 import measuring
 import own_lines
@@ -30,7 +31,7 @@ def make_lines(build, yardsticks):
                     found += with_losses(build, lossy)
             except places.Unavailable as reason:
                 found.append(Line(f"namespaces, MTU {mtu}", "wire", "", "", None, True, None, None, str(reason)))
-        yield found + guest_lines.make_lines(build, yardsticks, made)
+        yield found + guest_lines.make_lines(build, yardsticks, made) + guest_loss.make_lines(build, made)
 
 
 def same_host(build, fabric, yardsticks):

@@ -1,5 +1,6 @@
 """A wire that loses packets: how much of the lossless bandwidth is left, and how much of TCP's. The dropper is nftables at
-both ends, where packets arrive; nothing is segmented or merged on the way, so that everybody loses single packets."""
+both ends, where packets arrive; nothing is segmented or merged on the way, so that everybody loses single packets. The same
+between two virtual machines, where rxe is, too: guest_loss.py."""
 
 import contextlib
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import measuring
 
 PERCENT = (0.1, 1, 5)
+UNMERGED = ("ethtool", "-K", "eth0", "gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
 
 
 def missing():
@@ -21,9 +23,9 @@ def missing():
 @contextlib.contextmanager
 def dropping(ends, percent):
     for end in ends:
-        inside(end, "ethtool", "-K", "eth0", "gso", "off", "tso", "off", "gro", "off", "tx-udp-segmentation", "off")
+        inside(end, *UNMERGED)
         inside(end, "nft", "add table inet loss; add chain inet loss arrival { type filter hook prerouting priority -300; }; "
-               f"add rule inet loss arrival iifname eth0 numgen random mod 1000 < {round(10 * percent)} drop")
+               f"add rule inet loss arrival iifname eth0 {drops(percent)}")
     try:
         yield
     finally:
@@ -31,10 +33,16 @@ def dropping(ends, percent):
             inside(end, "nft", "delete table inet loss")
 
 
+def drops(percent):
+    return f"numgen random mod 1000 < {round(10 * percent)} counter drop"
+
+
 def inside(end, *words):
+    """What the command prints that runs in the end's namespace."""
     done = subprocess.run(["ip", "netns", "exec", end.name, *words], check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise measuring.Failed(f"{words[0]}: {measuring.last_line(done.stderr)}")
+    return done.stdout
 
 
 def of_verbena(ends, perftest, percent):

@@ -90,9 +90,10 @@ def ip(*words):
 class Network:
     """A namespace with a bridge, "eth0", on which the guests' interfaces sit beside the namespace's own address."""
 
-    def __init__(self, mtu):
+    def __init__(self, mtu, name=None):
+        """name: tells it from the others of one process that have its MTU."""
         self.mtu = mtu
-        self.name = f"verbena-interop-{os.getpid()}-{mtu}"
+        self.name = f"verbena-interop-{os.getpid()}-{name or mtu}"
 
     def __enter__(self):
         ip("netns", "add", self.name)

@@ -21,8 +21,8 @@ using namespace verbena::scale;
 
 namespace {
 
-constexpr std::uint16_t kMessage = 12 + 8 + 4 + 4;  // BTH, payload, ICRC, and four bytes more
-constexpr std::size_t kAcknowledgement = 12 + 4 + 4;
+constexpr std::uint16_t kMessage = 12 + 8 + 4;        // BTH, payload, ICRC
+constexpr std::size_t kAcknowledgement = 12 + 4 + 4;  // BTH, AETH, ICRC
 constexpr std::size_t kTakes = 65536;
 
 using Clock = std::chrono::steady_clock;
@@ -74,6 +74,10 @@ class End {
             in.msg_hdr.msg_control = told_.data();
             in.msg_hdr.msg_controllen = told_.size();
             const int count = recvmmsg(receives_, &in, 1, MSG_DONTWAIT, nullptr);
+            if (count == 1 && in.msg_len != bytes_.size()) {
+                std::fprintf(stderr, "a burst did not come in one piece\n");
+                std::exit(1);
+            }
             if (count == 1) return;
             if (count < 0 && errno != EAGAIN) fail("recvmmsg");
         }

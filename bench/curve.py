@@ -58,7 +58,7 @@ def points(rows, begins, whose, where):
     found, lossless = [(0, [1])], []
     for row in rows:
         match = re.fullmatch(re.escape(begins) + r", ([\d.]+) % lost", row["name"])
-        if match and row["theirs"]:
+        if match and row["ours"]:
             lossless += row["theirs"]
             found.append((float(match[1]), sorted(ours / theirs for ours, theirs in zip(row["ours"], row["theirs"]))))
     if not lossless:

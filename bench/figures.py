@@ -36,7 +36,7 @@ def draw(results):
         rows = [result for result in results if result["group"] == group and result["ours"]]
         if rows:
             drawn[f"{group}.svg"] = chart(title, unit, rows)
-    rows = [result for result in results if result["group"] == "loss" and result["theirs"]]
+    rows = [result for result in results if result["group"] == "loss" and result["ours"] and result["theirs"]]
     if rows:
         drawn["loss.svg"] = curve.chart(LOSS, rows, STYLE)
     return drawn

@@ -46,9 +46,13 @@ class Machines:
         if self.failed:
             raise measuring.Failed(self.failed)
         if who in LOADING and who != self.loaded:
-            for guest in self.guests:
-                for command in LOADING[who]:
-                    obey(guest, *command.split(), patience=PATIENCE)
+            try:
+                for guest in self.guests:
+                    for command in LOADING[who]:
+                        obey(guest, *command.split(), patience=PATIENCE)
+            except machine.Unavailable as reason:
+                self.failed = str(reason)
+                raise
             self.loaded = who
         return self.guests
 

@@ -21,11 +21,13 @@ namespace verbena::memcheck {
 
 #ifdef VALGRIND_MAKE_MEM_DEFINED
 // Only memcheck answers this request.
-inline const bool kWatches = [] {
-    const char byte = 0;
-    return VALGRIND_MAKE_MEM_DEFINED(&byte, sizeof byte) != 0;
-}();
-inline bool watches() { return kWatches; }
+inline bool watches() {
+    static const bool answer = [] {
+        const char byte = 0;
+        return VALGRIND_MAKE_MEM_DEFINED(&byte, sizeof byte) != 0;
+    }();
+    return answer;
+}
 
 inline void set_reporting(bool on) {
     if (!watches()) return;

@@ -208,8 +208,8 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         frame(message_for(packet, length), packet, index, length, payload);
 }
 
-// What most packets of a row are: like the one before, and no acknowledgement waits for them. (Memcheck is
-// asked about each of its own.)
+// What most packets of a row are: like the one before, and no acknowledgement waits for them. Under memcheck
+// none is, since add() has each payload checked.
 bool BurstBuilder::goes_on(const wire::OutPacket& packet) const {
     if (message_count_ == 0 || (is_parked_ && !parked_has_company_) || memcheck::watches()) return false;
     const Message& last = messages_[message_count_ - 1];

@@ -86,7 +86,7 @@ void draw_large(Random& random, Plan& plan) {
                 random.pick({Mistake::short_receive, Mistake::bad_receive_lkey});
     }
     for (auto& [way, faults] : plan.faults) {
-        faults.bytes_per_second = 0;  // it would be so for copies that nobody makes
+        faults.bytes_per_second = 0;  // what is fetched or placed does not travel
         faults.drop = std::min(faults.drop, 20'000u);
     }
 }

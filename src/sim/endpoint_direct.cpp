@@ -24,7 +24,8 @@ std::uint32_t Endpoint::find_request(const DirectTarget& target, std::span<const
         const Op& op = plan_.ops[i];
         if ((write ? op.operation != Operation::rdma_write : !op.is_read()) || op.length != target.length)
             continue;
-        if ((op.flags & kInline) ? matching_prefix(op.key, target.offset, bytes()) == local[0].iov_len
+        if ((op.flags & kInline) ? target.address == peer_->iova_ + op.remote_offset &&
+                                       matching_prefix(op.key, target.offset, bytes()) == local[0].iov_len
                                  : lies_in(ops_[i].pieces, local[0]))
             return i;
     }
@@ -34,7 +35,7 @@ std::uint32_t Endpoint::find_request(const DirectTarget& target, std::span<const
 // Whatever comes before it has had its effect: no later WRITE is seen before it, and no later READ misses it.
 void Endpoint::link_executes(const DirectTarget& target, std::span<const iovec> local, bool write) {
     const std::uint32_t index = find_request(target, local, write);
-    if (index == kNone) return violation("the link executes what is no request, or an old one");
+    if (index == kNone) return violation("the link executes what is no request, or one before the last");
     if (target.address != peer_->iova_ + plan_.ops[index].remote_offset)
         return violation("the link executes request %u at another place", index);
     for (; executed_ < index && world_.verdict.good(); executed_++)

@@ -128,7 +128,6 @@ void RcQueuePair::receives_posted() {
         responder_->look_again();
 }
 
-// IBA 9.6.1, 9.7.3: header checks whose failure drops the packet silently.
 bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
     return state_ == QpState::rts && (plain_ || !requester_->is_paced()) &&
            std::ranges::all_of(requests, [this](const SendRequest& request) {
@@ -137,6 +136,7 @@ bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
            });
 }
 
+// IBA 9.6.1, 9.7.3: header checks whose failure drops the packet silently.
 bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) const {
     if (state_ != QpState::rtr && state_ != QpState::sqe && !requester_runs()) return false;
     const wire::OpcodeInfo& info = wire::info(bth.opcode);

@@ -102,7 +102,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     // If a positive acknowledgement is all that is owed: a request of ours may take it along (wire::Aside).
     bool may_ride() const { return ask_ && !must_answer(); }
     bool owes() const { return ask_; }
-    Time owes_since() const { return owes_since_; }               // if it owes one, or the last
+    Time owes_since() const { return owes_since_; }               // of the last one, when none is owed
     void wait_up_to(Duration patience) { patience_ = patience; }  // with the next ones
     wire::Aside riding() const {                                  // that one; rides() when it has left
         return {1, true, wire::psn_add(expected_psn_, wire::kPsnMask)};

@@ -1,8 +1,10 @@
 // Atomics on the straight path: the same packets, results and completions as on the long way.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <tuple>
+#include <utility>
 
 #include "transport/rc_outcome.h"
 
@@ -167,6 +169,33 @@ INSTANTIATE_TEST_SUITE_P(Rc, StraightAtomicMistake,
                                            Mistake::unaligned_in_memory, Mistake::access_withdrawn,
                                            Mistake::no_resources, Mistake::result_gone,
                                            Mistake::target_stops));
+
+// One takes no acknowledgement along: behind a message that does it goes straight, in front of it not.
+TEST(StraightAtomicPath, GoesStraightInAListOnceNothingIsOwed) {
+    for (const bool first : {false, true}) {
+        Harness h;
+        h.straight = true;
+        h.polls = false;
+        h.attributes[0].max_rd_atomic = 2;
+        h.start();
+        h.post_receive(0, 1, {h.side[0].sge(512, 64)});
+        h.post_receive(1, 1, {h.side[1].sge(512, 64)});
+        const Sge word = h.side[0].sge(0, 8), message = h.side[0].sge(64, 64);
+        std::array<SendRequest, 2> list{h.request(Operation::send, 1),
+                                        h.request(Operation::fetch_add, 2, 128)};
+        list[0].sges = {&message, 1};
+        list[1].sges = {&word, 1};
+        if (first) std::swap(list[0], list[1]);
+        ASSERT_EQ(h.post(1, h.request(Operation::send), {h.side[1].sge(0, 64)}), 0);
+        h.run(30 * kMicrosecond);
+        ASSERT_NE(h.side[0].qp->acknowledgement_deadline(), kNever) << "one is owed";
+        const unsigned before = h.went_straight;
+        ASSERT_EQ(h.post(0, list), 0);
+        EXPECT_EQ(h.went_straight, before + (first ? 0 : 2));
+        h.run(100 * kMillisecond);
+        EXPECT_EQ(h.sends(0).size(), 2u);
+    }
+}
 
 // What the caller does wrong is answered by the long way, with its reason.
 TEST(StraightAtomicPath, LeavesMistakesToTheLongWay) {

@@ -12,6 +12,7 @@
 #include <new>
 #include <random>
 #include <string_view>
+#include <utility>
 
 #include "base/process_testing.h"
 #include "harness.h"
@@ -101,6 +102,7 @@ class Neighbor {
         if (pipe(to) != 0 || pipe(from) != 0) std::abort();
         std::fflush(stdout);
         pid = fork();
+        if (pid < 0) std::abort();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             close(to[1]);
@@ -119,6 +121,10 @@ class Neighbor {
     ~Neighbor() {
         close(out);
         close(in);
+        if (pid > 0 && testing::Test::HasFailure()) {  // it may wait for us, or be stopped
+            end_process(pid);
+            waitpid(std::exchange(pid, 0), nullptr, 0);
+        }
         if (pid > 0) end(0);
     }
     Neighbor(const Neighbor&) = delete;

@@ -16,12 +16,16 @@ bool go_on(int round, Clock::time_point began) {
 }
 constexpr std::chrono::microseconds kLatest{5000};  // from when it is at work
 
-// The survivor is to hear of it soon. If that is too soon for a busy machine, they lose each other before.
-Options hasty() {
+Options victims() {
     Options options;
+    options.cap.max_send_wr = options.cap.max_recv_wr = 64;
+    return options;
+}
+// The survivor is to hear of it soon. If that is too soon for a busy machine, it loses the other before.
+Options hasty() {
+    Options options = victims();
     options.timeout = 12;
     options.retries = 0;
-    options.cap.max_send_wr = options.cap.max_recv_wr = 64;
     return options;
 }
 
@@ -99,7 +103,7 @@ TEST(Neighbor, OneIsKilledWhileItCopies) {
                 stream(there, at_once, [&](std::uint64_t number) { return copy(there, number); });
                 for (;;) pause();
             },
-            hasty());
+            victims());
         Here here(victim.in, victim.out, hasty());
         EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) != 0; }));
         Killer killer(victim, chance.up_to(kLatest));
@@ -174,10 +178,13 @@ bool write_list(Here& here, Reader& reader, Memory& from, std::size_t together) 
     bool lost = false;
     for (std::size_t i = 0; i < together; i++) {
         ibv_wc wc{};
-        EXPECT_TRUE(wait_until([&] {
-            reader.read_what_is_there();
-            return ibv_poll_cq(here.side.send_cq, 1, &wc) == 1;
-        }));
+        if (!wait_until([&] {
+                reader.read_what_is_there();
+                return ibv_poll_cq(here.side.send_cq, 1, &wc) == 1;
+            })) {
+            ADD_FAILURE() << "no completion";
+            return true;
+        }
         if (wc.status == IBV_WC_SUCCESS && !lost) continue;
         EXPECT_EQ(wc.status, lost ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR)
             << ibv_wc_status_str(wc.status);
@@ -200,7 +207,7 @@ TEST(Neighbor, OneIsKilledWhileItSends) {
                 stream(there, kSlots / 2, [&](std::uint64_t message) { return send(there, from, message); });
                 for (;;) pause();
             },
-            hasty());
+            victims());
         Here here(victim.in, victim.out, hasty());
         Memory from(here.side.pd, 64);
         Reader reader(here);
@@ -280,7 +287,7 @@ TEST(Neighbor, OneIsKilledWhileItTakesARegionAway) {
                 there.meet();
                 that ? offer_and_take_away(there, *offer) : register_and_take_away(there);
             },
-            hasty());
+            victims());
         Here here(victim.in, victim.out, hasty());
         here.meet();
         Killer killer(victim, chance.up_to(kLatest));

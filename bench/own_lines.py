@@ -102,6 +102,9 @@ def targets(build, fabric, yardsticks):
         lines.append(Line("atomic 8 B, target sleeps", "target", "ms", "4 x pingpong eventfd", 1, False,
                           lambda: local.own(program, "atomic", "sleeps", pattern=r"first ([\d.]+) ms"),
                           lambda: 4e-3 * measuring.yardstick(yardsticks, *WAKE_UP, pattern=ONE_WAY)))
+        lines.append(Line("who sleeps is woken and answers, bare", "target", "ms", "4 x pingpong eventfd", None, False,
+                          lambda: local.own(build / "bench/bare_wake", pattern=r"([\d.]+) ms"),
+                          lambda: 4e-3 * measuring.yardstick(yardsticks, *WAKE_UP, pattern=ONE_WAY)))
     return lines
 
 

@@ -48,7 +48,8 @@ Engine::~Engine() {
         kick();
         pthread_join(thread_, nullptr);
     }
-    if (kick_fd_ >= 0) close(kick_fd_);
+    for (const int fd : {kick_fd_, nap_fd_})
+        if (fd >= 0) close(fd);
 }
 
 void Engine::watch(int fd, std::function<bool()> ready) {
@@ -62,7 +63,8 @@ int Engine::start() {
     if (started_.load()) return 0;
     start_capture_if_asked(program_invocation_short_name);
     if (kick_fd_ < 0) kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (kick_fd_ < 0 || !timer_.open() || !gathering_timer_.open())
+    if (nap_fd_ < 0) nap_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (kick_fd_ < 0 || nap_fd_ < 0 || !timer_.open() || !gathering_timer_.open())
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
     make_room_out_of_the_way();
 
@@ -175,13 +177,19 @@ void Engine::pause(Patience& patience) {
             return;
         }
         case Patience::Next::nap:
-            break;
+            return nap();
     }
-    pollfd waiting{link_.wait_fd(), POLLIN, 0};
+}
+
+void Engine::nap() {
+    pollfd waiting[2] = {{link_.wait_fd(), POLLIN, 0}, {nap_fd_, POLLIN, 0}};
+    nappers_.fetch_add(1);
     link_.enter_sleep();
     const Time before = now();
-    poll_until(&waiting, 1, std::min(adapter_.next_deadline(), before + kNap));
+    poll_until(waiting, 2, std::min(adapter_.next_deadline(), before + kNap));
     link_.leave_sleep();
+    nappers_.fetch_sub(1);
+    if (waiting[1].revents) take_events(nap_fd_);
     streak_.napped(before, now());
 }
 

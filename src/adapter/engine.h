@@ -117,6 +117,7 @@ class Engine {
     unsigned poll(Time now, Adapter::Caller caller = Adapter::Caller::waits);
     Yield yield() const;
     void pause(Patience& patience);
+    void nap();
 
     // helper.cpp
     static void* run(void* engine);
@@ -155,7 +156,10 @@ class Engine {
     enum class Farewell : std::uint8_t { none, wanted, said };
     std::atomic<Farewell> farewell_{Farewell::none};
     pthread_t thread_{};
-    int kick_fd_ = -1;       // eventfd
+    int kick_fd_ = -1;  // eventfd
+    // Of pollers that nap: how many, and an eventfd by which the helper tells that it took what woke both.
+    std::atomic<unsigned> nappers_{0};
+    int nap_fd_ = -1;
     Alarm timer_;            // ends the sleep at the earliest deadline
     Alarm gathering_timer_;  // for the helper that nobody needs otherwise
     int watched_fd_ = -1;

@@ -12,6 +12,7 @@
 #include "adapter/precedence.h"
 #include "adapter/waiting.h"
 #include "adapter/yielding.h"
+#include "base/signal_event.h"
 
 namespace verbena::adapter {
 namespace {
@@ -20,11 +21,6 @@ constexpr Duration kTick = kMillisecond;
 // A hesitation where packets often come that soon: to fall asleep and be woken takes no less of it.
 constexpr Duration kLongHesitation = 40 * kMicrosecond;
 constexpr unsigned kLooksAYield = 16;  // at most, while nobody else wants the processor
-
-void drain_counter(int fd) {
-    std::uint64_t count;
-    [[maybe_unused]] auto size = read(fd, &count, sizeof count);
-}
 
 }  // namespace
 
@@ -62,7 +58,7 @@ void Engine::helper() {
 
 // The helper has been woken up.
 void Engine::kicked() {
-    drain_counter(kick_fd_);
+    take_events(kick_fd_);
     if (farewell_.load() != Farewell::wanted) return;
     adapter_.push_all_acknowledgements(now());
     farewell_.store(Farewell::said);
@@ -176,6 +172,11 @@ bool Engine::serve() {
                 hesitates = !lingers && hesitating_.pays();
             }
             any = true;
+            // The same packet has woken them, perhaps, but we took it. They go on, and not we.
+            if (nappers_.load(std::memory_order_relaxed) > 0) {
+                signal_event(nap_fd_);
+                return any;
+            }
             paid |= hesitates && std::exchange(outlasted, false);
             last = now();
             if (share_.is_due(last)) look_at_share(last);

@@ -47,7 +47,6 @@ int main(int words, char** word) {
     }
     std::nth_element(ms.begin(), ms.begin() + count / 2, ms.end());
     std::printf("%.4f ms\n", ms[count / 2]);
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    end(child);
     return 0;
 }

@@ -107,23 +107,19 @@ int main(int count, char** words) {
         return 2;
     }
     const ibv_wr_opcode opcode = operation->second;
-    int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
-    const pid_t child = start_on(1, [&] {
-        close(sockets[0]);
-        const End end(sockets[1]);
-        if (target == "computes") End::compute();
-        if (target == "sleeps") End::sleep();
-        end.poll();
-    });
-    close(sockets[1]);
-    stay_on(0);
-    End end(sockets[0]);
-    const double first = target == "sleeps" ? end.first_ms(opcode, kSilence, kFirstAfterShort)
-                                            : end.first_ms(opcode, kLongSilence, kFirst);
-    std::printf("first %.4f ms\n", first);
-    if (opcode != IBV_WR_ATOMIC_FETCH_AND_ADD) std::printf("%.3f GB/s\n", end.bandwidth(opcode));
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    end(run_beside(
+        [&](int socket) {
+            const End end(socket);
+            if (target == "computes") End::compute();
+            if (target == "sleeps") End::sleep();
+            end.poll();
+        },
+        [&](int socket) {
+            End end(socket);
+            const double first = target == "sleeps" ? end.first_ms(opcode, kSilence, kFirstAfterShort)
+                                                    : end.first_ms(opcode, kLongSilence, kFirst);
+            std::printf("first %.4f ms\n", first);
+            if (opcode != IBV_WR_ATOMIC_FETCH_AND_ADD) std::printf("%.3f GB/s\n", end.bandwidth(opcode));
+        }));
     return 0;
 }

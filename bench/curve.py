@@ -1,4 +1,4 @@
-"""Curves as SVG: what is left of the lossless rate, over the share of packets that is lost. One for each who was measured:
+"""A page of SVG, and curves on it: what is left of the lossless rate, over the share of packets that is lost. One for each who was measured:
 solid between namespaces, dashed between virtual machines. Colours follow the reader's light or dark theme."""
 
 import re
@@ -25,6 +25,12 @@ LEFT, RIGHT, TOP, BOTTOM = 60, 560, 48, 350  # of the plane; to its right, the n
 LABEL = 20  # the least between two names
 
 
+def page(title, height, style, parts):
+    return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
+                      f'role="img" aria-label="{escape(title)}">', f"<style>{style}</style>",
+                      f'<text class="title" x="8" y="22">{escape(title)}</text>', *parts, "</svg>"]) + "\n"
+
+
 def chart(title, rows, style):
     """rows: results whose names end with what was lost."""
     curves = [curve for curve in (points(rows, *words) for words in CURVES) if curve]
@@ -37,9 +43,7 @@ def chart(title, rows, style):
     def y(share):
         return BOTTOM - (BOTTOM - TOP) * share / highest
 
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" '
-             f'role="img" aria-label="{escape(title)}">', f"<style>{style}{STYLE}</style>",
-             f'<text class="title" x="8" y="22">{escape(title)}</text>']
+    parts = []
     for tenth in range(0, int(highest * 10) + 1, 2 if highest < 2 else 10):
         at = y(tenth / 10)
         parts += [f'<path class="axis" d="M{LEFT} {at:.1f}H{RIGHT}"/>',
@@ -50,7 +54,7 @@ def chart(title, rows, style):
                  "of the packets lost, each way</text>")
     for curve in curves:
         parts += drawn(curve, x, y)
-    return "\n".join([*parts, *names(curves, y), "</svg>"]) + "\n"
+    return page(title, HEIGHT, style + STYLE, parts + names(curves, y))
 
 
 def points(rows, begins, whose, where):

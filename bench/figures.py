@@ -25,8 +25,8 @@ STYLE = """
       .ours { fill: #ab7df8 } .theirs { fill: #656c76 } .range { stroke: #e6edf3 }
     }
 """
-WIDTH, LEFT, BAR, GAP, TOP = 800, 250, 14, 12, 44
-ROOM = WIDTH - LEFT - 170  # the longest bar
+LEFT, BAR, GAP, TOP = 250, 14, 12, 44
+ROOM = curve.WIDTH - LEFT - 170  # the longest bar
 
 
 def draw(results):
@@ -45,9 +45,7 @@ def draw(results):
 def chart(title, unit, rows):
     longest = max(max(row["ours"] + row["theirs"]) for row in rows)
     height = TOP + len(rows) * (2 * BAR + GAP) + 8
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" '
-             f'role="img" aria-label="{escape(title)}">', f"<style>{STYLE}</style>",
-             f'<text class="title" x="8" y="22">{escape(title)}</text>']
+    parts = []
     y = TOP
     for row in rows:
         parts.append(f'<text x="{LEFT - 8}" y="{y + BAR + 4}" text-anchor="end">{escape(row["name"])}</text>')
@@ -55,7 +53,7 @@ def chart(title, unit, rows):
         if row["theirs"]:
             parts += bar("theirs", row["against"], row["theirs"], unit, y + BAR, longest)
         y += 2 * BAR + GAP
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return curve.page(title, height, STYLE, parts)
 
 
 def bar(kind, label, values, unit, y, longest):

@@ -52,31 +52,35 @@ BARE_LINES = (
 )
 
 
-class Machine:
-    """Boots when it is first asked for."""
+class Booting:
+    """Boots when it is first asked for, and not again if that fails. Subclasses have boot(image)."""
 
+    booted = failed = None
+
+    def running(self):
+        """What boot() returned."""
+        if not self.booted and not self.failed:
+            try:
+                image = machine.find_image()
+                if not image:
+                    raise machine.Unavailable("the guest could not be built")
+                self.booted = self.boot(image)
+            except machine.Unavailable as reason:
+                self.failed = str(reason)
+        if self.failed:
+            raise measuring.Failed(self.failed)
+        return self.booted
+
+
+class Machine(Booting):
     def __init__(self, build, yardsticks, made):
         self.build, self.made = build, made
         bare = {words.split()[0] for *_, words, _ in BARE_LINES} if yardsticks else ()
         self.programs = [*(str(build / "bench" / name) for name in ("open_close", "sendmmsg_rate", "bare_answer", "bare_connection",
                                                                "libbare_provider.so")),
                          *(str(yardsticks / name) for name in sorted(bare))]
-        self.guest = self.failed = None
 
-    def running(self):
-        if not self.guest and not self.failed:
-            try:
-                self.guest = self.boot()
-            except machine.Unavailable as reason:
-                self.failed = str(reason)
-        if self.failed:
-            raise measuring.Failed(self.failed)
-        return self.guest
-
-    def boot(self):
-        image = machine.find_image()
-        if not image:
-            raise machine.Unavailable("the guest could not be built")
+    def boot(self, image):
         network = self.made.enter_context(machine.Network(1500))
         guest = machine.Guest(network, 1, image, machine.acceleration(image), programs=self.programs,
                               build=str(self.build))

@@ -30,36 +30,27 @@ PATIENCE = 10  # seconds for the daemon to leave
 STREAM = pathlib.Path(__file__).with_name("tcp_stream.py")
 
 
-class Machines:
-    """Two, which boot when they are first asked for; whoever is to be measured has the port."""
+class Machines(guest_lines.Booting):
+    """Two; whoever is to be measured has the port."""
 
     def __init__(self, build, made):
         self.build, self.made = build, made
-        self.guests, self.network, self.failed, self.loaded = [], None, None, "rxe"
+        self.network, self.loaded = None, "rxe"
 
-    def running(self, who):
-        if not self.guests and not self.failed:
-            try:
-                self.guests = self.boot()
-            except machine.Unavailable as reason:
-                self.failed = str(reason)
-        if self.failed:
-            raise measuring.Failed(self.failed)
+    def running_for(self, who):
+        guests = self.running()
         if who in LOADING and who != self.loaded:
             try:
-                for guest in self.guests:
+                for guest in guests:
                     for command in LOADING[who]:
                         obey(guest, *command.split(), patience=PATIENCE)
             except machine.Unavailable as reason:
                 self.failed = str(reason)
                 raise
             self.loaded = who
-        return self.guests
+        return guests
 
-    def boot(self):
-        image = machine.find_image()
-        if not image:
-            raise machine.Unavailable("the guest could not be built")
+    def boot(self, image):
         self.network = self.made.enter_context(machine.Network(1500, "loss"))
         guests = []
         for processor in (measuring.PASSIVE, measuring.ACTIVE):
@@ -101,13 +92,13 @@ class Between(guest_lines.InGuest):
         self.who = who
 
     def start(self, processor, words):
-        guest = self.computer.running(self.who)[0 if processor == measuring.PASSIVE else 1]
+        guest = self.computer.running_for(self.who)[0 if processor == measuring.PASSIVE else 1]
         return guest.start([*self.wrap, *words])
 
     @guest_lines.failing_as_others()
     def through(self, percent):
         """The bandwidth while so much is lost."""
-        self.computer.running(self.who)
+        self.computer.running_for(self.who)
         self.computer.lose(percent)
         figure = self.measured(percent)
         if percent and not self.computer.lost():

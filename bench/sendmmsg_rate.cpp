@@ -122,7 +122,6 @@ int main(int count, char** words) {
     const pid_t sender = start_on(0, [&] { bursts ? send_bursts(out) : send_batches(out); });
     stay_on(1);
     std::printf("%.3f M datagrams/s\n", receive(in, bursts));
-    kill(sender, SIGKILL);
-    waitpid(sender, nullptr, 0);
+    end(sender);
     return 0;
 }

@@ -183,30 +183,25 @@ int main(int count, char** words) {
         mmap(nullptr, sizeof(Arrivals), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) fail("mmap");
     auto& arrivals = *new (shared) Arrivals{};
-    int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
     const bool two_sided = kind->second.opcode == IBV_WR_SEND;
-    const pid_t child = start_on(1, [&] {
-        close(sockets[0]);
-        End end(sockets[1], bytes);
-        meet(sockets[1]);
-        if (two_sided) {
-            end.answer(arrivals, messages);
-            end.print_arrivals();
-            meet(sockets[1]);
-        }
-        end.poll();
-    });
-    close(sockets[1]);
-    stay_on(0);
-    End end(sockets[0], bytes);
-    meet(sockets[0]);
-    if (two_sided)
-        end.ask(arrivals, messages);
-    else
-        end.execute(kind->second.opcode, kind->second.completes_as, messages);
-    std::fflush(stdout);
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    end(run_beside(
+        [&](int socket) {
+            End end(socket, bytes);
+            meet(socket);
+            if (two_sided) {
+                end.answer(arrivals, messages);
+                end.print_arrivals();
+                meet(socket);
+            }
+            end.poll();
+        },
+        [&](int socket) {
+            End end(socket, bytes);
+            meet(socket);
+            if (two_sided)
+                end.ask(arrivals, messages);
+            else
+                end.execute(kind->second.opcode, kind->second.completes_as, messages);
+        }));
     return 0;
 }

@@ -167,16 +167,16 @@ bool Engine::serve() {
         }
         glances = kGlances;
         if (done > 0) {
+            // The same packet has woken them, perhaps, but we took it. They go on, and not we.
+            if (nappers_.load(std::memory_order_relaxed) > 0) {
+                signal_event(nap_fd_);
+                return true;
+            }
             if (!any) {
                 lingers = lingering_.pays();
                 hesitates = !lingers && hesitating_.pays();
             }
             any = true;
-            // The same packet has woken them, perhaps, but we took it. They go on, and not we.
-            if (nappers_.load(std::memory_order_relaxed) > 0) {
-                signal_event(nap_fd_);
-                return any;
-            }
             paid |= hesitates && std::exchange(outlasted, false);
             last = now();
             if (share_.is_due(last)) look_at_share(last);

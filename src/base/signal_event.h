@@ -15,7 +15,7 @@ inline void signal_event(int fd, std::uint64_t count = 1) {
     [[maybe_unused]] const auto size = syscall(SYS_write, fd, &count, sizeof count);
 }
 
-// Until the next signal_event() it is not readable any more. One that is O_NONBLOCK.
+// It is not readable any more, until the next signal_event(). Of one that is O_NONBLOCK.
 inline void take_events(int fd) {
     std::uint64_t count;
     [[maybe_unused]] const auto size = read(fd, &count, sizeof count);

@@ -401,8 +401,7 @@ void LocalPeers::leave_sleep() {
     sleepers_--;
     for (unsigned i = 0; i < count(); i++)
         if (peers_[i]->in) peers_[i]->in->leave_sleep();
-    std::uint64_t events;
-    [[maybe_unused]] const auto size = read(event_fd_, &events, sizeof events);
+    take_events(event_fd_);
     if (sleepers_ > 0 && has_work()) signal_event(event_fd_);
 }
 

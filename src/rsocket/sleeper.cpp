@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/signal_event.h"
 #include "verbs/private.h"
 
 namespace verbena::rsocket {
@@ -32,15 +33,9 @@ int Sleeper::prepare() {
     return event_fd_ < 0 ? fail(errno, "no descriptor to sleep on: %s", std::strerror(errno)) : 0;
 }
 
-void Sleeper::wake() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] auto size = write(event_fd_, &one, sizeof one);
-}
+void Sleeper::wake() const { signal_event(event_fd_); }
 
-void Sleeper::drain() const {
-    std::uint64_t count;
-    [[maybe_unused]] auto size = read(event_fd_, &count, sizeof count);
-}
+void Sleeper::drain() const { take_events(event_fd_); }
 
 int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline) {
     if (both_fd_ < 0) {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/signal_event.h"
 
 namespace verbena::rsocket {
 
@@ -54,14 +55,10 @@ void Socket::wake_all(const Sleeper* except) {
 }
 
 void Socket::nudge() {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] auto size = write(nudge_fd_, &one, sizeof one);
+    signal_event(nudge_fd_);
     wake_all();
 }
 
-void Socket::drain_nudge() {
-    std::uint64_t count;
-    [[maybe_unused]] auto size = read(nudge_fd_, &count, sizeof count);
-}
+void Socket::drain_nudge() { take_events(nudge_fd_); }
 
 }  // namespace verbena::rsocket

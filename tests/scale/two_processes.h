@@ -76,10 +76,15 @@ inline bool succeeded(pid_t child) {
     return status == 0;
 }
 
+inline void end(pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+}
+
 // Runs passive(socket) in a child on processor 1 and active(socket) here, on processor 0: call it before
-// there is a device. Returns the exit status of both.
+// there is a device. Returns the child, which may still run.
 template <class Passive, class Active>
-int run_pair(Passive passive, Active active) {
+pid_t run_beside(Passive passive, Active active) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets)) fail("socketpair");
     const pid_t child = start_on(1, [&] {
@@ -90,7 +95,12 @@ int run_pair(Passive passive, Active active) {
     stay_on(0);
     active(sockets[0]);
     std::fflush(stdout);
-    return !succeeded(child);
+    return child;
+}
+// Where both end by themselves. Returns the exit status of both.
+template <class Passive, class Active>
+int run_pair(Passive passive, Active active) {
+    return !succeeded(run_beside(passive, active));
 }
 
 }  // namespace verbena::scale

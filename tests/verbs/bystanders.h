@@ -13,6 +13,7 @@ class Bystanders {
     Bystanders() {
         std::fflush(stdout);
         pid_ = fork();
+        if (pid_ < 0) std::abort();
         if (pid_ == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             exchange(shared_);
@@ -34,7 +35,6 @@ class Bystanders {
         const std::uint64_t before = shared_->rounds;
         EXPECT_TRUE(wait_until([&] { return shared_->rounds > before + 1; })) << "the bystanders stand still";
     }
-    std::uint64_t rounds() const { return shared_->rounds; }
 
    private:
     struct State {

@@ -93,6 +93,19 @@ class Here {
     int in_, out_;
 };
 
+// WRITEs all that it has, again and again, which begins and ends with a number that grows, until that fails,
+// as expected.
+inline void write_until_it_fails(Here& there, ibv_wc_status expected) {
+    ibv_wc wc{};
+    for (std::uint64_t number = 1; wc.status == IBV_WC_SUCCESS; number++) {
+        there.memory.set_word(0, number);
+        there.memory.set_word(kSize / 8 - 1, number);
+        EXPECT_EQ(there.post(IBV_WR_RDMA_WRITE, kSize), 0);
+        wc = completion(there.side.send_cq);
+    }
+    EXPECT_EQ(wc.status, expected) << ibv_wc_status_str(wc.status);
+}
+
 // Runs `there` in a child process, connected to the `here` that the test makes of here_in and here_out.
 class Neighbor {
    public:

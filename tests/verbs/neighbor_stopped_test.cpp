@@ -50,15 +50,7 @@ TEST(Neighbor, AnInitiatorIsStoppedWhileItWrites) {
         const bool killed = round % 2;
         Pair others;
         Memory ours(others.a.pd, kSize), theirs(others.b.pd, kSize);
-        Neighbor neighbor([](Here& there) {
-            ibv_wc wc{};
-            for (std::uint64_t i = 1; wc.status == IBV_WC_SUCCESS; i++) {
-                there.memory.set_word(kSize / 8 - 1, i);
-                EXPECT_EQ(there.post(IBV_WR_RDMA_WRITE, kSize), 0);
-                wc = completion(there.side.send_cq);
-            }
-            EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR) << ibv_wc_status_str(wc.status);
-        });
+        Neighbor neighbor([](Here& there) { write_until_it_fails(there, IBV_WC_REM_ACCESS_ERR); });
         Here here(neighbor.in, neighbor.out);
         EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 5; }));
         const auto at = Clock::now() + chance.up_to(kLatest);

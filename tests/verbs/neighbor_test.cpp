@@ -93,16 +93,7 @@ TEST(Neighbor, NothingIsWrittenAfterReceivesWereFlushed) {
 
 // Once ibv_dereg_mr() has returned, nobody writes there.
 TEST(Neighbor, NothingIsWrittenAfterDeregistration) {
-    Neighbor neighbor([](Here& there) {
-        ibv_wc wc{};
-        for (std::uint64_t i = 0; wc.status == IBV_WC_SUCCESS; i++) {
-            there.memory.set_word(0, i);
-            there.memory.set_word(kSize / 8 - 1, i);
-            EXPECT_EQ(there.post(IBV_WR_RDMA_WRITE, kSize), 0);
-            wc = completion(there.side.send_cq);
-        }
-        EXPECT_EQ(wc.status, IBV_WC_REM_ACCESS_ERR) << ibv_wc_status_str(wc.status);
-    });
+    Neighbor neighbor([](Here& there) { write_until_it_fails(there, IBV_WC_REM_ACCESS_ERR); });
     Here here(neighbor.in, neighbor.out);
     EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 20; }));
     EXPECT_EQ(ibv_dereg_mr(here.memory.mr), 0);
@@ -113,15 +104,7 @@ TEST(Neighbor, NothingIsWrittenAfterDeregistration) {
 }
 
 TEST(Neighbor, NothingIsWrittenAfterItsQueuePairIsDestroyed) {
-    Neighbor neighbor([](Here& there) {
-        ibv_wc wc{};
-        while (wc.status == IBV_WC_SUCCESS) {
-            there.memory.set_word(kSize / 8 - 1, there.memory.word(kSize / 8 - 1) + 1);
-            EXPECT_EQ(there.post(IBV_WR_RDMA_WRITE, kSize), 0);
-            wc = completion(there.side.send_cq);
-        }
-        EXPECT_EQ(wc.status, IBV_WC_RETRY_EXC_ERR) << ibv_wc_status_str(wc.status);
-    });
+    Neighbor neighbor([](Here& there) { write_until_it_fails(there, IBV_WC_RETRY_EXC_ERR); });
     Here here(neighbor.in, neighbor.out);
     EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 20; }));
     EXPECT_EQ(ibv_destroy_qp(here.side.qp), 0);

@@ -24,6 +24,7 @@ Consequence at_requester(Mistake mistake) {
             return {Status::local_protection_error, VendorError::send_lkey_unknown};
         case Mistake::short_receive:
         case Mistake::misaligned:
+        case Mistake::qp_no_access:
             return {Status::remote_invalid_request, VendorError::nak_invalid_request};
         case Mistake::bad_receive_lkey:
             return {Status::remote_operation_error, VendorError::nak_remote_operational};

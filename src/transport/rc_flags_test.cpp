@@ -297,6 +297,9 @@ TEST(States, DrainFinishesWhatStartedAndHoldsTheRest) {
     EXPECT_EQ(h.sends(0).size(), 1u);
     h.side[0].qp->query(a);
     EXPECT_FALSE(a.draining);
+    ASSERT_EQ(h.modify(0, QpState::rts, kAttrState), 0);
+    ASSERT_EQ(h.modify(0, QpState::sqd, kAttrState), 0);
+    EXPECT_EQ(h.side[0].events.size(), 1u) << "it was not asked for this time";
     ASSERT_EQ(h.post(0, h.request(Operation::rdma_write, 3), {h.side[0].sge(0, 10)}), 0);
     h.run();
     EXPECT_EQ(h.sends(0).size(), 0u);

@@ -39,6 +39,8 @@ int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time n
     QpState to;
     if (int error = check_modify(setup_.service, state_, attributes, mask, to)) return error;
     take_attributes(attributes_, attributes, mask);
+    if (to == QpState::sqd && state_ != QpState::sqd && !(mask & kAttrSqdAsyncNotify))
+        attributes_.sqd_async_notify = false;  // it is asked for each time
     if (mask & kAttrRateLimit) requester_->pace();
     enter(to, now);
     return 0;

@@ -77,7 +77,8 @@ bool RcRequester::wants_to_send() const {
     const SendEntry& entry = queue_.at(current_);
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
-    if (burst_ >= kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started)) return false;
+    if (burst_ >= kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started && direct_done_ == 0))
+        return false;
     if (entry.fetched && held_at_ == una_) [[unlikely]]
         return false;
     // What is large waits until the link can execute it, unless such things leave as packets.

@@ -135,7 +135,9 @@ class RcRequester {
         draining_ = on;
         pace_.ends();
     }
-    bool drained() const { return queue_.empty() || (una_ == max_psn_ && !queue_.at(0).started); }
+    bool drained() const {
+        return queue_.empty() || (una_ == max_psn_ && !queue_.at(0).started && direct_done_ == 0);
+    }
 
     // A request completed in error; the queue pair must go to the error state and flush.
     bool failed() const { return failed_; }

@@ -86,5 +86,30 @@ TEST_F(StraightExecution, LeavesMistakesToTheLongWay) {
     EXPECT_FALSE(execute(write, local(0, 8)));
 }
 
+// IBA 10.3.1.5: what has begun is finished first.
+TEST(Execution, OfWhatIsHalfDoneGoesOnWhileTheQueueDrains) {
+    Executing link;
+    Harness h;
+    h.direct = &link;
+    h.memory_size = 2 << 20;
+    h.start();
+    h.fill(0, 0, 2 << 20, 1);
+    ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 2 << 20)}), 0);
+    {
+        memory::Section section(h.side[0].sections);
+        EXPECT_FALSE(h.side[0].qp->transmit(h.side[0], h.now, 16, false)) << "there is more";
+    }
+    ASSERT_EQ(link.asked, 1u) << "of two parts";
+    ASSERT_EQ(h.modify(0, QpState::sqd, kAttrState | kAttrSqdAsyncNotify), 0);
+    Attributes a;
+    h.side[0].qp->query(a);
+    EXPECT_TRUE(a.draining);
+    EXPECT_TRUE(h.side[0].events.empty());
+    h.run();
+    EXPECT_EQ(h.side[0].events, std::vector<QpEvent>{QpEvent::send_queue_drained});
+    EXPECT_EQ(h.sends(0).size(), 1u);
+    EXPECT_TRUE(h.equal(0, 0, 2 << 20));
+}
+
 }  // namespace
 }  // namespace verbena::transport

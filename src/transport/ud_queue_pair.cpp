@@ -58,7 +58,8 @@ int UdQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time n
     }
     if (to == QpState::rts && from == QpState::rtr) psn_ = attributes_.sq_psn;
     // Nothing that was sent is outstanding: the queue is drained at once (IBA 10.3.1.5).
-    if (to == QpState::sqd && from != QpState::sqd && attributes_.sqd_async_notify && setup_.listener)
+    if (to == QpState::sqd && from != QpState::sqd && (mask & kAttrSqdAsyncNotify) &&
+        attributes.sqd_async_notify && setup_.listener)
         setup_.listener->qp_event(*this, QpEvent::send_queue_drained);
     return 0;
 }

@@ -443,6 +443,9 @@ TEST_F(Ud, DrainingHoldsRequestsBack) {
     ASSERT_EQ(a.modify(QpState::rts), 0);
     a.transmit();
     EXPECT_EQ(a.packets.size(), 1u);
+    ASSERT_EQ(a.modify(QpState::sqd), 0);
+    EXPECT_EQ(a.events.size(), 1u) << "it was not asked for this time";
+    ASSERT_EQ(a.modify(QpState::rts), 0);
 }
 
 TEST_F(Ud, TheErrorStateFlushesBothQueues) {

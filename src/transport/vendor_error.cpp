@@ -131,20 +131,16 @@ ResponderFault responder_fault(VendorError cause) {
             return {NakCode::invalid_request, Status::local_length_error, Event::request_error};
         case VendorError::invalidate_failed:
             return {NakCode::remote_access, Status::memory_window_bind_error, Event::access_error};
-        // IBA 9.7.4.1.3, 9.7.4.1.5: keys, bounds, rights, of the region and of the queue pair.
+        // IBA 9.7.4.1.3, 9.7.4.1.5: keys, bounds, rights of the region.
         case VendorError::rkey_unknown:
         case VendorError::rkey_other_pd:
         case VendorError::remote_range_out_of_bounds:
         case VendorError::remote_no_access:
-        case VendorError::qp_no_remote_write:
-        case VendorError::qp_no_remote_read:
-        case VendorError::qp_no_remote_atomic:
-        case VendorError::qp_no_flush:
         case VendorError::remote_not_mapped:
         case VendorError::window_of_other_qp:
             return {NakCode::remote_access, Status::work_request_flushed, Event::access_error};
         default:
-            // IBA 9.7.4.1.1, .2, .4: the request itself is wrong.
+            // IBA 9.7.4.1.1, .2, .4: the request itself is wrong, or the queue pair is not set up for it.
             return {NakCode::invalid_request, Status::work_request_flushed, Event::request_error};
     }
 }

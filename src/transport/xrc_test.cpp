@@ -204,7 +204,7 @@ TEST_F(Xrc, FlushesAndWritesAtomically) {
     flush.range_access = flush_kind(kFlushGlobal, kFlushRange);
     ASSERT_EQ(post(0, flush), 0);
     run();
-    EXPECT_EQ(outcome(), Status::remote_access_error) << "the target was not told to allow it";
+    EXPECT_EQ(outcome(), Status::remote_invalid_request) << "the target was not told to allow it";
     EXPECT_EQ(packets(0).back().headers.bth.opcode, wire::Opcode::xrc_flush);
     EXPECT_EQ(packets(0).back().headers.xrceth.srqn, kXrcQueue);
 }

@@ -64,12 +64,11 @@ std::string other_domain() {
 
 // The peer's memory: a WRITE of 100 bytes, spoilt. What the writer hears, or, if `theirs`, the owner.
 template <class Spoil>
-std::string peer_memory(Spoil spoil, bool theirs, int access = kAllAccess,
-                        ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) {
+std::string peer_memory(Spoil spoil, bool theirs, int access = kAllAccess) {
     Pair pair;
     Memory memory(pair.a.pd, 4096), remote(pair.b.pd, 4096, access);
     ibv_sge sge = memory.sge(0, 100);
-    Request request(7, opcode, &sge, 1);
+    Request request(7, IBV_WR_RDMA_WRITE, &sge, 1);
     request.to(remote);
     spoil(request, remote, pair);
     EXPECT_EQ(request.post(pair.a.qp), 0);
@@ -97,6 +96,17 @@ void take_right(Side& side) {
     ibv_qp_attr to{};
     to.qp_access_flags = IBV_ACCESS_LOCAL_WRITE;
     EXPECT_EQ(ibv_modify_qp(side.qp, &to, IBV_QP_ACCESS_FLAGS), 0);
+}
+
+// What the owner of the memory hears whose queue pair allows nothing.
+std::string forbidden_by_queue_pair(ibv_wr_opcode opcode) {
+    Pair pair;
+    Memory memory(pair.a.pd, 4096), remote(pair.b.pd, 4096);
+    ibv_sge sge = memory.sge(0, 100);
+    take_right(pair.b);
+    EXPECT_EQ(Request(7, opcode, &sge, 1).to(remote).post(pair.a.qp), 0);
+    reason_of(pair.a.send_cq, IBV_WC_REM_INV_REQ_ERR);
+    return event_reason(pair.b.context, IBV_EVENT_QP_REQ_ERR);
 }
 
 // A SEND of 100 bytes to one receive, spoilt. Returns what the receiver hears, or the sender.
@@ -299,14 +309,9 @@ const std::vector<Mistake>& completion_mistakes() {
         {"region_without_remote_write", From::other,
          [] { return peer_memory(nothing, true, IBV_ACCESS_LOCAL_WRITE); },
          "registered without this remote access \\(.*access 0x1\\)"},
-        {"qp_without_remote_write", From::other,
-         [] { return peer_memory([](Request&, Memory&, Pair& p) { take_right(p.b); }, true); },
+        {"qp_without_remote_write", From::other, [] { return forbidden_by_queue_pair(IBV_WR_RDMA_WRITE); },
          "the QP's access flags lack IBV_ACCESS_REMOTE_WRITE"},
-        {"qp_without_remote_read", From::other,
-         [] {
-             return peer_memory([](Request&, Memory&, Pair& p) { take_right(p.b); }, true, kAllAccess,
-                                IBV_WR_RDMA_READ);
-         },
+        {"qp_without_remote_read", From::other, [] { return forbidden_by_queue_pair(IBV_WR_RDMA_READ); },
          "the QP's access flags lack IBV_ACCESS_REMOTE_READ",
          "https://github.com/microsoft/NetworkDirect/issues/8",
          "A READ ended with IBV_WC_REM_ACCESS_ERR though the memory allowed it; what lacks the right is "

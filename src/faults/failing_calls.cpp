@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kCalls[] = {
     "_ibv_query_comp_cntr_caps",
     "_ibv_query_gid_ex",
+    "_ibv_query_gid_table",
     "ibv_advise_mr",
     "ibv_alloc_buf",
     "ibv_alloc_dm",
@@ -87,6 +88,7 @@ constexpr std::string_view kCalls[] = {
     "ibv_query_srq",
     "ibv_read_comp_cntr",
     "ibv_read_err_comp_cntr",
+    "ibv_read_sysfs_file",
     "ibv_reg_buf_mr",
     "ibv_reg_dm_mr",
     "ibv_reg_dmabuf_mr",

@@ -61,9 +61,9 @@ int check_values(const Attributes& a, std::uint32_t mask) {
         a.path_mtu != 2048 && a.path_mtu != 4096)
         return fail(EINVAL, "path_mtu is %u bytes; 256, 512, 1024, 2048 and 4096 exist", a.path_mtu);
     if ((mask & kAttrPort) && a.port != 1)
-        return fail(EINVAL, "port_num is %u; the device has port 1", a.port);
+        return fail(EINVAL, "port_num is %u; the device has port 1 only", a.port);
     if ((mask & kAttrPkeyIndex) && a.pkey_index != 0)
-        return fail(EINVAL, "pkey_index is %u; the P_Key table has one entry, index 0", a.pkey_index);
+        return fail(EINVAL, "pkey_index is %u; the table has entry 0 only", a.pkey_index);
     if ((mask & kAttrTimeout) && a.timeout > 31) return fail(EINVAL, "timeout is %u; at most 31", a.timeout);
     if ((mask & kAttrRetryCount) && a.retry_count > 7)
         return fail(EINVAL, "retry_cnt is %u; at most 7", a.retry_count);

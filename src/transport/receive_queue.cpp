@@ -25,7 +25,7 @@ ReceiveQueue::ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const 
       is_shared_(shared != nullptr),
       shared_(shared ? *shared : SharedQueueSetup{}) {
     static_assert(offsetof(ReceiveQueue, is_shared_) < 64);
-    entries_ = make_ring();
+    entries_ = make_ring(mask_);
 }
 
 int ReceiveQueue::post(const ReceiveRequest& request) {
@@ -87,7 +87,7 @@ std::uint32_t ReceiveQueue::waiting() {
     return closed_ ? 0 : count();
 }
 
-const void* ReceiveQueue::only_line() const { return lines() == 1 ? entries_.get() : nullptr; }
+const void* ReceiveQueue::only_line() const { return lines(mask_) == 1 ? entries_.get() : nullptr; }
 
 void ReceiveQueue::clear() {
     std::lock_guard guard(lock_);
@@ -105,8 +105,10 @@ int ReceiveQueue::resize(std::uint32_t capacity) {
 
 // Of a shared queue, whose lock is held by whoever looks at it. The requests keep their numbers.
 void ReceiveQueue::rebuild(std::uint32_t room) {
-    const std::uint32_t old_mask = std::exchange(mask_, std::bit_ceil(std::max<std::uint32_t>(room, 1)) - 1);
-    const Ring old = std::exchange(entries_, make_ring());
+    const std::uint32_t mask = std::bit_ceil(std::max<std::uint32_t>(room, 1)) - 1;
+    Ring made = make_ring(mask);
+    const std::uint32_t old_mask = std::exchange(mask_, mask);
+    const Ring old = std::exchange(entries_, std::move(made));
     for (std::uint32_t number = taken_.load(); number != posted_.load(); number++)
         std::memcpy(&entry(number), ring(old) + (number & old_mask) * stride(), stride());
 }

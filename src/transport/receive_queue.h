@@ -156,10 +156,10 @@ class alignas(64) ReceiveQueue {
     static std::byte* ring(const Ring& lines) { return reinterpret_cast<std::byte*>(lines.get()); }
 
     std::size_t stride() const { return sizeof(Entry) + max_sge_ * sizeof(Sge); }  // bytes
-    std::size_t lines() const {
-        return ((std::size_t{mask_} + 1) * stride() + sizeof(Line) - 1) / sizeof(Line);
+    std::size_t lines(std::uint32_t mask) const {
+        return ((std::size_t{mask} + 1) * stride() + sizeof(Line) - 1) / sizeof(Line);
     }
-    Ring make_ring() const { return std::make_unique<Line[]>(lines()); }
+    Ring make_ring(std::uint32_t mask) const { return std::make_unique<Line[]>(lines(mask)); }
     // Of the request that is the `number`th ever posted.
     Entry& entry(std::uint32_t number) {
         return *reinterpret_cast<Entry*>(ring(entries_) + (number & mask_) * stride());

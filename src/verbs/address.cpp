@@ -21,7 +21,7 @@ int resolve_path(Context& context, const ibv_ah_attr& attr, wire::Path& path) {
     if (attr.port_num != 1)
         return fail(EINVAL, "ah_attr.port_num is %u; the device has port 1 only", attr.port_num);
     host::Device device;
-    if (!find_device(context, device)) return fail(EIO, "the device is gone");
+    if (int error = require_device(context, device)) return error;
     unsigned index = attr.grh.sgid_index;
     if (index >= host::kMaxGids || !device.gid_valid[index])
         return fail(EINVAL, "grh.sgid_index %u is empty; %s has GIDs 0 to %u", index,

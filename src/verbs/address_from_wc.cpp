@@ -59,7 +59,7 @@ int read_header(const ibv_grh& grh, NetworkHeader& out) {
 // The GID that the datagram was sent to answers; a group has none, so the first one of its family does.
 int find_own_gid(Context& context, const Gid& destination, std::uint8_t& index) {
     host::Device device;
-    if (!find_device(context, device)) return fail(EIO, "the device is gone");
+    if (int error = require_device(context, device)) return error;
     for (unsigned i = 0; i < host::kMaxGids; i++) {
         if (!device.gid_valid[i]) continue;
         const bool fits = destination.is_multicast() ? device.gids[i].is_ipv4() == destination.is_ipv4()

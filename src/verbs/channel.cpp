@@ -52,10 +52,7 @@ extern "C" {
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
     if (const Fault fault{"ibv_create_comp_channel"}) return fault.null();
     Call call("ibv_create_comp_channel");
-    if (Process* process = Context::of(context)->process; !process->usable()) {
-        process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*Context::of(context))) return nullptr;
     auto* channel = new (std::nothrow) Channel;
     if (!channel) return fail_null(ENOMEM, "no memory");
     if (channel->events.fd() < 0) {

@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include "adapter/adapter.h"
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "transport/completion_counter.h"
 #include "verbs/limits.h"
@@ -55,11 +55,7 @@ struct ibv_comp_cntr* ibv_create_comp_cntr(struct ibv_context* context,
     if (const Fault fault{"ibv_create_comp_cntr"}) return fault.null();
     Call call("ibv_create_comp_cntr");
     if (!context || !attributes) return fail_null(EINVAL, "context or cc_attr is NULL");
-    Process* process = Context::of(context)->process;
-    if (!process->usable()) {
-        process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (attributes->comp_mask || attributes->flags)
         return fail_null(EINVAL, "comp_mask is 0x%x and flags 0x%x; no bit of either is defined",
                          attributes->comp_mask, attributes->flags);
@@ -71,14 +67,12 @@ struct ibv_comp_cntr* ibv_create_comp_cntr(struct ibv_context* context,
         return fail_null(ENOMEM, "%u completion counters exist, which is max_counters",
                          kMaxCompletionCounters);
     }
-    auto* made = new (std::nothrow) CompCntr;
-    if (!made) {
-        counters_made--;
-        return fail_null(ENOMEM, "no memory");
-    }
-    made->base = {context, ++last_handle};
-    made->counter = std::make_shared<transport::CompletionCounter>(type == IBV_COMP_CNTR_TYPE_BYTES);
-    return &made->base;
+    CompCntr* made = unless_out_of_memory([&] {
+        auto counter = std::make_shared<transport::CompletionCounter>(type == IBV_COMP_CNTR_TYPE_BYTES);
+        return new CompCntr{{context, ++last_handle}, std::move(counter)};
+    });
+    if (!made) counters_made--;
+    return made ? &made->base : nullptr;
 }
 
 int ibv_destroy_comp_cntr(struct ibv_comp_cntr* counter) {
@@ -135,15 +129,14 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp* handle, struct ibv_comp_cntr* counter
     if (!handle || !counter || !attributes) return fail(EINVAL, "qp, comp_cntr or attr is NULL");
     Call call("ibv_qp_attach_comp_cntr", "QP", handle->qp_num);
     QueuePair& qp = *QueuePair::of(handle);
-    Process* process = qp.context->process;
-    if (!process->usable()) return process->refuse();
+    if (!is_usable(*qp.context)) return errno;
     if (counter->context != handle->context) return fail(EINVAL, "the counter belongs to another context");
     if (attributes->comp_mask)
         return fail(EINVAL, "comp_mask is 0x%x; no bit is defined", attributes->comp_mask);
     if (attributes->op_mask & ~kAllOperations)
         return fail(EOPNOTSUPP, "op_mask is 0x%x; 0x%x are known", attributes->op_mask, kAllOperations);
     if (attributes->op_mask == 0) return fail(EINVAL, "op_mask names no operation");
-    return process->adapter().attach(*qp.qp, CompCntr::of(counter)->counter, attributes->op_mask);
+    return qp.context->process->adapter().attach(*qp.qp, CompCntr::of(counter)->counter, attributes->op_mask);
 }
 
 }  // extern "C"

@@ -106,7 +106,12 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
         return fail_null(EMFILE, "no file descriptor for asynchronous events");
     }
     fill_slots(*context);
-    process->add(context);
+    if (!process->add(context)) {
+        close(base->cmd_fd);
+        pthread_mutex_destroy(&base->mutex);
+        delete context;
+        return fail_null(ENODEV, "the device is gone");
+    }
     context->record = process->show({.kind = adapter::ObjectKind::context, .device = context->device->index});
     return base;
 }
@@ -131,10 +136,8 @@ int ibv_close_device(struct ibv_context* base) {
     while (!context->windows.empty()) dealloc_mw(&(*context->windows.begin())->base);
     while (!context->regions.empty()) {
         ibv_mr* mr = &(*context->regions.begin())->base;
-        if (Region::of(mr)->kind == RegionKind::imported)
-            ibv_unimport_mr(mr);
-        else
-            ibv_dereg_mr(mr);
+        // One whose import was deregistered has no keys any more.
+        if (Region::of(mr)->kind == RegionKind::imported || ibv_dereg_mr(mr) != 0) ibv_unimport_mr(mr);
     }
     while (!context->device_memories.empty()) free_dm(&(*context->device_memories.begin())->base);
     if (base->cmd_fd >= 0) close(base->cmd_fd);

@@ -1,4 +1,4 @@
-// Completion queues (IBA 11.2.8): creation, resizing, destruction. Polling is in post.cpp, events in
+// Completion queues (IBA 11.2.8): creation, resizing, destruction. Polling is in posting.cpp, events in
 // channel.cpp.
 
 #include "verbs/cq.h"
@@ -9,9 +9,10 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <new>
+#include <memory>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
@@ -48,11 +49,7 @@ void forget_events(Cq& cq) {
 }  // namespace
 
 Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
-    Process* process = Context::of(context)->process;
-    if (!process->usable()) {
-        process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (setup.cqe < 1 || setup.cqe > kMaxCqe)
         return fail_null(EINVAL, "cqe is %lld; 1 to %d are possible", static_cast<long long>(setup.cqe),
                          kMaxCqe);
@@ -61,10 +58,13 @@ Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
                          static_cast<long long>(setup.comp_vector), context->num_comp_vectors);
     if (setup.channel && setup.channel->context != context)
         return fail_null(EINVAL, "the completion channel belongs to another context");
-    auto* cq = new (std::nothrow) Cq;
-    if (!cq) return fail_null(ENOMEM, "no memory");
     const std::uint32_t places = rounded(setup.cqe);
-    cq->queue = std::make_unique<completion::CompletionQueue>(places, cq, setup.ignore_overrun);
+    Cq* cq = unless_out_of_memory([&] {
+        auto made = std::make_unique<Cq>();
+        made->queue = std::make_unique<completion::CompletionQueue>(places, made.get(), setup.ignore_overrun);
+        return made.release();
+    });
+    if (!cq) return nullptr;
     cq->shown.self = cq;
     ibv_cq* base = cq->base();
     base->context = context;
@@ -77,8 +77,8 @@ Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
         cq->channel = Channel::of(setup.channel);
         cq->channel->cqs++;
     }
-    cq->record =
-        process->show(*Context::of(context), {.kind = adapter::ObjectKind::completion_queue, .size = places});
+    Context& owner = *Context::of(context);
+    cq->record = owner.process->show(owner, {.kind = adapter::ObjectKind::completion_queue, .size = places});
     return cq;
 }
 
@@ -103,8 +103,7 @@ int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
     if (cqe < 1 || cqe > kMaxCqe) return fail(EINVAL, "cqe is %d; 1 to %d are possible", cqe, kMaxCqe);
     Cq* cq = Cq::of(handle);
     const std::uint32_t places = rounded(cqe);
-    if (int error = cq->queue->resize(places))
-        return fail(error, "%u completions wait; %u places are too few", cq->queue->waiting(), places);
+    if (int error = unless_out_of_memory([&] { return cq->queue->resize(places); })) return error;
     handle->cqe = static_cast<int>(places);
     if (cq->record) cq->record->size = places;
     return 0;

@@ -135,8 +135,8 @@ int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) {
     constexpr std::uint32_t kKnown = IBV_CQ_ATTR_MODERATE;
     if (attr->attr_mask == 0 || (attr->attr_mask & ~kKnown))
         return fail(EINVAL, "attr_mask 0x%x; IBV_CQ_ATTR_MODERATE is what there is", attr->attr_mask);
+    if (!is_usable(*Context::of(base->context))) return errno;
     Process* process = Context::of(base->context)->process;
-    if (!process->usable()) return process->refuse();
     Cq::of(base)->queue->moderate(attr->moderate.cq_count, attr->moderate.cq_period * kMicrosecond,
                                   process->adapter().event_deadlines());
     process->engine().posted();

@@ -13,6 +13,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/limits.h"
 #include "verbs/mr.h"
@@ -58,8 +59,7 @@ int copy_from(void* to, ibv_dm* base, std::uint64_t offset, std::size_t length) 
 }
 
 ibv_dm* new_object(ibv_context* context, std::shared_ptr<DeviceMemory::Bytes> bytes, std::uint32_t handle) {
-    auto* dm = new (std::nothrow) DeviceMemory;
-    if (!dm) return fail_null(ENOMEM, "no memory");
+    auto* dm = new DeviceMemory;
     dm->bytes = std::move(bytes);
     dm->base.context = context;
     dm->base.memcpy_to_dm = copy_to;
@@ -92,15 +92,15 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) {
     if (attributes->log_align_req > static_cast<unsigned>(std::countr_zero(page)))
         return fail_null(EINVAL, "log_align_req %u; memory is aligned to %lu bytes",
                          attributes->log_align_req, page);
-    auto bytes = std::make_shared<DeviceMemory::Bytes>(attributes->length);
-    if (!bytes->address) return fail_null(ENOMEM, "no memory");
-    static std::atomic<std::uint32_t> next{1};
-    const std::uint32_t handle = next.fetch_add(1);
-    ibv_dm* dm = new_object(context, bytes, handle);
-    if (!dm) return nullptr;
-    std::lock_guard lock(known_lock);
-    known()[handle] = bytes;
-    return dm;
+    return unless_out_of_memory([&]() -> ibv_dm* {
+        auto bytes = std::make_shared<DeviceMemory::Bytes>(attributes->length);
+        if (!bytes->address) return fail_null(ENOMEM, "no memory");
+        static std::atomic<std::uint32_t> next{1};
+        const std::uint32_t handle = next.fetch_add(1);
+        std::lock_guard lock(known_lock);
+        known()[handle] = bytes;
+        return new_object(context, bytes, handle);
+    });
 }
 
 int free_dm(ibv_dm* base) {

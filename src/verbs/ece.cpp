@@ -30,8 +30,7 @@ int ibv_query_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
 int ibv_set_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
     if (const Fault fault{"ibv_set_ece"}) return fault.error();
     Call call("ibv_set_ece", "QP", qp->qp_num);
-    Process* process = QueuePair::of(qp)->context->process;
-    if (!process->usable()) return process->refuse();
+    if (!is_usable(*QueuePair::of(qp)->context)) return errno;
     if (ece->comp_mask) return fail(EINVAL, "comp_mask 0x%x; no bit is defined", ece->comp_mask);
     if (ece->vendor_id != 0 && ece->vendor_id != kVendorId)
         return fail(EINVAL, "vendor_id 0x%06x; the device's is 0x%06x", ece->vendor_id, kVendorId);

@@ -51,14 +51,15 @@ struct ibv_context* ibv_import_device(int cmd_fd) {
         return nullptr;
     }
     ibv_device** list = ibv_get_device_list(nullptr);
-    ibv_context* context = nullptr;
-    for (ibv_device** entry = list; entry && *entry && !context; entry++) {
+    ibv_device* found = nullptr;
+    for (ibv_device** entry = list; entry && *entry && !found; entry++) {
         const Device* device = Device::of(*entry);
-        if (device->index == content.index && device->node_guid == content.node_guid)
-            context = ibv_open_device(*entry);
+        if (device->index == content.index && device->node_guid == content.node_guid) found = *entry;
     }
     ibv_free_device_list(list);
-    if (!context) return fail_null(ENODEV, "the descriptor's device is not there, or cannot be opened");
+    if (!found) return fail_null(ENODEV, "the descriptor's device is not there");
+    ibv_context* context = ibv_open_device(found);
+    if (!context) return nullptr;
     close(context->cmd_fd);
     context->cmd_fd = cmd_fd;
     Context::of(context)->foreign = content.pid != static_cast<std::uint32_t>(getpid());

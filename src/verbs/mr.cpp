@@ -6,6 +6,7 @@
 #include "verbs/mr.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <new>
@@ -37,10 +38,7 @@ int check_access(memory::Access access) {
 Region* register_memory(const Registration& wanted) {
     Pd* pd = Pd::of(wanted.pd);
     Context* context = Context::of(wanted.pd->context);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*context)) return nullptr;
     const memory::Access access = wanted_access(wanted.access);
     if (int error = check_access(access)) {
         errno = error;
@@ -75,8 +73,24 @@ void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
     context->regions.insert(&region);
 }
 
+void forget(Region* region) {
+    Context* context = Context::of(region->base.context);
+    {
+        std::lock_guard lock(context->objects_lock);
+        context->regions.erase(region);
+    }
+    Pd::of(region->base.pd)->users--;
+    if (region->mapping) munmap(region->mapping, region->mapping_length);
+    if (region->device_memory) region->device_memory->users--;
+    delete region;
+}
+
 ibv_mr* register_users_memory(const Registration& wanted) {
     const char* start = static_cast<const char*>(wanted.address);
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    if ((reinterpret_cast<std::uintptr_t>(start) ^ wanted.iova) & (page - 1))
+        return fail_null(EINVAL, "address %p and iova 0x%llx lie at different offsets into their pages",
+                         static_cast<const void*>(start), static_cast<unsigned long long>(wanted.iova));
     if (!(wanted.access & memory::kOnDemand)) {
         if (wraps(start, wanted.length))
             return fail_null(EINVAL, "%p + %llu bytes goes round the end of the address space",
@@ -128,18 +142,9 @@ int ibv_dereg_mr(struct ibv_mr* mr) {
     Region* region = Region::of(mr);
     Call call("ibv_dereg_mr", "MR", mr->lkey);
     Context* context = Context::of(mr->context);
-    if (region->kind == RegionKind::imported)
-        return fail(EINVAL, "an imported region is given back by ibv_unimport_mr");
     if (!context->process->forked())
         if (int error = context->process->adapter().regions().remove(mr->lkey)) return error;
-    {
-        std::lock_guard lock(context->objects_lock);
-        context->regions.erase(region);
-    }
-    Pd::of(mr->pd)->users--;
-    if (region->mapping) munmap(region->mapping, region->mapping_length);
-    if (region->device_memory) region->device_memory->users--;
-    delete region;
+    forget(region);
     return 0;
 }
 
@@ -155,15 +160,13 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
         fail(error, "%s", why);
         return static_cast<int>(IBV_REREG_MR_ERR_INPUT);
     };
-    if (Process* process = Context::of(mr->context)->process; !process->usable()) {
-        process->refuse();
-        return IBV_REREG_MR_ERR_INPUT;
-    }
+    if (!is_usable(*Context::of(mr->context))) return IBV_REREG_MR_ERR_INPUT;
     if (!flags || (flags & ~kKnown)) return refuse(EINVAL, "flags are zero or unknown");
     if (Region::of(mr)->kind != RegionKind::users_memory)
         return refuse(EINVAL, "only regions of the program's own memory can be changed");
     if (translation && (!length || !addr))
         return refuse(EINVAL, "a new translation needs an address and a length");
+    if (access && !change_access) return refuse(EINVAL, "access is given without IBV_REREG_MR_CHANGE_ACCESS");
     if (change_pd && !pd) return refuse(EINVAL, "the new protection domain is NULL");
     if (change_pd && pd->context != mr->context)
         return refuse(EINVAL, "the new protection domain belongs to another context");

@@ -22,6 +22,8 @@ Region* register_memory(const Registration& wanted);
 ibv_mr* register_users_memory(const Registration& wanted);
 // Fills in what a new region has in common with all others, and lists it.
 void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys);
+// The handle's end; its keys are not touched.
+void forget(Region* region);
 
 // Slots (mr_kinds.cpp).
 ibv_mr* alloc_null_mr(ibv_pd* pd);

@@ -1,6 +1,7 @@
 // Regions of other memory than the program's own, and what is said about regions: null regions, dma-bufs,
 // import, advice.
 
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ ibv_mr* register_dma_buf(ibv_pd* pd, std::uint64_t offset, std::size_t length, s
                          unsigned access) {
     if (access & ~(memory::kAllRequired | memory::kOptionalMask))
         return fail_null(EINVAL, "unknown access flags 0x%x", access);
+    if (fcntl(fd, F_GETFD) < 0) return fail_null(EBADF, "descriptor %d is not open", fd);
     if (!is_dma_buf(fd)) return fail_null(EINVAL, "descriptor %d is no dma-buf", fd);
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t into_page = offset % page;
@@ -101,15 +103,12 @@ int prefetch(memory::RegionTable& regions, memory::PdNumber pd, const ibv_sge& s
 ibv_mr* alloc_null_mr(ibv_pd* pd) {
     Call call("ibv_alloc_null_mr");
     if (const Fault fault{"ibv_alloc_null_mr"}) return fault.null();
-    Process* process = Context::of(pd->context)->process;
-    if (!process->usable()) {
-        process->refuse();
-        return nullptr;
-    }
+    Context* context = Context::of(pd->context);
+    if (!is_usable(*context)) return nullptr;
     auto* region = new (std::nothrow) Region;
     if (!region) return fail_null(ENOMEM, "no memory");
     memory::Keys keys;
-    if (int error = process->adapter().regions().add_null(Pd::of(pd)->number, keys)) {
+    if (int error = context->process->adapter().regions().add_null(Pd::of(pd)->number, keys)) {
         delete region;
         errno = error;
         return nullptr;
@@ -124,14 +123,14 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
               std::uint32_t count) {
     Call call("ibv_advise_mr");
     if (const Fault fault{"ibv_advise_mr"}) return fault.error();
-    Process* process = Context::of(pd->context)->process;
-    if (!process->usable()) return process->refuse();
+    Context* context = Context::of(pd->context);
+    if (!is_usable(*context)) return errno;
     if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
         return fail(EOPNOTSUPP, "advice %d is unknown", static_cast<int>(advice));
     if (flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH})
         return fail(EINVAL, "flags 0x%x are unknown", flags);
     if (count == 0 || !list) return fail(EINVAL, "an empty list");
-    memory::RegionTable& regions = process->adapter().regions();
+    memory::RegionTable& regions = context->process->adapter().regions();
     memory::Section section(regions.sections());
     for (const ibv_sge& sge : std::span(list, count))
         if (int error =
@@ -192,10 +191,7 @@ struct ibv_mr* ibv_import_mr(struct ibv_pd* pd, uint32_t handle) {
     if (const Fault fault{"ibv_import_mr"}) return fault.null();
     Call call("ibv_import_mr");
     Context* context = Context::of(pd->context);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*context)) return nullptr;
     const Region* original = find_region(*context->process, handle);
     if (!original || Pd::of(original->base.pd)->number != Pd::of(pd)->number)
         return fail_null(ENOENT, "the protection domain has no memory region %u", handle);
@@ -210,14 +206,7 @@ struct ibv_mr* ibv_import_mr(struct ibv_pd* pd, uint32_t handle) {
 
 void ibv_unimport_mr(struct ibv_mr* mr) {
     Call call("ibv_unimport_mr", "MR", mr->lkey);
-    Region* region = Region::of(mr);
-    Context* context = Context::of(mr->context);
-    {
-        std::lock_guard lock(context->objects_lock);
-        context->regions.erase(region);
-    }
-    Pd::of(mr->pd)->users--;
-    delete region;
+    forget(Region::of(mr));
 }
 
 }  // extern "C"

@@ -27,14 +27,14 @@ Gid group_of(const union ibv_gid& gid) {
 
 int attach(QueuePair& qp, const Gid& group) {
     const ibv_qp* base = qp.base();
-    if (!qp.context->process->usable()) return qp.context->process->refuse();
+    if (!is_usable(*qp.context)) return errno;
     if (base->qp_type != IBV_QPT_UD)
         return fail(EINVAL, "QP 0x%06x is no UD QP; only those receive multicast", base->qp_num);
     if (!group.is_multicast())
         return fail(EINVAL, "%s is no multicast GID (ff00::/8, or an IPv4 group as ::ffff:a.b.c.d)",
                     to_string(group).c_str());
     host::Device device;
-    if (!find_device(*qp.context, device)) return fail(EIO, "the device is gone");
+    if (int error = require_device(*qp.context, device)) return error;
     std::lock_guard lock(qp.context->objects_lock);
     const Attachment wanted{group, device.interface_index};
     if (std::ranges::find(qp.groups, wanted) != qp.groups.end()) return 0;
@@ -60,7 +60,7 @@ int detach(QueuePair& qp, const Gid& group) {
 
 int check_detached(QueuePair& qp) {
     std::lock_guard lock(qp.context->objects_lock);
-    if (qp.groups.empty()) return 0;
+    if (qp.groups.empty() || !qp.context->process->usable()) return 0;
     return fail(EBUSY, "QP 0x%06x is attached to %zu multicast groups, %s among them; detach it first",
                 qp.base()->qp_num, qp.groups.size(), to_string(qp.groups.front().group).c_str());
 }

@@ -45,10 +45,7 @@ ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
     if (const Fault fault{"ibv_alloc_mw"}) return fault.null();
     Pd* pd = Pd::of(pd_handle);
     Context* context = Context::of(pd_handle->context);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*context)) return nullptr;
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
         return fail_null(EINVAL, "memory window type %d; there are types 1 and 2", static_cast<int>(type));
     auto* window = new (std::nothrow) Window;

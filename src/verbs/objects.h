@@ -58,10 +58,9 @@ struct Context {
     Device* device = nullptr;
     Process* process = nullptr;
     EventQueue<AsyncEvent> async_events;
-    bool failed = false;  // by a plan of faults, for good; under that lock, too
-    PortView seen;        // the port as the program has been told; the process's, under its lock
-    std::atomic<std::uint32_t> pds{0};
-    bool foreign = false;                     // imported from another process
+    std::atomic<bool> failed{false};  // its device is gone, or failed by a plan of faults: for good
+    PortView seen;                    // the port as the program has been told; the process's, under its lock
+    bool foreign = false;             // imported from another process
     adapter::ObjectRecord* record = nullptr;  // what tools are shown; may be missing
 
     std::mutex objects_lock;

@@ -24,26 +24,17 @@ std::map<memory::PdNumber, std::weak_ptr<Pd::Users>>& known() {
     return map;
 }
 
-bool is_usable(ibv_context* context) {
-    Process* process = Context::of(context)->process;
-    if (process->usable()) return true;
-    process->refuse();
-    return false;
-}
-
 Pd* new_pd(ibv_context* context, memory::PdNumber number, std::shared_ptr<Pd::Users> users) {
     auto* pd = new (std::nothrow) Pd(std::move(users));
     if (!pd) return fail_null(ENOMEM, "no memory");
     pd->number = number;
     pd->base.context = context;
     pd->base.handle = number;
-    Context::of(context)->pds++;
     return pd;
 }
 
 void delete_pd(Pd* pd) {
     Context::of(pd->base.context)->process->hide(pd->record);
-    Context::of(pd->base.context)->pds--;
     if (pd->parent) pd->parent->users--;
     if (pd->thread_domain) pd->thread_domain->users--;
     delete pd;
@@ -54,7 +45,7 @@ void delete_pd(Pd* pd) {
 ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) {
     Call call("ibv_alloc_td");
     if (const Fault fault{"ibv_alloc_td"}) return fault.null();
-    if (!is_usable(context)) return nullptr;
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (attr->comp_mask) return fail_null(EINVAL, "comp_mask 0x%x is unknown", attr->comp_mask);
     auto* td = new (std::nothrow) ThreadDomain;
     if (!td) return fail_null(ENOMEM, "no memory");
@@ -79,7 +70,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     constexpr std::uint32_t kAllowUnprotected = 1 << 2;  // release 64; buf.cpp says why it means nothing here
     constexpr std::uint32_t kKnown =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | kAllowUnprotected;
-    if (!is_usable(context)) return nullptr;
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (attr->comp_mask & ~kKnown)
         return fail_null(EINVAL, "comp_mask bits 0x%x are unknown", attr->comp_mask & ~kKnown);
     if (!attr->pd) return fail_null(EINVAL, "pd is NULL");
@@ -109,7 +100,7 @@ extern "C" {
 struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
     if (const Fault fault{"ibv_alloc_pd"}) return fault.null();
     Call call("ibv_alloc_pd");
-    if (!is_usable(context)) return nullptr;
+    if (!is_usable(*Context::of(context))) return nullptr;
     static std::atomic<memory::PdNumber> next{1};
     Pd* pd = new_pd(context, next.fetch_add(1), std::make_shared<Pd::Users>(0));
     if (!pd) return nullptr;
@@ -138,7 +129,7 @@ int ibv_dealloc_pd(struct ibv_pd* handle) {
 struct ibv_pd* ibv_import_pd(struct ibv_context* context, uint32_t handle) {
     if (const Fault fault{"ibv_import_pd"}) return fault.null();
     Call call("ibv_import_pd", "PD", handle);
-    if (!is_usable(context)) return nullptr;
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (Context::of(context)->foreign)
         return fail_null(EOPNOTSUPP,
                          "the context was imported from another process, whose memory this one cannot reach");

@@ -80,7 +80,7 @@ bool is_local(const Gid& address) { return device_of(address) != adapter::kNoDev
 
 PortView port_view(Context& context) {
     host::Device device;
-    if (context.failed || !find_device(context, device)) return {};
+    if (!find_device(context, device)) return {};
     return {true, device.active != 0 && !faults::link_is_down(), device.gid_generation};
 }
 
@@ -165,62 +165,59 @@ int Process::open_queue() {
     if (int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket))
         return error;
     if (socket < 0) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
-    if (!link_) {
-        link_ = link::UdpLink::create(
-            {.gso = features().gso, .port = reply.udp_port, .fabric = reply.stray_fabric.data()});
-        if (!link_) {
-            close(socket);
-            return errno;
-        }
-        if (wants_local_link()) start_local(reply.stray_fabric.data());
-        link::Link& link = local_ ? static_cast<link::Link&>(*local_) : *link_;
-        std::random_device random;
-        adapter_ = std::make_unique<adapter::Adapter>(
-            adapter::Adapter::Setup{.link = &link,
-                                    .segment = segment_.get(),
-                                    .first_qp_number = reply.first_qp_number,
-                                    .qp_numbers = reply.qp_numbers,
-                                    .random_seed = random(),
-                                    .gathers = features().gather && features().inline_progress,
-                                    .direct = memory_access_.get(),
-                                    .outsiders = local_ ? &local_->peers() : nullptr,
-                                    .device_of = device_of});
-        adapter_->regions().set_probe(probe);
-        if (takes_either_key()) adapter_->regions().take_either_key();
-        engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
-        const int lifeline = host::lifeline_fd();
-        engine_->watch(lifeline, [this, lifeline] { return lifeline_ready(lifeline); });
-    } else if (host::generation() == generation_) {
-        adapter_->add_numbers(reply.first_qp_number, reply.qp_numbers);
-    } else {
-        // Another daemon's, whose numbers begin anew: those may be taken here.
+    if (int error = use_queue(reply, socket)) {
         close(socket);
         host::Empty nothing;
         host::call(host::Command::close_queue, host::QueueNumber{reply.queue}, nothing);
-        return refuse();
+        return errno = error;
     }
-    if (int error = link_->add_queue(socket, reply.queue)) {
-        close(socket);
-        return error;
+    return 0;
+}
+
+int Process::use_queue(const host::OpenQueueReply& reply, int socket) {
+    if (!link_) {
+        if (int error = make_adapter(reply)) return error;
+    } else if (host::generation() != generation_) {
+        return refuse();  // it is another daemon's, whose numbers begin anew: those may be taken here
     }
+    if (int error = link_->add_queue(socket, reply.queue)) return error;
     if (local_) local_->peers().add_block(reply.queue);  // or others reach it by the wire
+    adapter_->add_numbers(reply.first_qp_number, reply.qp_numbers);
+    return 0;
+}
+
+int Process::make_adapter(const host::OpenQueueReply& reply) {
+    link_ = link::UdpLink::create(
+        {.gso = features().gso, .port = reply.udp_port, .fabric = reply.stray_fabric.data()});
+    if (!link_) return errno;
+    if (wants_local_link()) start_local(reply.stray_fabric.data());
+    link::Link& link = local_ ? static_cast<link::Link&>(*local_) : *link_;
+    std::random_device random;
+    adapter_ = std::make_unique<adapter::Adapter>(
+        adapter::Adapter::Setup{.link = &link,
+                                .segment = segment_.get(),
+                                .random_seed = random(),
+                                .gathers = features().gather && features().inline_progress,
+                                .direct = memory_access_.get(),
+                                .outsiders = local_ ? &local_->peers() : nullptr,
+                                .device_of = device_of});
+    adapter_->regions().set_probe(probe);
+    if (takes_either_key()) adapter_->regions().take_either_key();
+    engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
+    const int lifeline = host::lifeline_fd();
+    engine_->watch(lifeline, [this, lifeline] { return lifeline_ready(lifeline); });
     return 0;
 }
 
 transport::QueuePair* Process::create_qp(const transport::QpSetup& setup) {
-    for (;;) {
-        transport::QueuePair* qp = adapter_->create_qp(setup, adapter::now());
-        if (qp || errno != ENOMEM) return qp;
-        std::lock_guard lock(queues_lock_);
-        if (adapter_->has_numbers(adapter::now())) {
-            // Another thread was faster, or it was not for want of a number.
-            return adapter_->create_qp(setup, adapter::now());
-        }
+    std::lock_guard lock(queues_lock_);
+    const Time now = adapter::now();
+    if (!adapter_->has_numbers(now))
         if (int error = open_queue()) {
             errno = error;
             return nullptr;
         }
-    }
+    return adapter_->create_qp(setup, now);
 }
 
 void Process::start_local(const char* fabric) {
@@ -261,11 +258,13 @@ adapter::ObjectRecord* Process::show(const Context& owner, adapter::ObjectTable:
     return show(object);
 }
 
-void Process::add(Context* context) {
+bool Process::add(Context* context) {
     std::lock_guard lock(contexts_lock_);
     context->seen = port_view(*context);
+    if (!context->seen.present) return false;
     contexts_.insert(context);
     device_opened();
+    return true;
 }
 
 void Process::remove(Context* context) {
@@ -290,7 +289,10 @@ void Process::look_at_devices() {
     for (Context* context : contexts_) {
         const PortView now = port_view(*context);
         if (now == context->seen || !context->seen.present) continue;
-        if (!now.present) end_queue_pairs(*context, *adapter_, "its device is gone");
+        if (!now.present) {
+            context->failed = true;
+            end_queue_pairs(*context, *adapter_, "its device is gone");
+        }
         tell(*context, now);
         context->seen = now;
     }
@@ -320,6 +322,16 @@ void Process::after_fork_in_child() {
     failures_forked();
     adapter::Engine::forked();
     if (process->local_) process->local_->peers().abandon();
+}
+
+bool is_usable(const Context& context) {
+    if (!context.process->usable()) {
+        context.process->refuse();
+        return false;
+    }
+    if (!context.failed) return true;
+    fail(EIO, "the device is gone, or has failed; close it and open it again");
+    return false;
 }
 
 }  // namespace verbena::verbs

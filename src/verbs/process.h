@@ -21,6 +21,9 @@
 namespace verbena::adapter {
 class MemoryAccess;
 }
+namespace verbena::host {
+struct OpenQueueReply;
+}
 namespace verbena::link {
 class LocalLink;
 }
@@ -46,10 +49,9 @@ class Process {
     bool forked() const { return state_.load(std::memory_order_relaxed) == State::forked; }
     // The daemon's table of them; nullptr with errno and a reason if there is none.
     const host::DeviceTable* devices() const;
-    // If !usable(): EIO or ENODEV with the reason.
-    int refuse() const;
+    int refuse() const;  // if !usable(): EIO with the reason
 
-    void add(Context* context);
+    bool add(Context* context);  // false: its device is gone
     void remove(Context* context);
     // Under a lock that opening and closing devices take.
     template <class Each>
@@ -83,7 +85,10 @@ class Process {
     Process();
     int start();
     void start_local(const char* fabric);
+    // A receive queue with a block of numbers: the first of all makes the adapter.
     int open_queue();
+    int use_queue(const host::OpenQueueReply& queue, int socket);
+    int make_adapter(const host::OpenQueueReply& queue);
     bool lifeline_ready(int lifeline);
     void daemon_died();
     void look_at_devices();
@@ -105,5 +110,8 @@ class Process {
     std::mutex contexts_lock_;
     std::set<Context*> contexts_;
 };
+
+// Whether the context is of use for anything but destroying what there is. Otherwise EIO, with the reason.
+bool is_usable(const Context& context);
 
 }  // namespace verbena::verbs

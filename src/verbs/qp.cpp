@@ -8,10 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
+#include <memory>
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/acknowledgements.h"
@@ -133,6 +134,27 @@ transport::QpSetup transport_setup(const Pd* pd, const Xrcd* xrcd, const ibv_qp_
     return setup;
 }
 
+ibv_qp* make(Context& context, ibv_pd* pd, ibv_xrcd* xrcd, const ibv_qp_init_attr& attr,
+             std::uint32_t flags) {
+    auto qp = std::make_unique<QueuePair>();
+    qp->context = &context;
+    qp->created = attr;
+    transport::QpListener* listener = qp.get();
+    if (xrcd) {
+        qp->xrcd = Xrcd::of(xrcd);
+        qp->target = std::make_shared<XrcTarget>(qp->xrcd->domain);
+        listener = qp->target.get();
+    }
+    transport::QpSetup wanted = transport_setup(pd ? Pd::of(pd) : nullptr, qp->xrcd, attr, listener, context);
+    wanted.block_own_multicast = flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    qp->qp = context.process->create_qp(wanted);
+    if (!qp->qp) return nullptr;
+    QueuePair& made = *qp.release();  // it is known to others from now on
+    show_queue_pair(made, pd);
+    if (made.target) XrcTarget::enroll(made);
+    return made.base();
+}
+
 ibv_event_type public_event(transport::QpEvent event) { return static_cast<ibv_event_type>(event); }
 
 static_assert(static_cast<int>(transport::QpEvent::fatal) == IBV_EVENT_QP_FATAL);
@@ -161,41 +183,14 @@ void QueuePair::qp_event(transport::QueuePair&, transport::QpEvent event) {
 ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_qp_init_attr& attr,
                           std::uint32_t flags) {
     Context* context = Context::of(handle);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*context)) return nullptr;
     if (!is_qp_type(attr.qp_type))
         return fail_null(EINVAL, "qp_type is %d, which does not exist", attr.qp_type);
-    if (int error = check_setup(handle, pd, xrcd, attr)) {
-        errno = error;
-        return nullptr;
-    }
+    if (check_setup(handle, pd, xrcd, attr) != 0) return nullptr;
     if (attr.qp_type == IBV_QPT_RAW_PACKET || attr.qp_type == IBV_QPT_DRIVER)
         return fail_null(EOPNOTSUPP, "queue pairs of type %d are not supported", attr.qp_type);
     settle(attr);
-
-    auto* qp = new (std::nothrow) QueuePair;
-    if (!qp) return fail_null(ENOMEM, "no memory");
-    qp->context = context;
-    qp->created = attr;
-    transport::QpListener* listener = qp;
-    if (xrcd) {
-        qp->xrcd = Xrcd::of(xrcd);
-        qp->target = std::make_shared<XrcTarget>(qp->xrcd->domain);
-        listener = qp->target.get();
-    }
-    transport::QpSetup wanted =
-        transport_setup(pd ? Pd::of(pd) : nullptr, qp->xrcd, attr, listener, *context);
-    wanted.block_own_multicast = flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-    qp->qp = context->process->create_qp(wanted);
-    if (!qp->qp) {
-        delete qp;
-        return nullptr;
-    }
-    show_queue_pair(*qp, pd);
-    if (qp->target) XrcTarget::enroll(*qp);
-    return qp->base();
+    return unless_out_of_memory([&] { return make(*context, pd, xrcd, attr, flags); });
 }
 
 void show_queue_pair(QueuePair& qp, ibv_pd* pd) {

@@ -29,34 +29,15 @@ constexpr ibv_mtu mtu_code(std::uint32_t bytes) {
 
 static_assert(mtu_bytes(IBV_MTU_256) == 256 && mtu_bytes(IBV_MTU_4096) == 4096);
 
-// What the library itself knows to be wrong; the transition's rules are the transport's.
+// What has no counterpart in the transport's attributes, whose rules are its own (qp_state_table.cpp).
 int check_values(const ibv_qp_attr& attr, int mask) {
     if ((mask & IBV_QP_STATE) && attr.qp_state > IBV_QPS_ERR)
         return fail(EINVAL, "qp_state %d is not a state", attr.qp_state);
-    if ((mask & IBV_QP_PORT) && attr.port_num != 1)
-        return fail(EINVAL, "port_num is %u; the device has port 1 only", attr.port_num);
-    if ((mask & IBV_QP_PKEY_INDEX) && attr.pkey_index != 0)
-        return fail(EINVAL, "pkey_index is %u; the table has entry 0 only", attr.pkey_index);
     if ((mask & IBV_QP_PATH_MTU) && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096))
         return fail(EINVAL, "path_mtu is %d; enum ibv_mtu is 1 (256 bytes) to 5 (4096)", attr.path_mtu);
-    if ((mask & IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xffffff)
-        return fail(EINVAL, "dest_qp_num is 0x%x; QP numbers have 24 bits", attr.dest_qp_num);
     if ((mask & IBV_QP_ACCESS_FLAGS) &&
         (attr.qp_access_flags & ~(memory::kAllRequired | memory::kOptionalMask)))
         return fail(EINVAL, "qp_access_flags 0x%x contain unknown bits", attr.qp_access_flags);
-    auto at_most = [mask](int bit, const char* what, unsigned value, unsigned limit) {
-        if (!(mask & bit) || value <= limit) return 0;
-        return fail(EINVAL, "%s is %u; the limit is %u", what, value, limit);
-    };
-    if (int error = at_most(IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", attr.max_rd_atomic, kMaxRdAtomic))
-        return error;
-    if (int error =
-            at_most(IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", attr.max_dest_rd_atomic, kMaxRdAtomic))
-        return error;
-    if (int error = at_most(IBV_QP_TIMEOUT, "timeout", attr.timeout, 31)) return error;
-    if (int error = at_most(IBV_QP_RETRY_CNT, "retry_cnt", attr.retry_cnt, 7)) return error;
-    if (int error = at_most(IBV_QP_RNR_RETRY, "rnr_retry", attr.rnr_retry, 7)) return error;
-    if (int error = at_most(IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", attr.min_rnr_timer, 31)) return error;
     if (mask & (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
         return fail(EOPNOTSUPP, "automatic path migration is not supported");
     if (mask & IBV_QP_CAP) return fail(EOPNOTSUPP, "queues cannot be resized");
@@ -127,12 +108,12 @@ int modify_qp_rate_limit(ibv_qp* base, ibv_qp_rate_limit_attr* attr) {
     Call call("ibv_modify_qp_rate_limit", "QP", base->qp_num);
     if (const Fault fault{"ibv_modify_qp_rate_limit"}) return fault.error();
     QueuePair* qp = QueuePair::of(base);
-    Process* process = qp->context->process;
-    if (!process->usable()) return process->refuse();
+    if (!is_usable(*qp->context)) return errno;
     if (attr->comp_mask) return fail(EINVAL, "comp_mask 0x%x; no bit is defined", attr->comp_mask);
     transport::Attributes wanted;
     wanted.rate_limit = attr->rate_limit;
     wanted.max_burst = attr->max_burst_sz;
+    Process* process = qp->context->process;
     if (int error = process->adapter().modify(*qp->qp, wanted, transport::kAttrRateLimit, adapter::now()))
         return error;
     process->engine().posted();
@@ -150,7 +131,7 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     if (const Fault fault{"ibv_modify_qp"}) return fault.error();
     Call call("ibv_modify_qp", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
-    if (!qp->context->process->usable()) return qp->context->process->refuse();
+    if (!is_usable(*qp->context)) return errno;
     if (int error = check_values(*attr, mask)) return error;
     mask = without_ignored(base->qp_type, mask);
     transport::Attributes wanted = to_transport(*attr);

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/qp.h"
@@ -33,11 +34,8 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     const std::uint32_t taken = attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
     if (flags & ~taken) return fail_null(EOPNOTSUPP, "create_flags 0x%x are not supported", flags & ~taken);
     const bool with_builder = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if (with_builder)
-        if (int error = WorkBuilder::check_operations(attr->qp_type, attr->send_ops_flags)) {
-            errno = error;
-            return nullptr;
-        }
+    if (with_builder && WorkBuilder::check_operations(attr->qp_type, attr->send_ops_flags) != 0)
+        return nullptr;
     ibv_pd* pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : nullptr;
     if (pd && pd->context != context)
         return fail_null(EINVAL, "the protection domain belongs to another context");
@@ -49,7 +47,13 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     attr->cap = basic.cap;
     if (with_builder) {
         QueuePair* object = QueuePair::of(qp);
-        object->builder = std::make_unique<WorkBuilder>(*object, attr->send_ops_flags);
+        object->builder = unless_out_of_memory(
+            [&] { return std::make_unique<WorkBuilder>(*object, attr->send_ops_flags); });
+        if (!object->builder) {
+            destroy_queue_pair(*object);
+            errno = ENOMEM;
+            return nullptr;
+        }
         object->builder->install();
     }
     return qp;

@@ -14,8 +14,10 @@ namespace verbena::verbs {
 struct Context;
 
 // The daemon's entry of the context's device, with the daemon's name of it, not the program's (that is
-// context.device->base.name); false if the device is gone.
+// context.device->base.name); false if the device is gone, or has failed.
 bool find_device(Context& context, host::Device& out);
+// The same; 0, or EIO with the reason.
+int require_device(Context& context, host::Device& out);
 
 // Turns an address vector into a path: checks what RoCE needs of it. 0, EINVAL, or what check_route() says.
 // The UDP source port is left to the caller (0) unless the vector has a flow label.

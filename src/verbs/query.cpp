@@ -37,8 +37,8 @@ void fill_device(const Device& device, ibv_device_attr& attr) {
     attr.max_qp = kMaxQps;
     attr.max_qp_wr = kMaxQpWr;
     attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-                            IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-                            IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                            IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+                            IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
                             IBV_DEVICE_MEM_MGT_EXTENSIONS;
     attr.max_sge = kMaxSge;
     attr.max_sge_rd = kMaxSge;
@@ -69,14 +69,17 @@ int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
     host::Device device;
     ibv_port_attr& attr = out.base;
     attr.state = IBV_PORT_DOWN;
-    attr.phys_state = 3;  // disabled
-    if (!context.failed && !faults::link_is_down() && find_device(context, device)) {
+    attr.phys_state = 3;            // disabled
+    attr.active_mtu = IBV_MTU_256;  // what a program may reckon with, of a device that is gone
+    if (find_device(context, device)) {
         const host::Port known = host::port_of(device);
-        attr.state = static_cast<ibv_port_state>(known.state);
-        attr.phys_state = known.phys_state;
         attr.active_mtu = static_cast<ibv_mtu>(device.active_mtu);
         attr.active_width = known.active_width;
         attr.active_speed = known.active_speed;
+        if (!faults::link_is_down()) {
+            attr.state = static_cast<ibv_port_state>(known.state);
+            attr.phys_state = known.phys_state;
+        }
     }
     attr.max_mtu = IBV_MTU_4096;
     attr.gid_tbl_len = host::kMaxGids;
@@ -93,8 +96,7 @@ int query_gid_entry(Context& context, unsigned port, unsigned index, host::Devic
     if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
     if (index >= host::kMaxGids)
         return fail(EINVAL, "GID index %u; the table has %u entries", index, host::kMaxGids);
-    if (!find_device(context, device)) return fail(ENODEV, "the device is gone");
-    return 0;
+    return require_device(context, device);
 }
 
 void fill_entry(const host::Device& device, unsigned index, ibv_gid_entry& entry) {
@@ -110,8 +112,12 @@ void fill_entry(const host::Device& device, unsigned index, ibv_gid_entry& entry
 
 bool find_device(Context& context, host::Device& out) {
     const host::DeviceTable* table = context.process->devices();
-    return table && host::copy_device(*table, context.device->slot, out) &&
+    return !context.failed && table && host::copy_device(*table, context.device->slot, out) &&
            out.index == context.device->index;
+}
+
+int require_device(Context& context, host::Device& out) {
+    return find_device(context, out) ? 0 : fail(EIO, "the device is gone, or has failed");
 }
 
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
@@ -196,7 +202,7 @@ int ibv_query_port_speed(struct ibv_context* context, uint32_t port, uint64_t* s
     Call call("ibv_query_port_speed");
     if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
     host::Device device;
-    if (!find_device(*Context::of(context), device)) return fail(ENODEV, "the device is gone");
+    if (int error = require_device(*Context::of(context), device)) return error;
     *speed = host::port_of(device).speed / 100;  // in 100 Mbit/s
     return 0;
 }
@@ -234,10 +240,11 @@ int _ibv_query_gid_ex(struct ibv_context* context, uint32_t port, uint32_t index
 ssize_t _ibv_query_gid_table(struct ibv_context* context, struct ibv_gid_entry* entries, size_t max_entries,
                              uint32_t flags, size_t entry_size) {
     Call call("ibv_query_gid_table");
+    if (const Fault fault{"_ibv_query_gid_table"}) return -fault.error();
     if (flags) return -fail(EINVAL, "flags 0x%x; none are defined", flags);
     if (entry_size < sizeof *entries) return -fail(EINVAL, "entry size %zu is too small", entry_size);
     host::Device device;
-    if (!find_device(*Context::of(context), device)) return -fail(ENODEV, "the device is gone");
+    if (int error = require_device(*Context::of(context), device)) return -error;
     std::size_t count = 0;
     auto* place = reinterpret_cast<char*>(entries);
     for (unsigned index = 0; index < host::kMaxGids; index++) {

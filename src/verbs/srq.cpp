@@ -6,9 +6,10 @@
 #include <pthread.h>
 
 #include <cerrno>
-#include <new>
+#include <memory>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/acknowledgements.h"
 #include "verbs/limits.h"
@@ -34,19 +35,10 @@ int check_xrc(const ibv_context* context, const ibv_xrcd* xrcd, const ibv_cq* cq
     return 0;
 }
 
-// `xrcd` and `cq`: of an XRC queue, otherwise nullptr.
-ibv_srq* create(ibv_pd* pd_handle, void* srq_context, ibv_srq_attr& attr, ibv_xrcd* xrcd, ibv_cq* cq) {
-    Context* context = Context::of(pd_handle->context);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
-    if (int error = check_capacity(attr)) {
-        errno = error;
-        return nullptr;
-    }
-    auto* srq = new (std::nothrow) Srq;
-    if (!srq) return fail_null(ENOMEM, "no memory");
+ibv_srq* make(Context* context, ibv_pd* pd_handle, void* srq_context, const ibv_srq_attr& attr,
+              ibv_xrcd* xrcd, ibv_cq* cq) {
+    auto made = std::make_unique<Srq>();
+    Srq* srq = made.get();
     srq->shown.self = srq;
     srq->context = context;
     srq->xrcd = Xrcd::of(xrcd);
@@ -58,10 +50,8 @@ ibv_srq* create(ibv_pd* pd_handle, void* srq_context, ibv_srq_attr& attr, ibv_xr
     setup.xrc_domain = xrcd ? srq->xrcd->domain : 0;
     srq->queue = std::make_shared<transport::ReceiveQueue>(attr.max_wr, attr.max_sge, setup);
     srq->number = context->process->adapter().add_shared_queue(srq->queue);
-    if (srq->number == 0) {
-        delete srq;
-        return fail_null(ENOMEM, "all numbers of shared receive queues are in use");
-    }
+    if (srq->number == 0) return fail_null(ENOMEM, "all numbers of shared receive queues are in use");
+    made.release();  // it is known to others from now on
     ibv_srq* base = srq->base();
     base->context = pd_handle->context;
     base->srq_context = srq_context;
@@ -81,6 +71,13 @@ ibv_srq* create(ibv_pd* pd_handle, void* srq_context, ibv_srq_attr& attr, ibv_xr
     std::lock_guard lock(context->objects_lock);
     context->shared_queues.insert(srq);
     return base;
+}
+
+// `xrcd` and `cq`: of an XRC queue, otherwise nullptr.
+ibv_srq* create(ibv_pd* pd, void* srq_context, const ibv_srq_attr& attr, ibv_xrcd* xrcd, ibv_cq* cq) {
+    Context* context = Context::of(pd->context);
+    if (!is_usable(*context) || check_capacity(attr) != 0) return nullptr;
+    return unless_out_of_memory([&] { return make(context, pd, srq_context, attr, xrcd, cq); });
 }
 
 }  // namespace
@@ -166,7 +163,7 @@ int ibv_modify_srq(struct ibv_srq* base, struct ibv_srq_attr* attr, int mask) {
     if (const Fault fault{"ibv_modify_srq"}) return fault.error();
     Call call("ibv_modify_srq");
     Srq* srq = Srq::of(base);
-    if (!srq->context->process->usable()) return srq->context->process->refuse();
+    if (!is_usable(*srq->context)) return errno;
     if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
         return fail(EINVAL, "srq_attr_mask 0x%x has unknown bits", mask);
     const std::uint32_t capacity = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->queue->capacity();
@@ -177,7 +174,7 @@ int ibv_modify_srq(struct ibv_srq* base, struct ibv_srq_attr* attr, int mask) {
     if ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > capacity)
         return fail(EINVAL, "srq_limit is %u; the queue takes %u requests", attr->srq_limit, capacity);
     if (mask & IBV_SRQ_MAX_WR)
-        if (int error = srq->queue->resize(attr->max_wr)) return error;
+        if (int error = unless_out_of_memory([&] { return srq->queue->resize(attr->max_wr); })) return error;
     if (mask & IBV_SRQ_LIMIT) srq->queue->arm_limit(attr->srq_limit);
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/call_fault.h"
 #include "base/reason.h"
 #include "host/port.h"
 
@@ -22,6 +23,7 @@ const char* ibv_get_sysfs_path() {
 }
 
 int ibv_read_sysfs_file(const char* directory, const char* file, char* buffer, size_t size) {
+    if (const Fault fault{"ibv_read_sysfs_file"}) return fault.minus_one();
     Call call("ibv_read_sysfs_file");
     if (std::string_view(file) == "board_id" && std::strstr(directory, "/infiniband/verbena"))
         return std::snprintf(buffer, size, "%s", host::kBoardId);

@@ -224,8 +224,8 @@ transport::SendRequest& WorkBuilder::add(Operation operation) {
         refuse(fail(ENOMEM, "more than max_send_wr %u requests together", max_requests_));
         return spare_;
     }
-    places_.emplace_back();
-    transport::SendRequest& request = requests_.emplace_back();
+    if (!grow("ibv_wr_*", [&] { places_.emplace_back(), requests_.emplace_back(); })) return spare_;
+    transport::SendRequest& request = requests_.back();
     const ibv_qp_ex& ex = qp_.ex.base;
     request.operation = operation;
     request.wr_id = ex.wr_id;
@@ -247,7 +247,7 @@ void WorkBuilder::set_elements(std::span<const transport::Sge> elements) {
     requests_.back().flags &= ~transport::kInline;
     places_.back() = {static_cast<std::uint32_t>(elements_.size()),
                       static_cast<std::uint32_t>(elements.size()), 0};
-    elements_.insert(elements_.end(), elements.begin(), elements.end());
+    grow("ibv_wr_set_sge_list", [&] { elements_.insert(elements_.end(), elements.begin(), elements.end()); });
 }
 
 void WorkBuilder::set_inline(std::span<const ibv_data_buf> buffers) {
@@ -261,11 +261,26 @@ void WorkBuilder::set_inline(std::span<const ibv_data_buf> buffers) {
                 fail(EINVAL, "the inline data are longer than max_inline_data %zu of the QP", limit));
         }
         const auto* from = static_cast<const std::uint8_t*>(buffer.addr);
-        bytes_.insert(bytes_.end(), from, from + buffer.length);
+        if (!grow("ibv_wr_set_inline_data", [&] { bytes_.insert(bytes_.end(), from, from + buffer.length); }))
+            return;
     }
     requests_.back().flags |= transport::kInline;
     places_.back() = {static_cast<std::uint32_t>(elements_.size()), 1, static_cast<std::uint32_t>(first)};
-    elements_.push_back({0, static_cast<std::uint32_t>(bytes_.size() - first), 0});
+    grow("ibv_wr_set_inline_data", [&] {
+        elements_.push_back({0, static_cast<std::uint32_t>(bytes_.size() - first), 0});
+    });
+}
+
+template <class Add>
+bool WorkBuilder::grow(const char* call_name, Add add) {
+    try {
+        add();
+        return true;
+    } catch (const std::bad_alloc&) {
+        Call call(call_name, "QP", qp_.base()->qp_num);
+        refuse(fail(ENOMEM, "no memory"));
+        return false;
+    }
 }
 
 }  // namespace verbena::verbs

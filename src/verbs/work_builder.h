@@ -58,6 +58,10 @@ class WorkBuilder {
         std::uint32_t first_byte = 0;
     };
 
+    // Whether there was memory for what `add` appends; otherwise the list is refused.
+    template <class Add>
+    bool grow(const char* call_name, Add add);
+
     QueuePair& qp_;
     const std::uint64_t send_ops_;
     const std::uint32_t max_requests_;

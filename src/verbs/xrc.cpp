@@ -92,10 +92,7 @@ ibv_qp* open_qp(ibv_context* handle, ibv_qp_open_attr* attr) {
     Call call("ibv_open_qp");
     if (const Fault fault{"ibv_open_qp"}) return fault.null();
     Context* context = Context::of(handle);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*context)) return nullptr;
     constexpr std::uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
     if (attr->comp_mask & ~(kNeeded | IBV_QP_OPEN_ATTR_CONTEXT))
         return fail_null(EOPNOTSUPP, "comp_mask is 0x%x, which has unknown bits", attr->comp_mask);
@@ -132,10 +129,7 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
     Call call("ibv_open_xrcd");
     if (const Fault fault{"ibv_open_xrcd"}) return fault.null();
     Context* context = Context::of(handle);
-    if (!context->process->usable()) {
-        context->process->refuse();
-        return nullptr;
-    }
+    if (!is_usable(*context)) return nullptr;
     constexpr std::uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     if (attr->comp_mask & ~kNeeded)
         return fail_null(EOPNOTSUPP, "comp_mask bits 0x%x are not supported", attr->comp_mask & ~kNeeded);

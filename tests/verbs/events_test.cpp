@@ -208,6 +208,10 @@ TEST(Removal, OfTheInterface) {
         ibv_port_attr port{};
         EXPECT_EQ(ibv_query_port(context, 1, &port), 0);
         EXPECT_EQ(port.state, IBV_PORT_DOWN);
+        EXPECT_GE(port.active_mtu, IBV_MTU_256) << "programs reckon with it";
+        EXPECT_TRUE(refused_null(EIO, [&] { return ibv_alloc_pd(context); }));
+        EXPECT_TRUE(refused_null(EIO, [&] { return ibv_create_cq(context, 1, nullptr, nullptr, 0); }));
+        EXPECT_TRUE(refused_null(ENODEV, [&] { return ibv_open_device(context->device); }));
         int count = 0;
         ibv_device** list = ibv_get_device_list(&count);
         for (int i = 0; i < count; i++) EXPECT_STRNE(ibv_get_device_name(list[i]), "verbena_vb0");

@@ -303,10 +303,11 @@ TEST_F(Kinds, MemoryThatIsNotThere) {
 }
 
 TEST_F(Kinds, AccessFlags) {
-    std::array<char, 64> bytes{};
-    const auto reg = [&](unsigned access) {
-        return ibv_reg_mr_iova2(side.pd, bytes.data(), bytes.size(), 0x1000, access);
+    alignas(4096) std::array<char, 64> bytes{};
+    const auto reg = [&](unsigned access, std::uint64_t iova = 0x1000) {
+        return ibv_reg_mr_iova2(side.pd, bytes.data(), bytes.size(), iova, access);
     };
+    EXPECT_TRUE(refused_null(EINVAL, [&] { return reg(0, 0x1040); })) << "another offset into the page";
     for (unsigned access : {1u << 10, 1u << 19, 1u << 30, unsigned{IBV_ACCESS_REMOTE_WRITE},
                             unsigned{IBV_ACCESS_REMOTE_ATOMIC}})
         EXPECT_TRUE(refused_null(EINVAL, [&] { return reg(access); })) << access;
@@ -329,6 +330,8 @@ TEST_F(Kinds, Reregistration) {
     };
     EXPECT_EQ(change(0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
     EXPECT_EQ(change(8, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+    EXPECT_EQ(change(IBV_REREG_MR_CHANGE_PD, side.pd, nullptr, 0, access), IBV_REREG_MR_ERR_INPUT)
+        << "rights that would not be given";
     EXPECT_EQ(change(IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
     EXPECT_EQ(change(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, nullptr, 64, 0), IBV_REREG_MR_ERR_INPUT);
     EXPECT_EQ(change(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
@@ -340,6 +343,14 @@ TEST_F(Kinds, Reregistration) {
     EXPECT_NE(mr->lkey, lkey);
     EXPECT_EQ(mr->addr, bytes.data() + 64);
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(Kinds, DmaBufsThatAreNone) {
+    const int closed = dup(0), file = memfd_create("no dma-buf", 0);
+    close(closed);
+    EXPECT_TRUE(refused_null(EBADF, [&] { return ibv_reg_dmabuf_mr(side.pd, 0, 64, 0, closed, 0); }));
+    EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_reg_dmabuf_mr(side.pd, 0, 64, 0, file, 0); }));
+    close(file);
 }
 
 TEST(NullRegion, SwallowsAndGivesZeros) {
@@ -409,12 +420,22 @@ TEST(Import, RegionOfTheSameProcess) {
     ASSERT_TRUE(imported);
     EXPECT_EQ(imported->rkey, memory.mr->rkey);
     EXPECT_EQ(imported->addr, nullptr);
-    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_dereg_mr(imported); }));
     ibv_unimport_mr(imported);
     ibv_pd* other = ibv_alloc_pd(side.context);
     EXPECT_TRUE(refused_null(ENOENT, [&] { return ibv_import_mr(other, memory.mr->handle); }));
     EXPECT_TRUE(refused_null(ENOENT, [&] { return ibv_import_mr(side.pd, 0xffffff); }));
     EXPECT_EQ(ibv_dealloc_pd(other), 0);
+}
+
+// Either handle ends the region (ibv_import_mr(3)); the other is given back.
+TEST(Import, RegionIsDeregisteredByEither) {
+    Side side({.connect = false});
+    Memory memory(side.pd, 64);
+    ibv_mr* imported = ibv_import_mr(side.pd, memory.mr->handle);
+    ASSERT_TRUE(imported);
+    EXPECT_EQ(ibv_dereg_mr(imported), 0);
+    EXPECT_TRUE(refused(EINVAL, [&] { return ibv_dereg_mr(memory.mr); })) << "it is not there any more";
+    ibv_unimport_mr(std::exchange(memory.mr, nullptr));
 }
 
 struct DeviceMemory : testing::Test {

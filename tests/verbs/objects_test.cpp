@@ -97,7 +97,7 @@ TEST_F(Objects, OfAnotherContext) {
 }
 
 TEST_F(Objects, RegionsWithWrongArguments) {
-    std::uint64_t word = 0;
+    alignas(4096) std::uint64_t word = 0;
     for (unsigned access : {1u << 10, 1u << 19, 1u << 31, unsigned{IBV_ACCESS_REMOTE_WRITE},
                             unsigned{IBV_ACCESS_REMOTE_ATOMIC}})
         EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_reg_mr_iova2(side.pd, &word, 8, 0, access); }))

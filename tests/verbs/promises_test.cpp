@@ -41,7 +41,7 @@ class Bases : public testing::TestWithParam<Base> {
         ibv_sge sge(std::uint64_t offset, std::uint32_t length) const {
             return {first + offset, length, mr->lkey};
         }
-        alignas(8) std::array<std::uint8_t, 8192> bytes{};
+        alignas(4096) std::array<std::uint8_t, 8192> bytes{};
         ibv_mr* mr = nullptr;
         std::uint64_t first = 0;
     };

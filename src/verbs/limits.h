@@ -1,5 +1,5 @@
 // What the device says of itself (ibv_query_device(3)) and what the calls enforce: one set of numbers for
-// both.
+// both. What takes nothing but memory (kMaxCqs, kMaxSrqs, kMaxPds, kMaxAddressHandles) is not counted.
 #pragma once
 
 #include <cstdint>

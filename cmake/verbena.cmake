@@ -186,3 +186,15 @@ function(verbena_library name)
     endforeach()
   endif()
 endfunction()
+
+# The tests `name`, over packets, and `name`_local, over the memory that processes of one host share.
+#   verbena_test_over_links(name TIMEOUT seconds [LABELS label] COMMAND ...)
+function(verbena_test_over_links name)
+  cmake_parse_arguments(PARSE_ARGV 1 given "" "TIMEOUT;LABELS" "COMMAND")
+  foreach(link wire local)
+    string(REGEX REPLACE "^_wire$" "" suffix "_${link}")
+    add_test(NAME ${name}${suffix} COMMAND ${given_COMMAND})
+    set_tests_properties(${name}${suffix} PROPERTIES TIMEOUT ${given_TIMEOUT} LABELS "${given_LABELS}" ENVIRONMENT
+      "VERBENA_DAEMON=$<TARGET_FILE:verbenad>;LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib;VERBENA_LINK=${link}")
+  endforeach()
+endfunction()

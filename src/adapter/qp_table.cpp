@@ -1,9 +1,16 @@
 #include "adapter/qp_table.h"
 
+#include <sys/mman.h>
+
+#include <new>
+#include <numeric>
+#include <type_traits>
+
 namespace verbena::adapter {
 
 QpTable::~QpTable() {
-    for (std::atomic<Block*>& block : blocks_) delete block.load(std::memory_order_relaxed);
+    for (std::atomic<Block*>& block : blocks_)
+        if (Block* const mapped = block.load(std::memory_order_relaxed)) munmap(mapped, sizeof(Block));
 }
 
 void QpTable::set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp) {
@@ -29,9 +36,20 @@ void QpTable::show_outside(std::uint32_t number, const transport::QueuePair& qp)
 void QpTable::add_range(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t number = first; number - first < count; number++) {
         std::atomic<Block*>& block = blocks_[number / link::kBlockSize % link::kMaxBlocks];
-        if (!block.load(std::memory_order_relaxed)) block.store(new Block, std::memory_order_release);
-        free_numbers_.push_back(number);
+        if (!block.load(std::memory_order_relaxed)) block.store(make_block(), std::memory_order_release);
     }
+    const std::size_t before = free_numbers_.size();
+    free_numbers_.resize(before + count);
+    std::iota(free_numbers_.begin() + static_cast<std::ptrdiff_t>(before), free_numbers_.end(), first);
+}
+
+// The kernel's zeros are an empty table; pages of numbers that nobody uses never come into being.
+QpTable::Block* QpTable::make_block() {
+    static_assert(std::is_trivially_destructible_v<Block>);
+    void* const zeros =
+        mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (zeros == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<Block*>(zeros);
 }
 
 Slot& QpTable::take_slot() {

@@ -131,6 +131,7 @@ class QpTable {
         Time free_at;
     };
 
+    static Block* make_block();
     static Side side_of(wire::Opcode opcode) {
         return wire::info(opcode).response ? Side::requester : Side::responder;
     }

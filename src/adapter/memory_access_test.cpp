@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -99,6 +100,21 @@ TEST_F(ForeignMemoryTest, AWordIsWrittenThroughTheFile) {
     memory_->abandon();
     EXPECT_FALSE(write(kIova + 8, 8));
     munmap(page, kPage);
+}
+
+// It was interrupted, perhaps. (Here it has no right to a single descriptor.)
+TEST_F(ForeignMemoryTest, APollThatFailsTellsOfNoDeath) {
+    const int pidfd = dup(STDERR_FILENO);
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const bool alive = memory_->verify(pidfd, 5 * kMillisecond);
+    setrlimit(RLIMIT_NOFILE, &before);
+    close(pidfd);
+    EXPECT_TRUE(alive);
+    EXPECT_TRUE(write(kIova, 8));
 }
 
 TEST_F(ForeignMemoryTest, WithoutTheFileEverythingGoesOn) {

@@ -93,8 +93,8 @@ class Link : public wire::PacketSink {
 
     // Somebody goes on calling receive(), or this is called again within a moment. Then what leaves need not
     // make sure that a receiver that is just going to sleep sees it: a later receive() does, after some in
-    // vain or after such a call, or the call that says that nobody polls any more. One thread; not with a
-    // lock of the link's.
+    // vain or after such a call, or the call that says that nobody polls any more. Such a call is
+    // look_everywhere() as well. One thread; not with a lock of the link's.
     virtual void set_polled(bool) {}
 
     // The next receive() looks at everything that packets may come by, however busy one of them is. Any

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/process_testing.h"
+#include "base/signal_event.h"
 #include "link/local_link_harness.h"
 #include "link/local_reference.h"
 #include "wire/opcode.h"
@@ -77,6 +78,32 @@ TEST(LocalLinkTest, TheFirstPacketAsksAndLeavesByTheWire) {
     EXPECT_EQ(left.wire.sent, 1u);
     right.receive();
     EXPECT_EQ(right.kept.texts, std::vector<std::string>{"second"});
+}
+
+// By the helper's word, once: who polls slowly makes few calls, and who polls fast pays for no more.
+TEST(LocalLinkTest, BesideBusyRingsTheWireAndGreetingsAreLookedAtOnceATick) {
+    End left(3), right(4), third(5);
+    introduce(left, right);
+    const auto look = [&] {
+        left.post(right.qp(), "busy");
+        right.link->receive(right.kept, 100);
+        EXPECT_TRUE(right.link->looks_empty());
+    };
+    look();
+    signal_event(right.wire.wait_fd());
+    EXPECT_EQ(third.peers().meet(kLoopback, right.qp()), LocalPeers::Met::asked);
+    const unsigned looks = right.wire.looks;
+    look();
+    EXPECT_EQ(right.wire.looks, looks);
+    right.link->set_polled(true);
+    EXPECT_FALSE(right.link->looks_empty());
+    look();
+    EXPECT_EQ(right.wire.looks, looks + 1);
+    EXPECT_NE(right.peers().find(kLoopback, third.qp()), nullptr);
+    look();
+    right.link->set_polled(false);
+    look();
+    EXPECT_EQ(right.wire.looks, looks + 1);
 }
 
 TEST(LocalLinkTest, WhatIsNotForAPeerIsTheWires) {
@@ -222,27 +249,6 @@ TEST(LocalLinkTest, AboutAsManyAreReceivedAsWereAskedFor) {
     left.post_together(right.qp(), std::vector<std::string>(40, "message"));
     for (const unsigned received : {16u, 16u, 8u, 0u})
         EXPECT_EQ(right.link->receive(right.kept, 1), received);
-}
-
-TEST(LocalReferenceTest, NonsenseIsRefused) {
-    LocalPeer peer;
-    ReferredPayload payload(peer);
-    std::vector<LocalReference> references{{4096, 100}, {8192, 200}};
-    const auto read = [&] {
-        return payload.read({reinterpret_cast<const std::uint8_t*>(references.data()),
-                             references.size() * sizeof(LocalReference)});
-    };
-    EXPECT_TRUE(read());
-    EXPECT_EQ(payload.length(), 300u);
-    references[1].length = kLargestFetched;
-    EXPECT_FALSE(read());
-    references[1].length = ~std::uint64_t{0};
-    EXPECT_FALSE(read());
-    references.assign(kMaxReferences + 1, {4096, 1});
-    EXPECT_FALSE(read());
-    EXPECT_FALSE(payload.read({}));
-    const std::uint8_t half[24] = {};
-    EXPECT_FALSE(payload.read(half));
 }
 
 TEST(LocalLinkTest, WeAreOurOwnPeer) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint32_t kMark = 0x564c4b02;  // "VLK", version 2
+constexpr std::uint32_t kMark = 0x564c4b03;  // "VLK", version 3
 
 socklen_t address_of(const std::string& fabric, std::uint32_t block, sockaddr_un& address) {
     address = {};
@@ -39,8 +40,15 @@ uid_t overflow_user() {
     return user;
 }
 
-bool is_stranger(const ucred& who) {
-    return who.pid == 0 || who.uid != geteuid() || who.uid == overflow_user();
+// Its inode, 0 if there is no /proc. Asked each time: a child may be in another one.
+std::uint64_t own_pid_namespace() {
+    struct stat status;
+    return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+bool is_stranger(const ucred& who, std::uint64_t pid_namespace) {
+    return who.pid == 0 || who.uid != geteuid() || who.uid == overflow_user() ||
+           pid_namespace != own_pid_namespace();
 }
 
 }  // namespace
@@ -74,6 +82,7 @@ int send_greeting(const std::string& fabric, const Greeting::Text& text, const s
     if (size == 0) return ENAMETOOLONG;
     Greeting::Text marked = text;
     marked.mark = kMark;
+    marked.pid_namespace = own_pid_namespace();
     iovec piece{&marked, sizeof marked};
     alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof fds)> control{};
     msghdr message{};
@@ -102,7 +111,8 @@ bool inbox_exists(const std::string& fabric, std::uint32_t block) {
     const socklen_t size = address_of(fabric, block, address);
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return true;  // who knows
-    const bool exists = connect(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0;
+    const bool exists =
+        connect(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0 || errno != ECONNREFUSED;
     close(fd);
     return exists;
 }
@@ -139,7 +149,7 @@ Received receive_greeting(int inbox, Greeting& greeting) {
     }
     for (std::size_t i = 0; i < count; i++) greeting.fds[i] = fds[i];
     greeting.pid = credentials.pid;
-    greeting.stranger = is_stranger(credentials);
+    greeting.stranger = is_stranger(credentials, greeting.text.pid_namespace);
     return Received::greeting;
 }
 

@@ -9,7 +9,8 @@
 //     refusal    no memory is shared with you
 //
 // Who sent a greeting the kernel says (SCM_CREDENTIALS). A process that we cannot see (pid 0), another
-// user's, and the overflow user (whom the kernel gives to everybody it cannot name) are strangers.
+// user's, and the overflow user (whom the kernel gives to everybody it cannot name) are strangers. So is one
+// of another PID namespace, though we may see it: it does not see us.
 //
 // Thread safety: no state.
 #pragma once
@@ -31,6 +32,7 @@ struct Greeting {
         std::uint32_t from = 0, to = 0;                // blocks
         std::uint64_t cookie = 0;                      // the asker's; an answer repeats it
         std::uint64_t segment_address = 0, nonce = 0;  // where its tables lie, and their name
+        std::uint64_t pid_namespace = 0;               // the sender's; send_greeting() fills it in
     } text;
     // A ring to write to, an eventfd that wakes its reader, the exported tables; or none.
     std::array<int, 3> fds{-1, -1, -1};

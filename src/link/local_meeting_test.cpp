@@ -2,6 +2,7 @@
 #include "link/local_meeting.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,6 +36,15 @@ class LocalMeetingTest : public ::testing::Test {
         EXPECT_EQ(send_greeting(fabric, any, kNoDescriptors), 0);
         EXPECT_EQ(recv(inbox, &any, sizeof any, 0), static_cast<ssize_t>(sizeof any));
         return any.mark;
+    }
+    void send_as_is(const Greeting::Text& what, std::size_t length) const {
+        sockaddr_storage address{};
+        socklen_t size = sizeof address;
+        ASSERT_EQ(getsockname(inbox, reinterpret_cast<sockaddr*>(&address), &size), 0);
+        const int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        EXPECT_EQ(sendto(other, &what, length, 0, reinterpret_cast<sockaddr*>(&address), size),
+                  static_cast<ssize_t>(length));
+        close(other);
     }
     // By another process, which becomes `user` before.
     void greet_as(uid_t user) {
@@ -76,6 +86,42 @@ TEST_F(LocalMeetingTest, AnotherUserIsAStrangerAndSoIsTheOneWhomTheKernelCannotN
     }
 }
 
+// It may see us or not, whom we see: neither meets the other.
+TEST_F(LocalMeetingTest, AnotherPidNamespaceIsAStranger) {
+    for (const bool same : {true, false}) {
+        Greeting::Text sent;
+        const Greeting::Text any = text();
+        ASSERT_EQ(send_greeting(fabric, any, kNoDescriptors), 0);
+        ASSERT_EQ(recv(inbox, &sent, sizeof sent, 0), static_cast<ssize_t>(sizeof sent));
+        EXPECT_NE(sent.pid_namespace, 0u);
+        if (!same) sent.pid_namespace ^= 1;
+        send_as_is(sent, sizeof sent);
+        Greeting greeting;
+        ASSERT_EQ(receive_greeting(inbox, greeting), Received::greeting);
+        EXPECT_EQ(greeting.pid, getpid());
+        EXPECT_EQ(greeting.stranger, !same);
+    }
+}
+
+TEST_F(LocalMeetingTest, AChildInAnotherPidNamespaceIsAStranger) {
+    const pid_t parent = fork();
+    if (parent == 0) {
+        if (unshare(CLONE_NEWPID) != 0) _exit(77);
+        const pid_t child = fork();
+        if (child == 0) _exit(send_greeting(fabric, text(), kNoDescriptors) == 0 ? 0 : 2);
+        int status = -1;
+        _exit(waitpid(child, &status, 0) == child && status == 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(parent, &status, 0), parent);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no namespaces for us";
+    ASSERT_EQ(status, 0);
+    Greeting greeting;
+    ASSERT_EQ(receive_greeting(inbox, greeting), Received::greeting);
+    EXPECT_NE(greeting.pid, 0) << "we see it";
+    EXPECT_TRUE(greeting.stranger);
+}
+
 TEST_F(LocalMeetingTest, DescriptorsComeAllThreeOrNotAtAll) {
     const int null = dup(STDERR_FILENO);
     ASSERT_EQ(send_greeting(fabric, text(), {null, null, null}), 0);
@@ -90,15 +136,10 @@ TEST_F(LocalMeetingTest, DescriptorsComeAllThreeOrNotAtAll) {
 }
 
 TEST_F(LocalMeetingTest, WhatIsNoGreetingIsNonsense) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    ASSERT_EQ(getsockname(inbox, reinterpret_cast<sockaddr*>(&address), &size), 0);
-    const int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     Greeting::Text wrong = text();
     wrong.mark = mark() ^ 1;
     const auto send = [&](std::size_t length) {
-        ASSERT_EQ(sendto(other, &wrong, length, 0, reinterpret_cast<sockaddr*>(&address), size),
-                  static_cast<ssize_t>(length));
+        send_as_is(wrong, length);
         Greeting greeting;
         EXPECT_EQ(receive_greeting(inbox, greeting), Received::nonsense);
     };
@@ -106,7 +147,6 @@ TEST_F(LocalMeetingTest, WhatIsNoGreetingIsNonsense) {
     wrong.mark ^= 1;
     send(sizeof wrong - 1);
     send(1);
-    close(other);
 }
 
 TEST_F(LocalMeetingTest, AnInboxExistsAsLongAsItsSocket) {

@@ -1,12 +1,11 @@
 #include "link/local_peers.h"
 
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +14,9 @@
 #include <cstring>
 #include <optional>
 
-#include "base/features.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "base/socket_address.h"
-#include "link/local_reference.h"
 
 namespace verbena::link {
 namespace {
@@ -44,7 +41,7 @@ void close_and_forget(int& fd) {
 }  // namespace
 
 LocalPeers::LocalPeers(const Setup& setup, int event_fd, int wait_fd)
-    : setup_(setup), event_fd_(event_fd), wait_fd_(wait_fd) {}
+    : setup_(setup), event_fd_(event_fd), wait_fd_(wait_fd), next_cookie_(setup.nonce + 1) {}
 
 LocalPeers::~LocalPeers() {
     for (unsigned i = 0; i < inbox_count_.load(); i++) close(inboxes_[i].fd);
@@ -129,205 +126,30 @@ void LocalPeers::stop_waiting_for(std::uint32_t qp_number) {
     if (LocalPeer* peer = asked_for(block_of(qp_number) % kMaxBlocks)) peer->waited_for = true;
 }
 
-template <class Like>
-LocalPeer* LocalPeers::find_if(Like like) {
-    for (unsigned i = 0; i < count(); i++)
-        if (like(*peers_[i])) return peers_[i].get();
-    return nullptr;
-}
-
 LocalPeer* LocalPeers::asked_for(std::uint32_t block) {
     return find_if([&](LocalPeer& p) { return p.state.load() == State::asked && p.block == block; });
-}
-
-// A place with a ring for the peer to write to.
-LocalPeer* LocalPeers::new_peer(std::uint32_t block) {
-    std::unique_ptr<LocalRing> ring = LocalRing::create();
-    if (!ring) return nullptr;
-    LocalPeer* peer = find_if([](LocalPeer& p) { return p.state.load() == State::unused; });
-    const unsigned number = count();
-    if (!peer) {
-        if (number == kMaxPeers) return nullptr;
-        peers_[number] = std::make_unique<LocalPeer>();
-        peer = peers_[number].get();
-    }
-    for (unsigned i = 0; i < sleepers_; i++) ring->enter_sleep();
-    peer->in = std::move(ring);
-    peer->block = block;
-    peer->cookie = next_cookie_++;
-    peer->waited_for = false;
-    peer->state.store(State::asked, std::memory_order_release);
-    if (peer == peers_[number].get()) count_.store(number + 1, std::memory_order_release);
-    return peer;
-}
-
-int LocalPeers::send(Greeting::Kind kind, std::uint32_t from, std::uint32_t to, std::uint64_t cookie,
-                     LocalPeer* peer) {
-    Greeting::Text text;
-    text.kind = kind;
-    text.from = from;
-    text.to = to;
-    text.cookie = cookie;
-    text.segment_address = setup_.segment_address;
-    text.nonce = setup_.nonce;
-    std::array<int, 3> fds{-1, -1, -1};
-    if (peer) fds = {peer->in->fd(), event_fd_, setup_.segment_fd};
-    return send_greeting(setup_.fabric, text, fds);
-}
-
-// Once more if we have asked before.
-void LocalPeers::ask(std::uint32_t block) {
-    patience_[block].store(kRetry, std::memory_order_relaxed);
-    const unsigned inboxes = inbox_count_.load();
-    if (inboxes == 0 || setup_.segment_fd < 0 || owners_[block].load()) return;
-    for (unsigned i = 0; i < inboxes; i++)
-        if (inboxes_[i].block == block) return meet_ourselves(block);
-    LocalPeer* peer = asked_for(block);
-    if (!peer) peer = new_peer(block);
-    if (!peer) return;
-    const int error = send(Greeting::Kind::question, inboxes_[0].block, block, peer->cookie, peer);
-    if (error == 0) return;
-    // Nobody there, or nobody with this link: the wire it is.
-    if (error == EAGAIN) patience_[block].store(kRetryCrowded, std::memory_order_relaxed);
-    declare_dead(*peer);
-}
-
-void LocalPeers::meet_ourselves(std::uint32_t block) {
-    LocalPeer* peer = find_if([&](LocalPeer& p) { return p.state.load() == State::met && p.pidfd < 0; });
-    if (!peer) {
-        peer = new_peer(block);
-        if (!peer) return;
-        std::unique_ptr<LocalRing> out = LocalRing::open(peer->in->fd());
-        if (!out) return declare_dead(*peer);
-        peer->pid = getpid();
-        peer->nonce = setup_.nonce;
-        peer->event_fd = fcntl(event_fd_, F_DUPFD_CLOEXEC, 0);
-        if (setup_.open_memory)
-            peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
-        choose_copying(*peer);
-        std::lock_guard guard(peer->lock);
-        peer->out = std::move(out);
-        peer->state.store(State::met);
-    }
-    owners_[block].store(peer, std::memory_order_release);
-}
-
-// Whether we fetch from the peer, and what is faster for a start: measured once, whoever waits for the lock
-// meanwhile, as it takes less than meeting does.
-void LocalPeers::choose_copying(LocalPeer& peer) {
-    bool fetches = peer.memory && features().fetch;
-    if (fetches && features().copy && !measured_) {
-        if (const auto times = measure_transfers(*peer.memory)) {
-            measured_ = true;
-            copying_pays_.store(!times->fetching_pays(), std::memory_order_relaxed);
-            log(LogLevel::debug,
-                "64 KiB take %lld us to fetch from a peer and %lld us to copy: large payloads are %s at "
-                "first",
-                static_cast<long long>(times->fetch / kMicrosecond),
-                static_cast<long long>(times->copy / kMicrosecond), copying_pays() ? "copied" : "fetched");
-        } else {
-            fetches = false;
-        }
-    }
-    peer.in->fetch(fetches);
-}
-
-bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
-    std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
-    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0));
-    if (!out || pidfd < 0 || !watch(pidfd)) {
-        if (pidfd >= 0) close(pidfd);
-        return false;
-    }
-    peer.pid = greeting.pid;
-    peer.pidfd = pidfd;
-    peer.event_fd = greeting.take(1);
-    peer.nonce = greeting.text.nonce;
-    if (setup_.open_memory)
-        peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
-    choose_copying(peer);
-    {
-        std::lock_guard guard(peer.lock);
-        peer.out = std::move(out);
-        peer.state.store(State::met);
-    }
-    owners_[greeting.text.from].store(&peer, std::memory_order_release);
-    log(LogLevel::debug, "process %d is reached by memory%s", static_cast<int>(peer.pid),
-        peer.memory ? "" : "; it does not let us read and write its memory");
-    return true;
-}
-
-void LocalPeers::take(Greeting& greeting) {
-    const Greeting::Text& text = greeting.text;
-    if (text.from == 0 || text.from >= kMaxBlocks) return;
-    switch (text.kind) {
-        case Greeting::Kind::question:
-            return take_question(greeting);
-        case Greeting::Kind::answer:
-        case Greeting::Kind::known:
-        case Greeting::Kind::refusal:
-            return take_answer(greeting);
-    }
-}
-
-void LocalPeers::take_question(Greeting& greeting) {
-    const Greeting::Text& text = greeting.text;
-    if (greeting.stranger || !greeting.has_descriptors() || setup_.segment_fd < 0) {
-        send(Greeting::Kind::refusal, text.to, text.from, text.cookie, nullptr);
-        return;
-    }
-    LocalPeer* same = find_if(
-        [&](LocalPeer& p) { return p.state.load() == State::met && p.pid == greeting.pid && p.pidfd >= 0; });
-    if (same && (same->nonce != text.nonce || is_dead(*same))) {
-        declare_dead(*same);  // exec(), or the pid has gone round
-        same = nullptr;
-    }
-    if (same) {
-        owners_[text.from].store(same, std::memory_order_release);
-        send(Greeting::Kind::known, text.to, text.from, text.cookie, nullptr);
-        return;
-    }
-    LocalPeer* peer = asked_for(text.from);
-    if (peer && text.to < text.from) return;  // ours counts
-    if (!peer) peer = new_peer(text.from);
-    if (!peer || !complete(*peer, greeting)) {
-        if (peer) declare_dead(*peer);
-        send(Greeting::Kind::refusal, text.to, text.from, text.cookie, nullptr);
-        return;
-    }
-    if (send(Greeting::Kind::answer, text.to, text.from, text.cookie, peer) != 0) declare_dead(*peer);
-}
-
-void LocalPeers::take_answer(Greeting& greeting) {
-    const Greeting::Text& text = greeting.text;
-    LocalPeer* peer =
-        find_if([&](LocalPeer& p) { return p.state.load() == State::asked && p.cookie == text.cookie; });
-    if (!peer || peer->block != text.from || greeting.stranger) {
-        if (peer && text.kind == Greeting::Kind::refusal) {
-            patience_[peer->block].store(kRetryRefused, std::memory_order_relaxed);
-            declare_dead(*peer);
-        }
-        return;
-    }
-    if (text.kind == Greeting::Kind::answer && greeting.has_descriptors() && complete(*peer, greeting))
-        return;
-    patience_[peer->block].store(kRetryRefused, std::memory_order_relaxed);
-    if (text.kind == Greeting::Kind::refusal) return declare_dead(*peer);
-    LocalPeer* same =
-        find_if([&](LocalPeer& p) { return p.state.load() == State::met && p.nonce == text.nonce; });
-    if (same) {
-        owners_[text.from].store(same, std::memory_order_release);
-        return declare_dead(*peer);
-    }
-    // It has our ring, and may be at work on our memory, although we cannot reach it: the place is kept, so
-    // that its marks are seen.
-    peer->waited_for = true;
 }
 
 bool LocalPeers::is_dead(const LocalPeer& peer) const {
     if (peer.pidfd < 0) return false;
     pollfd state{peer.pidfd, POLLIN, 0};
     return ::poll(&state, 1, 0) > 0;
+}
+
+bool LocalPeers::has_inbox(const LocalPeer& peer) const {
+    const int before = errno;
+    const bool there = inbox_exists(setup_.fabric, peer.block);
+    errno = before;
+    return there;
+}
+
+// Also by exec(), of which a pidfd does not tell, and if there is none.
+bool LocalPeers::is_gone(const LocalPeer& peer) const {
+    if (is_dead(peer) || !has_inbox(peer)) return true;
+    const int before = errno;
+    const bool gone = peer.pid > 0 && kill(peer.pid, 0) != 0 && errno == ESRCH;
+    errno = before;
+    return gone;
 }
 
 // Nobody goes in any more. What it has written is still read, and who is inside leaves in his own time.
@@ -372,6 +194,11 @@ void LocalPeers::look_around() {
         if (peer.state.load() == State::dead) free_if_done(peer);
         if (peer.state.load() == State::met && is_dead(peer)) declare_dead(peer);
     }
+    // One at a time, since that takes some system calls.
+    if (++looked_at_ >= count()) looked_at_ = 0;
+    if (count() == 0) return;
+    LocalPeer& next = *peers_[looked_at_];
+    if (next.state.load() == State::asked && is_gone(next)) declare_dead(next);
 }
 
 bool LocalPeers::has_dead() {
@@ -427,7 +254,8 @@ void LocalPeers::wait_for_them(Duration most) {
         std::lock_guard guard(lock_);
         const LocalPeer& peer = *peers_[index];
         pid = peer.pid;
-        return peer.in && peer.in->marked(mark) && !(look && is_dead(peer));
+        return peer.in && peer.state.load() != State::dead && peer.in->marked(mark) &&
+               !(look && is_gone(peer));
     };
     const auto idle = [this](unsigned index) {
         std::lock_guard guard(lock_);
@@ -461,10 +289,7 @@ void LocalPeers::wait_for_them(Duration most) {
 bool LocalPeers::stands_still(const Gid& destination, std::uint32_t qp_number) {
     const Visit visit(*this, destination, qp_number);
     if (!visit.peer() || !(visit.peer()->out->unread() || visit.peer()->spilled.load())) return false;
-    const int before = errno;
-    const bool there = inbox_exists(setup_.fabric, visit.peer()->block);
-    errno = before;
-    return there;
+    return has_inbox(*visit.peer());
 }
 
 LocalPeers::Visit::Visit(LocalPeer* peer) : peer_(peer) {

@@ -8,7 +8,8 @@
 //
 // Identity. The pid is the kernel's (SCM_CREDENTIALS), a pidfd follows the process, and PeerMemory reads the
 // nonce of the peer's tables back from that process. Life. A dead peer's last packets are read, then its
-// place is free; no thread is inside it then (Visit).
+// place is free; no thread is inside it then (Visit). Of one that was asked and has not become known nothing
+// tells but that its inbox is there, and the block may be another's by the time that it is asked again.
 //
 // Sleeping. A descriptor ends the sleep of all our sleepers, and whoever leaves takes its signal away, which
 // may have been meant for another. So who enters and who leaves looks whether there is work, and signals if
@@ -73,8 +74,9 @@ struct LocalPeer {
     pid_t pid = 0;
     int pidfd = -1;  // -1: ourselves
     int event_fd = -1;
-    std::uint32_t block = 0;  // by which we asked for it
-    std::uint64_t cookie = 0, nonce = 0;
+    std::uint32_t block = 0;   // by which we asked for it
+    std::uint64_t cookie = 0;  // of the question that it was met by, or shall be
+    std::uint64_t nonce = 0;
     bool waited_for = false;
 };
 
@@ -201,16 +203,25 @@ class LocalPeers final : public memory::Outsiders {
     void take(Greeting& greeting);
     void take_question(Greeting& greeting);
     void take_answer(Greeting& greeting);
+    void take_refusal(const Greeting& greeting);
+    LocalPeer* answered_by(const Greeting& greeting);
+    void set_owner(std::uint32_t block, LocalPeer& peer);
     int send(Greeting::Kind kind, std::uint32_t from, std::uint32_t to, std::uint64_t cookie,
              LocalPeer* peer);
     bool is_dead(const LocalPeer& peer) const;
+    bool has_inbox(const LocalPeer& peer) const;
+    bool is_gone(const LocalPeer& peer) const;
     void declare_dead(LocalPeer& peer);
     void free_if_done(LocalPeer& peer);
     bool has_work();
     void choose_copying(LocalPeer& peer);
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>
-    LocalPeer* find_if(Like like);
+    LocalPeer* find_if(Like like) {
+        for (unsigned i = 0; i < count(); i++)
+            if (like(*peers_[i])) return peers_[i].get();
+        return nullptr;
+    }
 
     const Setup setup_;
     const int event_fd_, wait_fd_;
@@ -224,8 +235,9 @@ class LocalPeers final : public memory::Outsiders {
     std::mutex lock_;  // of changes
     std::array<Inbox, kMaxInboxes> inboxes_{};
     std::atomic<unsigned> inbox_count_{0};
-    std::uint64_t next_cookie_ = 1;
-    bool measured_ = false;  // with the first peer that lets us
+    std::uint64_t next_cookie_;  // unlike those of who had the block before
+    unsigned looked_at_ = 0;     // the last place that was asked whether its process is gone
+    bool measured_ = false;      // with the first peer that lets us
     std::atomic<bool> copying_pays_{false};
     unsigned sleepers_ = 0;
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace verbena::link {
 namespace {
 
@@ -61,6 +63,27 @@ TEST_F(Referred, MayHaveBeenWrittenAlready) {
     EXPECT_FALSE(read({{77, 0}})) << "nothing is nowhere";
     ASSERT_TRUE(read({{0x1000, 1}}));
     EXPECT_EQ(payload_.placed(), 0u);
+}
+
+TEST(LocalReferenceTest, NonsenseIsRefused) {
+    LocalPeer peer;
+    ReferredPayload payload(peer);
+    std::vector<LocalReference> references{{4096, 100}, {8192, 200}};
+    const auto read = [&] {
+        return payload.read({reinterpret_cast<const std::uint8_t*>(references.data()),
+                             references.size() * sizeof(LocalReference)});
+    };
+    EXPECT_TRUE(read());
+    EXPECT_EQ(payload.length(), 300u);
+    references[1].length = kLargestFetched;
+    EXPECT_FALSE(read());
+    references[1].length = ~std::uint64_t{0};
+    EXPECT_FALSE(read());
+    references.assign(kMaxReferences + 1, {4096, 1});
+    EXPECT_FALSE(read());
+    EXPECT_FALSE(payload.read({}));
+    const std::uint8_t half[24] = {};
+    EXPECT_FALSE(payload.read(half));
 }
 
 }  // namespace

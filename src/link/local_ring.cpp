@@ -42,6 +42,8 @@ std::unique_ptr<LocalRing> LocalRing::open(int fd) {
     std::unique_ptr<LocalRing> ring = map(fd, false);
     if (ring && ring->control_.magic != kMagic)
         return fail_null(EPROTO, "what a peer sent is no ring of this version");
+    if (ring && ring->is_used())
+        return fail_null(EPROTO, "what a peer sent is a ring that somebody has written to");
     return ring;
 }
 
@@ -220,6 +222,14 @@ bool LocalRing::owes_room() {
 bool LocalRing::empty() const {
     return broken_.load(std::memory_order_relaxed) || control_.head.slots.load(std::memory_order_seq_cst) <=
                                                           control_.tail.slots.load(std::memory_order_relaxed);
+}
+
+// One that was killed may have shown a second packet and neither the first nor its head.
+bool LocalRing::is_used() const {
+    for (unsigned mark = 0; mark < kMarks; mark++)
+        if (marked(mark)) return true;
+    return control_.head.slots.load(std::memory_order_acquire) != 0 || settled() != 0 ||
+           slot_of(0).holds(0) || slot_of(1).holds(1);
 }
 
 // What the caller published, or knows that another thread did, comes before the look.

@@ -73,7 +73,7 @@ class LocalRing : private RingLayout {
     // The consumer's; nullptr with errno and a reason.
     static std::unique_ptr<LocalRing> create();
     // The producer's: maps somebody's file, which stays the caller's. nullptr with errno and a reason if it
-    // is no such ring.
+    // is no such ring, or has had a producer that was at work.
     static std::unique_ptr<LocalRing> open(int fd);
     ~LocalRing();
     LocalRing(const LocalRing&) = delete;
@@ -190,6 +190,8 @@ class LocalRing : private RingLayout {
     bool empty() const;  // any thread
     // Slots that there ever were and that are the producer's again; any thread.
     std::uint64_t settled() const { return control_.tail.slots.load(std::memory_order_relaxed); }
+    // Whether a producer was ever at work, so that no other one can begin. Any thread.
+    bool is_used() const;
     // Whether front() would surely find nothing; by the thread that calls it.
     bool looks_empty() const {
         return !slot_of(read_.slots).holds(read_.slots) || broken_.load(std::memory_order_relaxed);

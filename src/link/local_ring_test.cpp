@@ -449,6 +449,23 @@ TEST_F(LocalRingTest, NonsenseFromTheOtherSideBreaksTheRingOnly) {
     munmap(memory, 8192);
 }
 
+// Of several packets together all but the first are shown at once, and their producer may be killed then.
+TEST_F(LocalRingTest, ItHasOneProducer) {
+    EXPECT_FALSE(consumer_->is_used());
+    ASSERT_TRUE(put("first"));
+    ASSERT_TRUE(put("second"));
+    EXPECT_EQ(LocalRing::open(consumer_->fd()), nullptr);
+    producer_->publish();
+    EXPECT_EQ(take(), "first");
+    EXPECT_EQ(take(), "second");
+    EXPECT_EQ(LocalRing::open(consumer_->fd()), nullptr);
+}
+
+TEST_F(LocalRingTest, WhoIsAtWorkIsAProducer) {
+    const LocalMark mark(*producer_);
+    EXPECT_TRUE(consumer_->is_used());
+}
+
 TEST(LocalRingFileTest, OtherFilesAreRefused) {
     const int fd = memfd_create("no ring", MFD_CLOEXEC);
     ASSERT_GE(fd, 0);

@@ -94,7 +94,12 @@ std::unique_ptr<StrayInbox> StrayInbox::open(std::string_view fabric, std::uint3
 
 StrayInbox::StrayInbox(int fd) : fd_(fd), buffer_(new std::uint8_t[kBuffer]) {}
 
-StrayInbox::~StrayInbox() { close(fd_); }
+StrayInbox::~StrayInbox() { abandon(); }
+
+void StrayInbox::abandon() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+}
 
 unsigned StrayInbox::receive(Receiver& receiver, unsigned max) {
     unsigned count = 0;

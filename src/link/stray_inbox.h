@@ -31,6 +31,10 @@ class StrayInbox {
     StrayInbox(const StrayInbox&) = delete;
     StrayInbox& operator=(const StrayInbox&) = delete;
 
+    // In a child after fork(): a name is taken as long as anybody has its descriptor, and the next owner of
+    // the block shall have it. Nothing is received any more.
+    void abandon();
+
     int fd() const { return fd_; }
     unsigned receive(Receiver& receiver, unsigned max);
     std::uint64_t refused() const {

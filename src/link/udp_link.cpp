@@ -84,6 +84,11 @@ void UdpLink::close_queues() {
     if (nothing >= 0) close(nothing);
 }
 
+void UdpLink::abandon() {
+    for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++)
+        if (queues_[i].inbox) queues_[i].inbox->abandon();
+}
+
 unsigned UdpLink::receive(Receiver& receiver, unsigned max) {
     const unsigned count = queue_count_.load(std::memory_order_acquire);
     // Strays are rare and late anyway: looking for them at each call would double an empty poll's cost. Where

@@ -46,6 +46,9 @@ class UdpLink final : public Link {
     // Any thread.
     void close_queues();
 
+    // In a child after fork(): the inboxes' names must not live on in it. Takes no lock.
+    void abandon();
+
     UdpCounters counters() const;
 
     void send(const wire::OutPacket& packet) override;

@@ -322,6 +322,7 @@ void Process::after_fork_in_child() {
     failures_forked();
     adapter::Engine::forked();
     if (process->local_) process->local_->peers().abandon();
+    if (process->link_) process->link_->abandon();
 }
 
 bool is_usable(const Context& context) {

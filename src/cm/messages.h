@@ -9,6 +9,7 @@
 
 #include "base/time.h"
 #include "cm/types.h"
+#include "wire/bth.h"
 #include "wire/cm_messages.h"
 #include "wire/mad.h"
 #include "wire/path.h"
@@ -22,7 +23,7 @@ inline constexpr std::uint8_t kResponseTimeout = 20;  // CM response timeout, 4.
 inline constexpr std::uint8_t kMaxCmRetries = 15;     // 4 bits; the repetitions after the first transmission
 inline constexpr std::uint8_t kMraServiceTimeout = 24;  // 68.7 s
 inline constexpr std::uint8_t kAckDelay = 15;           // our Local CA ACK Delay, as rxe's (IBA 11.2.1.2)
-inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+using wire::kDefaultPkey;
 inline constexpr std::uint16_t kPermissiveLid = 0xffff;
 inline constexpr std::uint32_t kPsnMask = 0xffffff;
 inline constexpr std::uint32_t kDefaultQkey = 0x01234567;  // rdma_cm's Q_Key of UD ids

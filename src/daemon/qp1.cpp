@@ -19,7 +19,6 @@
 namespace verbena::daemon {
 namespace {
 
-constexpr std::uint16_t kDefaultPkey = 0xffff;
 constexpr unsigned kAtOnce = 64;
 
 void log_mad(const char* direction, const wire::Path& path,
@@ -69,7 +68,7 @@ void Qp1::datagram(const link::Datagram& datagram) {
     // IBA 10.2.5, 13.5.3: QP1 takes UD sends with the well-known Q_Key and a default partition key.
     if (error != wire::ParseError::none || bth.destination_qp != wire::kQp1 ||
         bth.opcode != wire::Opcode::ud_send_only || packet.headers.deth.qkey != wire::kQp1QKey ||
-        (bth.pkey & 0x7fff) != (kDefaultPkey & 0x7fff) || packet.payload.size() != wire::kMadLength) {
+        !wire::pkey_matches(bth.pkey) || packet.payload.size() != wire::kMadLength) {
         counters_.ignored++;
         return;
     }
@@ -114,7 +113,7 @@ void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,
     }
     wire::Headers headers;
     headers.bth.opcode = wire::Opcode::ud_send_only;
-    headers.bth.pkey = kDefaultPkey;
+    headers.bth.pkey = wire::kDefaultPkey;
     headers.bth.destination_qp = destination_qp;
     headers.bth.ack_request = true;  // meaningless for UD; Linux sets it
     headers.bth.psn = psn_;

@@ -5,13 +5,12 @@
 
 #include "transport/queue_pair.h"
 #include "transport/vendor_error.h"
+#include "wire/bth.h"
 
 namespace verbena::transport {
 
-inline constexpr std::uint16_t kDefaultPkey = 0xffff;
-
-// IBA 9.6.1.1.3, 10.9.3: equal but for the membership bit, and not both limited members; ours is full.
-constexpr bool pkey_matches(std::uint16_t theirs) { return (theirs & 0x7fff) == (kDefaultPkey & 0x7fff); }
+using wire::kDefaultPkey;
+using wire::pkey_matches;
 
 // The attributes that `mask` names; the states are not among them.
 void take_attributes(Attributes& to, const Attributes& from, std::uint32_t mask);

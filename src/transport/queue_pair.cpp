@@ -14,7 +14,7 @@ std::unique_ptr<QueuePair> QueuePair::create(const QpSetup& setup) {
         setup.service == Service::xrc_receive)
         return std::make_unique<RcQueuePair>(setup);
     if (setup.service == Service::ud) return std::make_unique<UdQueuePair>(setup);
-    return fail_null(EOPNOTSUPP, "%s queue pairs are not supported yet", to_string(setup.service));
+    return fail_null(EOPNOTSUPP, "%s queue pairs are not supported", to_string(setup.service));
 }
 
 int QueuePair::attach(const std::shared_ptr<CompletionCounter>& counter, std::uint32_t operations) {

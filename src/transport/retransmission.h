@@ -40,7 +40,6 @@ Duration rnr_wait(std::uint8_t timer);
 class Retransmission {
    public:
     void configure(std::uint8_t timeout, std::uint8_t retry_count, std::uint8_t rnr_retry);
-    void reset() { *this = Retransmission{}; }
 
     // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
     // no haste to find out about it, only a peer that was not ready. Behind others like it the time is not

@@ -79,7 +79,7 @@ int address_sender(Context& context, std::uint8_t port, const ibv_wc& wc, const 
     attr.sl = wc.sl;
     attr.src_path_bits = wc.dlid_path_bits;
     attr.port_num = port;
-    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    if (int error = check_port(port)) return error;
     if (!(wc.wc_flags & IBV_WC_GRH)) return 0;
     if (!grh) return fail(EINVAL, "grh is NULL, though the completion says that there is one");
     NetworkHeader header;

@@ -27,6 +27,5 @@ inline constexpr std::uint64_t kClockKilohertz = 1'000'000;  // completion times
 
 inline constexpr std::uint32_t kVendorId = 0x025642;  // a locally administered OUI: no vendor's
 inline constexpr std::uint32_t kVendorPartId = 1;
-inline constexpr std::uint16_t kDefaultPkey = 0xffff;
 
 }  // namespace verbena::verbs

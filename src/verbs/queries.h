@@ -19,6 +19,9 @@ bool find_device(Context& context, host::Device& out);
 // The same; 0, or EIO with the reason.
 int require_device(Context& context, host::Device& out);
 
+// 0, or EINVAL: there is one port.
+int check_port(unsigned port);
+
 // Turns an address vector into a path: checks what RoCE needs of it. 0, EINVAL, or what check_route() says.
 // The UDP source port is left to the caller (0) unless the vector has a flow label.
 int resolve_path(Context& context, const ibv_ah_attr& attr, wire::Path& path);

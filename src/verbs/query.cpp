@@ -18,6 +18,7 @@
 #include "verbs/objects.h"
 #include "verbs/process.h"
 #include "verbs/queries.h"
+#include "wire/bth.h"
 
 #undef ibv_query_port
 
@@ -65,7 +66,7 @@ void fill_device(const Device& device, ibv_device_attr& attr) {
 
 int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
     out = {};
-    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    if (int error = check_port(port)) return error;
     host::Device device;
     ibv_port_attr& attr = out.base;
     attr.state = IBV_PORT_DOWN;
@@ -93,7 +94,7 @@ int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
 }
 
 int query_gid_entry(Context& context, unsigned port, unsigned index, host::Device& device) {
-    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    if (int error = check_port(port)) return error;
     if (index >= host::kMaxGids)
         return fail(EINVAL, "GID index %u; the table has %u entries", index, host::kMaxGids);
     return require_device(context, device);
@@ -118,6 +119,10 @@ bool find_device(Context& context, host::Device& out) {
 
 int require_device(Context& context, host::Device& out) {
     return find_device(context, out) ? 0 : fail(EIO, "the device is gone, or has failed");
+}
+
+int check_port(unsigned port) {
+    return port == 1 ? 0 : fail(EINVAL, "port %u; the device has port 1 only", port);
 }
 
 int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
@@ -200,7 +205,7 @@ int ibv_query_port(struct ibv_context* context, uint8_t port, struct _compat_ibv
 int ibv_query_port_speed(struct ibv_context* context, uint32_t port, uint64_t* speed) {
     if (const Fault fault{"ibv_query_port_speed"}) return fault.error();
     Call call("ibv_query_port_speed");
-    if (port != 1) return fail(EINVAL, "port %u; the device has port 1 only", port);
+    if (int error = check_port(port)) return error;
     host::Device device;
     if (int error = require_device(*Context::of(context), device)) return error;
     *speed = host::port_of(device).speed / 100;  // in 100 Mbit/s
@@ -275,17 +280,18 @@ int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int i
 int ibv_query_pkey(struct ibv_context*, uint8_t port, int index, __be16* pkey) {
     if (const Fault fault{"ibv_query_pkey"}) return fault.minus_one();
     Call call("ibv_query_pkey");
-    if (port != 1) return fail_minus_one(EINVAL, "port %u; the device has port 1 only", port);
+    if (check_port(port) != 0) return -1;
     if (index != 0) return fail_minus_one(EINVAL, "P_Key index %d; the table has one entry", index);
-    *pkey = kDefaultPkey;  // the same in either byte order
+    *pkey = wire::kDefaultPkey;  // the same in either byte order
     return 0;
 }
 
 int ibv_get_pkey_index(struct ibv_context*, uint8_t port, __be16 pkey) {
     if (const Fault fault{"ibv_get_pkey_index"}) return fault.minus_one();
     Call call("ibv_get_pkey_index");
-    if (port != 1) return fail_minus_one(EINVAL, "port %u; the device has port 1 only", port);
-    if (pkey != kDefaultPkey) return fail_minus_one(ENOENT, "only the default P_Key 0xffff is in the table");
+    if (check_port(port) != 0) return -1;
+    if (pkey != wire::kDefaultPkey)
+        return fail_minus_one(ENOENT, "only the default P_Key 0xffff is in the table");
     return 0;
 }
 

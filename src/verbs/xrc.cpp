@@ -33,12 +33,12 @@ std::mutex domains_lock;  // and of the targets
 std::uint32_t last_domain = 0;
 
 std::map<FileKey, FileDomain>& file_domains() {
-    static std::map<FileKey, FileDomain> domains;
+    static auto& domains = *new std::map<FileKey, FileDomain>;
     return domains;
 }
 
 std::map<std::uint32_t, std::shared_ptr<XrcTarget>>& targets() {
-    static std::map<std::uint32_t, std::shared_ptr<XrcTarget>> by_number;
+    static auto& by_number = *new std::map<std::uint32_t, std::shared_ptr<XrcTarget>>;
     return by_number;
 }
 

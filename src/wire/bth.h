@@ -9,6 +9,10 @@
 
 namespace verbena::wire {
 
+inline constexpr std::uint16_t kDefaultPkey = 0xffff;  // that of a full member
+// IBA 9.6.1.1.3, 10.9.3: equal but for the membership bit, and not both limited members; ours is full.
+constexpr bool pkey_matches(std::uint16_t theirs) { return (theirs & 0x7fff) == (kDefaultPkey & 0x7fff); }
+
 inline constexpr std::size_t kBthAckRequestByte = 8;
 inline constexpr std::size_t kBthPsn = 9;  // three bytes
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -11,8 +12,20 @@
 
 namespace verbena {
 
+int create_memory_file(const char* name) {
+    constexpr unsigned kNotExecutable = 8;  // MFD_NOEXEC_SEAL, since Linux 6.3
+    constexpr unsigned kWanted = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    const int fd = memfd_create(name, kWanted | kNotExecutable);
+    return fd < 0 && errno == EINVAL ? memfd_create(name, kWanted) : fd;
+}
+
 int create_sealed_file(const char* name, std::size_t size) {
-    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    rlimit largest{};
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && size > largest.rlim_cur) {
+        errno = EFBIG;  // ftruncate() would end the program by SIGXFSZ
+        return -1;
+    }
+    const int fd = create_memory_file(name);
     if (fd < 0) return -1;
     if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
 
 namespace verbena {
@@ -32,6 +35,28 @@ TEST(SealedFile, StaysAsLongAsItWasMade) {
     EXPECT_NE(ftruncate(fd, 2 * kSize), 0);
     EXPECT_TRUE(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     EXPECT_EQ(length_and_close(fd), kSize);
+}
+
+TEST(SealedFile, LargerThanAnyFileMayBeIsAnError) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit low{kSize - 1, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+    const int fd = create_sealed_file("verbena-test", kSize);
+    const int error = errno;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(fd, -1);
+    EXPECT_EQ(error, EFBIG);
+}
+
+TEST(SealedFile, CannotBeExecutedWhereThatIsKnown) {
+    constexpr int kExec = 0x20;  // F_SEAL_EXEC, since Linux 6.3
+    const int fd = create_memory_file("verbena-test");
+    ASSERT_GE(fd, 0);
+    struct stat status {};
+    ASSERT_EQ(fstat(fd, &status), 0);
+    EXPECT_EQ((fcntl(fd, F_GET_SEALS) & kExec) != 0, (status.st_mode & 0111) == 0);
+    close(fd);
 }
 
 TEST(SealedFile, SomebodyElsesNeedOnlyNotShrink) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/reason.h"
+#include "base/sealed_file.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -22,7 +23,7 @@ TableFile::~TableFile() {
 
 int TableFile::create(bool memfd) {
     Descriptor file;
-    if (memfd) file.reset(memfd_create("verbena-devices", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (memfd) file.reset(create_memory_file("verbena-devices"));
     const bool sealable = static_cast<bool>(file);
     for (const char* folder : {"/dev/shm", "/tmp"})
         if (!file) file.reset(open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "base/reason.h"
+#include "base/sealed_file.h"
 
 namespace verbena::faults {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::uint64_t kMagic = 0x0031746c75616656;  // "Vfault1"
 }  // namespace
 
 std::unique_ptr<Board> Board::create(const std::string& path) {
-    const int fd = path.empty() ? memfd_create("verbena-faults", MFD_CLOEXEC)
+    const int fd = path.empty() ? create_memory_file("verbena-faults")
                                 : ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return fail_null(errno, "the plan of faults %s: %s", path.c_str(), std::strerror(errno));
     if (ftruncate(fd, sizeof(Content)) != 0) {

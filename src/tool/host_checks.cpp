@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/sealed_file.h"
 #include "link/socket_options.h"
 #include "tool/doctor.h"
 
@@ -132,7 +133,7 @@ void check_sockets(std::vector<Finding>& out) {
 }
 
 void check_limits(std::vector<Finding>& out) {
-    const int file = memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int file = create_memory_file("verbena-doctor");
     if (file >= 0)
         out.push_back({"memfd", Result::ok, "files in memory", {}});
     else

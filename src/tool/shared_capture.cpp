@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/reason.h"
+#include "base/sealed_file.h"
 #include "link/pcap_writer.h"
 
 namespace verbena::tool {
@@ -23,7 +24,7 @@ bool tell(const char* what) {
 }  // namespace
 
 int packet_memory() {
-    const int fd = memfd_create("verbena-capture", MFD_CLOEXEC);
+    const int fd = create_memory_file("verbena-capture");
     if (fd >= 0) fcntl(fd, F_SETFL, O_APPEND);
     return fd;
 }

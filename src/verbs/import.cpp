@@ -11,6 +11,7 @@
 
 #include "base/call_fault.h"
 #include "base/reason.h"
+#include "base/sealed_file.h"
 #include "verbs/objects.h"
 
 namespace verbena::verbs {
@@ -22,7 +23,7 @@ constexpr std::uint64_t kMagic = 0x3158'5443'4252'4556;  // "VERBCTX1" in memory
 
 int make_command_file(std::uint32_t index, std::uint64_t node_guid) {
     const CommandFile content{kMagic, static_cast<std::uint32_t>(getpid()), index, node_guid};
-    const int fd = memfd_create("verbena-context", MFD_CLOEXEC);
+    const int fd = create_memory_file("verbena-context");
     if (fd < 0) return fail_minus_one(errno, "no descriptor for the context: %s", std::strerror(errno));
     if (pwrite(fd, &content, sizeof content, 0) == sizeof content) return fd;
     close(fd);

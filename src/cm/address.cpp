@@ -1,13 +1,14 @@
 // Addresses: binding to one, finding the way to another.
 //
 // The order of calls is enforced as in Linux: idle -bind-> address_bound -resolve_address-> address_resolved
-// -resolve_route-> route_resolved. An id that fails to resolve is bound again, so that the call can be
-// repeated.
+// -resolve_route-> route_resolved. An id that fails to resolve is bound again, to what it was bound to, so
+// that the call can be repeated.
 
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 
 #include "base/reason.h"
 #include "cm/state.h"
@@ -101,7 +102,7 @@ int Manager::State::bind_port(Id& id, bool privileged) {
 }
 
 int Manager::State::resolve_address(Id& id, const Endpoint* source, const Endpoint& remote, Duration timeout,
-                                    Time now) {
+                                    bool privileged, Time now) {
     if (int error = check_family(remote)) return error;
     if (id.state != IdState::idle && id.state != IdState::address_bound)
         return wrong_state(id, "idle or bound to resolve an address");
@@ -116,7 +117,7 @@ int Manager::State::resolve_address(Id& id, const Endpoint* source, const Endpoi
             id.remote = old_remote;
             return fail(EINVAL, "source and destination are of different address families");
         }
-        if (int error = bind(id, local, false)) {
+        if (int error = bind(id, local, privileged)) {
             id.remote = old_remote;
             return error;
         }
@@ -126,7 +127,6 @@ int Manager::State::resolve_address(Id& id, const Endpoint* source, const Endpoi
         return fail(EINVAL, "the id is bound to an address of another family than %s",
                     to_string(remote).c_str());
     }
-    id.state = IdState::address_query;
     if (remote.is_any()) id.remote.address = loopback_of(remote.family);
     if (PortClaim* claim = ports.find(id.port_space, id.local.port, id.number)) claim->remote = id.remote;
 
@@ -135,39 +135,58 @@ int Manager::State::resolve_address(Id& id, const Endpoint* source, const Endpoi
     Gid source_address;
     int error = environment.find_route(id.local, id.remote, route, source_address);
     if (error) {
-        fail(error, "no way from %s to %s through an RDMA device", to_string(id.local).c_str(),
-             to_string(id.remote).c_str());
+        const std::string why = last_reason();
+        fail(error, "no way from %s to %s: %s", to_string(id.local).c_str(), to_string(id.remote).c_str(),
+             why.c_str());
+        // As in Linux: a missing route is the call's answer, a route without a device is an event.
+        if (error != ENODEV) return error;
+    }
+    id.state = IdState::address_query;
+    id.bound_address = id.local.address;
+    id.bound_route = id.route;
+    if (error) {
         address_resolved(id, error);
         return 0;
     }
     id.route = route;
-    if (id.local.is_any()) {
-        id.local.address = source_address;
-        if (PortClaim* claim = ports.find(id.port_space, id.local.port, id.number))
-            claim->local.address = source_address;
-    }
+    if (id.local.is_any()) set_local_address(id, source_address);
     if (id.remote.is_loopback() || id.remote.address.is_multicast()) {
         address_resolved(id, 0);  // nobody to ask
         return 0;
     }
     id.query_token = std::uint64_t{++last_token} << 32 | id.number;
-    queries.set(id.number, now + std::max(timeout, Duration{0}));
+    if (timeout >= 0) queries.set(id.number, now + timeout);
     error = environment.resolve_neighbor(route, id.query_token);
-    if (error && id.state == IdState::address_query) address_resolved(id, error);
-    return 0;
+    if (error) end_query(id);
+    return error;
+}
+
+void Manager::State::set_local_address(Id& id, const Gid& address) {
+    id.local.address = address;
+    if (PortClaim* claim = ports.find(id.port_space, id.local.port, id.number))
+        claim->local.address = address;
+}
+
+// Without success: the source that was chosen for this peer is not kept for the next one.
+void Manager::State::end_query(Id& id) {
+    queries.cancel(id.number);
+    id.query_token = 0;
+    id.route = id.bound_route;
+    set_local_address(id, id.bound_address);
+    id.state = IdState::address_bound;
 }
 
 void Manager::State::address_resolved(Id& id, int error) {
-    queries.cancel(id.number);
-    id.query_token = 0;
-    if (error == 0) {
-        id.state = IdState::address_resolved;
-        fill_route(id);  // what the route will be, unless an option changes it
-        deliver(id, EventType::addr_resolved, 0);
+    if (error) {
+        end_query(id);
+        deliver(id, EventType::addr_error, -error);
         return;
     }
-    id.state = IdState::address_bound;
-    deliver(id, EventType::addr_error, -error);
+    queries.cancel(id.number);
+    id.query_token = 0;
+    id.state = IdState::address_resolved;
+    fill_route(id);  // what the route will be, unless an option changes it
+    deliver(id, EventType::addr_resolved, 0);
 }
 
 // What rdma_cm puts into the path record of a RoCE route.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 
 #include "base/reason.h"
 #include "cm/near_miss.h"
@@ -100,6 +101,13 @@ int Manager::State::connect_datagram(Id& id, const ConnectParameters& parameters
     return 0;
 }
 
+// What rdma_accept was given cannot be sent. As in Linux, the peer does not wait for another attempt.
+int Manager::State::refuse_reply(Id& id, int error, Time now) {
+    const std::string why = last_reason();
+    reject(id, {}, static_cast<std::uint8_t>(wire::RejReason::consumer_reject), now);
+    return fail(error, "%s; the peer is rejected (28)", why.c_str());
+}
+
 int Manager::State::accept(Id& id, const ConnectParameters* parameters, Time now) {
     if (!conversing(id)) return wrong_state(id, "in a connection request to accept it");
     if (id.qp_type == QpType::ud) return accept_datagram(id, parameters, now);
@@ -111,7 +119,9 @@ int Manager::State::accept(Id& id, const ConnectParameters* parameters, Time now
         ConnectParameters reply = *parameters;
         error = check_private_data(reply, kRepUserData, "REP");
         if (!error) error = check_depths(id, reply, &id.remote_parameters);
-        if (!error) {
+        if (error) {
+            error = refuse_reply(id, error, now);
+        } else {
             reply.qp_number &= kQpnMask;
             reply.rnr_retry_count = std::min(reply.rnr_retry_count, kMaxRetryCount);
             if (reply.starting_psn) id.receive_psn = reply.starting_psn & kPsnMask;
@@ -126,7 +136,8 @@ int Manager::State::accept_datagram(Id& id, const ConnectParameters* parameters,
     std::uint32_t qpn = 0;
     std::span<const std::uint8_t> data;
     if (parameters) {
-        if (int error = check_private_data(*parameters, kSidrRepUserData, "SIDR_REP")) return error;
+        if (int error = check_private_data(*parameters, kSidrRepUserData, "SIDR_REP"))
+            return refuse_reply(id, error, now);
         if (parameters->qkey) id.qkey = parameters->qkey;
         qpn = parameters->qp_number & kQpnMask;
         data = private_data(*parameters);

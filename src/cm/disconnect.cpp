@@ -106,9 +106,11 @@ void Connections::end(Connection& connection) {
     connection.state = ConnectionState::idle;
 }
 
+// As in Linux, the peer may use its QP for a new connection now: it knows that this one is over, and the old
+// packets are for a QP of ours that nobody gets meanwhile. Its comm id stays known, for repetitions.
 void Connections::enter_timewait(Connection& connection, Time now) {
     stop_repeating(connection);
-    forget_waiting(connection);
+    forget_qp(connection);
     Time until = now + timewait(connection);
     connection.state = ConnectionState::timewait;
     timers_.set(connection.local_comm_id, until);
@@ -163,6 +165,7 @@ void Connections::destroy(std::uint32_t id, Time now) {
     }
     if (connection->state == ConnectionState::dreq_sent) {
         connection->retries_left = std::min(connection->retries_left, kOrphanRetries);
+        forget_qp(*connection);  // for Linux this is timewait already
         // The program may destroy its QP now; the number must not serve another before the peer's packets
         // ended.
         environment_.quarantine_qp(connection->local_qpn, now + timewait(*connection));

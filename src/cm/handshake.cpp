@@ -17,6 +17,12 @@
 namespace verbena::cm {
 namespace {
 
+// The peer may give its comm id to another connection now.
+bool is_over(const Connection& connection) {
+    return connection.state == ConnectionState::idle || connection.state == ConnectionState::closed ||
+           connection.state == ConnectionState::timewait;
+}
+
 constexpr std::uint8_t kTransportExtendedXrc = 1;  // REQ's extended transport type
 
 // ECE: the vendor id travels in bytes that were reserved, 24 bits of REQ and three single bytes of REP; the
@@ -124,8 +130,7 @@ void Connections::on_req(const wire::Req& req, const Sender& sender, std::uint32
     PeerKey remote_qp{req.local_ca_guid, req.local_qpn};
     if (Connection* known = find_by_peer(by_remote_id_, remote_id);
         known && !mutated(Mutation::duplicate_req_unnoticed)) {
-        bool over = known->state == ConnectionState::idle || known->state == ConnectionState::closed;
-        if (!over || known->transaction_id == sender.transaction_id) {
+        if (!is_over(*known) || known->transaction_id == sender.transaction_id) {
             on_duplicate_req(*known, req, sender);
             return;
         }
@@ -256,8 +261,7 @@ void Connections::on_rep(const wire::Rep& rep, const Sender& sender, std::uint32
     }
     std::uint32_t remote_qpn = connection->qp_type == QpType::xrc_send ? rep.local_eecn : rep.local_qpn;
     if (Connection* other = find_by_peer(by_remote_id_, {rep.local_ca_guid, rep.local_comm_id})) {
-        bool over = other->state == ConnectionState::idle || other->state == ConnectionState::closed;
-        if (!over) return;  // the peer's number names another connection: not a REP for this one
+        if (!is_over(*other)) return;  // the peer's number names another connection: not a REP for this one
         forget_peer(*other);
     }
     if (Connection* old = find_by_peer(by_remote_qp_, {rep.local_ca_guid, remote_qpn})) {

@@ -257,10 +257,23 @@ TEST_F(Handshake, PrivateDataLimits) {
     ASSERT_EQ(client->connect(id, parameters(0x11, std::string(56, 'x')), net.now), 0);
     net.run();
     IdNumber child = server.take().id;
-    EXPECT_EQ(accept(server, child, 0x21, std::string(197, 'x')), EINVAL);
     std::vector<std::uint8_t> too_much(149, 'x');
     EXPECT_EQ(server->reject(child, too_much, 28, net.now), EINVAL);
     EXPECT_EQ(accept(server, child, 0x21, std::string(196, 'x')), 0);
+}
+
+// As in Linux: the peer is not left waiting.
+TEST_F(Handshake, AReplyThatCannotBeSentRejects) {
+    listener(server, any4(7471));
+    connecting(client, server.address(7471), 0x11);
+    net.run();
+    IdNumber child = server.take().id;
+    EXPECT_EQ(accept(server, child, 0x21, std::string(197, 'x')), EINVAL);
+    net.run();
+    Event event = client.take();
+    EXPECT_EQ(event.type, EventType::rejected);
+    EXPECT_EQ(event.status, 28);
+    EXPECT_EQ(accept(server, child, 0x21), EINVAL);
 }
 
 TEST_F(Handshake, EceTravels) {

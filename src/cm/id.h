@@ -36,6 +36,8 @@ struct Id {
     Route route;
     std::uint8_t path_count = 0;
     std::uint64_t query_token = 0;  // of the neighbour query under way
+    Gid bound_address;              // what `local` and `route` were before it
+    Route bound_route;
 
     // Options (rdma_set_option).
     bool reuse_address = false;

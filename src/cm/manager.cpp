@@ -94,10 +94,10 @@ int Manager::listen(IdNumber number, int backlog, std::unique_ptr<TakenRequests>
 }
 
 int Manager::resolve_address(IdNumber number, const Endpoint* source, const Endpoint& remote,
-                             Duration timeout, Time now) {
+                             Duration timeout, Time now, bool privileged) {
     Id* id;
     if (int error = state_->find(number, id)) return error;
-    return state_->resolve_address(*id, source, remote, timeout, now);
+    return state_->resolve_address(*id, source, remote, timeout, privileged, now);
 }
 
 int Manager::resolve_route(IdNumber number, Duration, Time, bool told) {
@@ -276,9 +276,12 @@ void Manager::State::receive_late(const HeldRequests::Request& request, Time now
 }
 
 void Manager::neighbor_resolved(std::uint64_t token, int error, Time) {
-    Id* id = state_->find(static_cast<IdNumber>(token));
-    if (id && id->query_token == token && id->state == IdState::address_query)
-        state_->address_resolved(*id, error);
+    if (awaits_neighbor(token)) state_->address_resolved(*state_->find(static_cast<IdNumber>(token)), error);
+}
+
+bool Manager::awaits_neighbor(std::uint64_t token) const {
+    const Id* id = state_->find(static_cast<IdNumber>(token));
+    return id && id->query_token == token && id->state == IdState::address_query;
 }
 
 void Manager::communication_established(std::uint32_t local_qp_number, Time) {

@@ -82,8 +82,10 @@ class Manager {
     int bind(IdNumber id, const Endpoint& local, bool privileged);
     // Without `taken` request_taken() is called for each request that was read.
     int listen(IdNumber id, int backlog, std::unique_ptr<TakenRequests> taken = nullptr);
+    // A route that is missing is an error here; what comes to light later, and a route without a device, is
+    // an event. `timeout` < 0: as long as it takes.
     int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout,
-                        Time now);
+                        Time now, bool privileged = false);
     // `told`: its program knows all that the event would say from addr_resolved, and has told itself.
     int resolve_route(IdNumber id, Duration timeout, Time now, bool told = false);
     // The event channel's file that the id's events go to; 0: there is no such id.
@@ -120,6 +122,7 @@ class Manager {
     void receive_mad(const wire::Path& sender_view, std::uint32_t source_qp,
                      std::span<const std::uint8_t, 256> mad, Time now);
     void neighbor_resolved(std::uint64_t token, int error, Time now);
+    bool awaits_neighbor(std::uint64_t token) const;  // whether that would mean anything
     // The first data packet of a connection arrived before the RTU.
     void communication_established(std::uint32_t local_qp_number, Time now);
     void device_removed(std::uint32_t device, Time now);

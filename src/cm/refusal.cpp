@@ -89,13 +89,9 @@ void Connections::refuse(const Sender& sender, std::uint32_t local_comm_id, std:
     send_to(sender, make_mad(sender.transaction_id, rej));
 }
 
-// The peer uses the QP of `old` for something new. Its program learns by DREQ and DREP, as in Linux; an
-// orphan that still asks for a DREP has its answer.
+// The peer uses the QP of `old` for something new. Its program learns by DREQ and DREP, as in Linux.
 void Connections::replace_stale(Connection& old, Time now) {
-    if (old.state == ConnectionState::established)
-        send_dreq(old, now);
-    else if (old.state == ConnectionState::dreq_sent && old.owner == 0)
-        enter_timewait(old, now);
+    if (old.state == ConnectionState::established) send_dreq(old, now);
 }
 
 int Connections::reject(std::uint32_t id, wire::RejReason reason, std::span<const std::uint8_t> private_data,

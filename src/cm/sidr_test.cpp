@@ -99,6 +99,17 @@ TEST_F(Datagram, RefusalsAreUnreachable) {
     EXPECT_EQ(client.take().status, 2);
 }
 
+TEST_F(Datagram, AnAnswerThatCannotBeSentRejects) {
+    listener(server, any4(7174), PortSpace::udp);
+    asking(server.address(7174));
+    net.run();
+    IdNumber child = server.take().id;
+    EXPECT_EQ(accept(server, child, 0x21, std::string(137, 'x')), EINVAL);
+    net.run();
+    EXPECT_EQ(client.take().status, 2);
+    EXPECT_EQ(accept(server, child, 0x21), EINVAL);
+}
+
 TEST_F(Datagram, PrivateDataLimits) {
     listener(server, any4(7174), PortSpace::udp);
     IdNumber id = routed(client, server.address(7174), PortSpace::udp);
@@ -106,7 +117,6 @@ TEST_F(Datagram, PrivateDataLimits) {
     ASSERT_EQ(client->connect(id, parameters(0x11, std::string(180, 'x')), net.now), 0);
     net.run();
     IdNumber child = server.take().id;
-    EXPECT_EQ(accept(server, child, 0x21, std::string(137, 'x')), EINVAL);
     std::vector<std::uint8_t> data(137);
     EXPECT_EQ(server->reject(child, data, 28, net.now), EINVAL);
     EXPECT_EQ(accept(server, child, 0x21, std::string(136, 'x')), 0);

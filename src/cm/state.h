@@ -46,7 +46,10 @@ struct Manager::State final : ConnectionUser, SidrUser {
     // address.cpp
     int bind(Id& id, const Endpoint& local, bool privileged);
     int bind_port(Id& id, bool privileged);
-    int resolve_address(Id& id, const Endpoint* source, const Endpoint& remote, Duration timeout, Time now);
+    int resolve_address(Id& id, const Endpoint* source, const Endpoint& remote, Duration timeout,
+                        bool privileged, Time now);
+    void set_local_address(Id& id, const Gid& address);
+    void end_query(Id& id);
     void address_resolved(Id& id, int error);
     int resolve_route(Id& id, bool told);
     void fill_route(Id& id);
@@ -82,6 +85,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     int connect(Id& id, ConnectParameters parameters, Time now);
     int connect_datagram(Id& id, const ConnectParameters& parameters, Time now);
     int accept(Id& id, const ConnectParameters* parameters, Time now);
+    int refuse_reply(Id& id, int error, Time now);
     int accept_datagram(Id& id, const ConnectParameters* parameters, Time now);
     int reject(Id& id, std::span<const std::uint8_t> private_data, std::uint8_t reason, Time now);
     int disconnect(Id& id, Time now);

@@ -88,6 +88,7 @@ class Host final : public Environment {
 
     int find_route(const Endpoint& source, const Endpoint& remote, Route& route,
                    Gid& source_address) override {
+        if (route_error) return route_error;
         Gid from = source.address;
         if (source.is_any()) {
             if (remote.is_loopback())
@@ -149,6 +150,7 @@ class Host final : public Environment {
     std::deque<std::pair<FileNumber, Event>> events;
     std::map<std::uint32_t, Time> quarantine;
     std::pair<std::uint16_t, std::uint16_t> ports{32768, 60999};
+    int route_error = 0;
     int neighbor_error = 0;
     bool neighbor_later = false;
     std::uint64_t last_token = 0;

@@ -18,6 +18,7 @@ void answer(std::span<std::uint8_t> reply, const T& value) {
     std::memcpy(reply.data(), static_cast<const void*>(&value), std::min(reply.size(), sizeof value));
 }
 
+// As in the kernel, a negative one stays negative and means for ever.
 Duration milliseconds(std::int32_t timeout) { return Duration{timeout} * kMillisecond; }
 
 // The first port that anybody may bind (net.ipv4.ip_unprivileged_port_start; usually 1024).
@@ -25,6 +26,10 @@ std::uint32_t first_free_for_all() {
     std::uint32_t first = 1024;
     read_setting("/proc/sys/net/ipv4/ip_unprivileged_port_start", first);
     return first;
+}
+
+bool may_bind(const Caller& caller, std::uint16_t port) {
+    return caller.low_ports || port >= first_free_for_all();
 }
 
 // Every request about an id begins with its number.
@@ -98,9 +103,8 @@ int CmCommands::create(const host::CreateIdRequest& body, const Caller& caller,
 }
 
 int CmCommands::bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply) {
-    const bool privileged = caller.low_ports || body.local.port >= first_free_for_all();
     cm::IdInfo info;
-    int error = manager_.bind(body.id, body.local, privileged);
+    int error = manager_.bind(body.id, body.local, may_bind(caller, body.local.port));
     if (!error) error = manager_.query(body.id, info);
     answer(reply, info);
     return error;
@@ -144,8 +148,10 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
             return bind(request.as<host::BindRequest>(), caller, reply);
         case Command::resolve_address: {
             auto body = request.as<host::ResolveAddressRequest>();
+            const std::uint16_t port = body.has_source ? body.source.port : 0;
             error = manager_.resolve_address(id, body.has_source ? &body.source : nullptr, body.remote,
-                                             milliseconds(body.timeout_ms), now);
+                                             milliseconds(body.timeout_ms), now,
+                                             port != 0 && may_bind(caller, port));
             if (error && told) manager_.refuse(id, cm::EventType::addr_error, error);
             return error;
         }

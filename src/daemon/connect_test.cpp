@@ -183,6 +183,13 @@ TEST_F(ConnectTest, LowPortsNeedAPrivilege) {
         bind.id = channel.create_id();
         bind.local = endpoint("127.0.0.1", 99);
         ask<cm::IdInfo>(host::Command::bind, bind);
+        // A source address binds as well.
+        host::ResolveAddressRequest resolve;
+        resolve.id = channel.create_id();
+        resolve.has_source = 1;
+        resolve.source = endpoint("127.0.0.1", 97);
+        resolve.remote = endpoint("127.0.0.1", 7);
+        ask<host::Empty>(host::Command::resolve_address, resolve);
     });
     run([] {
         ASSERT_EQ(setresuid(65534, 65534, 65534), 0);
@@ -191,6 +198,12 @@ TEST_F(ConnectTest, LowPortsNeedAPrivilege) {
         bind.id = channel.create_id();
         bind.local = endpoint("127.0.0.1", 98);
         ask<cm::IdInfo>(host::Command::bind, bind, EACCES);
+        host::ResolveAddressRequest resolve;
+        resolve.id = channel.create_id();
+        resolve.has_source = 1;
+        resolve.source = endpoint("127.0.0.1", 96);
+        resolve.remote = endpoint("127.0.0.1", 7);
+        ask<host::Empty>(host::Command::resolve_address, resolve, EACCES);
         bind.local = endpoint("127.0.0.1", 9998);
         ask<cm::IdInfo>(host::Command::bind, bind);
     });

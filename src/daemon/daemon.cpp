@@ -119,7 +119,7 @@ int Daemon::open_network() {
     neighbors_.emplace(
         *devices_, kernel_,
         [this](std::uint64_t token, int error) { manager_->neighbor_resolved(token, error, now()); },
-        send_probe);
+        [this](std::uint64_t token) { return manager_->awaits_neighbor(token); }, send_probe);
     environment_.emplace(
         Environment::Parts{cm_faults_, *devices_, *routes_, *neighbors_, files_, queues_, totals_});
     manager_.emplace(*environment_);

@@ -17,7 +17,6 @@ namespace {
 constexpr std::uint16_t kDiscardPort = 9;
 constexpr Duration kFirstCheck = kMillisecond;
 constexpr Duration kLongestInterval = 50 * kMillisecond;
-constexpr Duration kGiveUp = 60 * kSecond;
 constexpr Duration kAskAgain = 250 * kMillisecond;
 
 }  // namespace
@@ -35,8 +34,12 @@ int send_probe(const Gid& destination, std::uint32_t interface_index) {
     return sendto(fd.get(), "", 0, 0, to.get(), to.size()) < 0 ? errno : 0;
 }
 
-Neighbors::Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Trigger trigger)
-    : devices_(devices), kernel_(kernel), answer_(std::move(answer)), trigger_(std::move(trigger)) {}
+Neighbors::Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Wanted wanted, Trigger trigger)
+    : devices_(devices),
+      kernel_(kernel),
+      answer_(std::move(answer)),
+      wanted_(std::move(wanted)),
+      trigger_(std::move(trigger)) {}
 
 int Neighbors::resolve(const cm::Route& route, std::uint64_t token, Time now) {
     const Gid& destination = route.destination_gid;
@@ -58,8 +61,7 @@ int Neighbors::resolve(const cm::Route& route, std::uint64_t token, Time now) {
     if (int error = trigger_(destination, found.interface_index))
         return fail(error, "asking for the neighbour of %s: %s", to_string(destination).c_str(),
                     std::strerror(error));
-    pending_.push_back(
-        {token, destination, found.next_hop, found.interface_index, now + kGiveUp, now + kAskAgain});
+    pending_.push_back({token, destination, found.next_hop, found.interface_index, now + kAskAgain});
     interval_ = kFirstCheck;
     next_check_ = now + interval_;
     return 0;
@@ -71,19 +73,20 @@ void Neighbors::check(Time now) {
     for (std::size_t i = 0; i < pending_.size();) {
         const Pending each = pending_[i];
         const NeighborState state = kernel_.neighbor(each.next_hop, each.interface_index);
-        int error = state == NeighborState::failed ? EHOSTUNREACH : 0;
-        if (state == NeighborState::unknown && now >= each.ask_again) {
+        const bool given_up = state == NeighborState::failed;
+        int error = 0;
+        if ((given_up || state == NeighborState::unknown) && now >= each.ask_again) {
+            if (given_up)
+                log(LogLevel::info, "no answer from %s, asking again", to_string(each.next_hop).c_str());
             error = trigger_(each.destination, each.interface_index);
             pending_[i].ask_again = now + kAskAgain;
         }
         const bool decided = error != 0 || state == NeighborState::reachable;
-        if (!decided && now < each.give_up) {
+        if (!decided && wanted_(each.token)) {
             i++;
             continue;
         }
         pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
-        if (state == NeighborState::failed)
-            log(LogLevel::info, "no answer from %s", to_string(each.next_hop).c_str());
         if (decided) answer_(each.token, error);
     }
 }

@@ -1,9 +1,8 @@
 // Neighbour resolution: whether the next hop of a route answers. The kernel does it; we make it ask (a
 // datagram to the discard port with a TTL of 1, which goes no further than the link) and watch its table. It
-// may forget that it was asked (a link that has just come up), and is asked again then.
-//
-// The caller's own timeout (rdma_resolve_addr's) is not our concern: a token that nobody answers is dropped
-// after a while.
+// may give up, or forget that it was asked (a link that has just come up), and is asked again then: as in
+// Linux, only the caller's own timeout (rdma_resolve_addr's) ends the question, and that is not our concern.
+// A token that nobody waits for any more is dropped.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +19,11 @@ namespace verbena::daemon {
 class Neighbors {
    public:
     using Answer = std::function<void(std::uint64_t token, int error)>;
+    using Wanted = std::function<bool(std::uint64_t token)>;
     // Makes the kernel resolve; 0 or an errno. Tests have their own.
     using Trigger = std::function<int(const Gid& destination, std::uint32_t interface_index)>;
 
-    Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Trigger trigger);
+    Neighbors(const Devices& devices, Kernel& kernel, Answer answer, Wanted wanted, Trigger trigger);
 
     // 0 (the answer comes, perhaps from inside) or an errno with a reason.
     int resolve(const cm::Route& route, std::uint64_t token, Time now);
@@ -37,12 +37,13 @@ class Neighbors {
         std::uint64_t token;
         Gid destination, next_hop;
         std::uint32_t interface_index;
-        Time give_up, ask_again;
+        Time ask_again;
     };
 
     const Devices& devices_;
     Kernel& kernel_;
     Answer answer_;
+    Wanted wanted_;
     Trigger trigger_;
     std::vector<Pending> pending_;
     Time next_check_ = kNever;

@@ -58,6 +58,7 @@ bool copy_device(const DeviceTable& table, unsigned slot, Device& out);
 //     eth0=rxe0,...    the device of that netdev
 bool read_device(const DeviceTable& table, unsigned slot, Device& out);
 // The index of the first one that has the address.
-bool find_address(const DeviceTable& table, const Gid& address, std::uint32_t& index);
+[[gnu::visibility("default")]] bool find_address(const DeviceTable& table, const Gid& address,
+                                                 std::uint32_t& index);
 
 }  // namespace verbena::host

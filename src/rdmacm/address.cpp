@@ -21,6 +21,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/own_events.h"
 #include "rdmacm/process.h"
+#include "rdmacm/way.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -218,10 +219,11 @@ int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_a
     const sockaddr_storage before = id->route.addr.dst_storage;
     to_sockaddr(request.remote, id->ps, id->route.addr.dst_storage);
     // What speaks against the first call on an id without a source, or a scope that it might lack, is an
-    // event.
+    // event, if there is a route.
     const bool told = id.is_first() && !id->device && !src_addr && !id->synchronous &&
                       (request.remote.family == AF_INET ||
-                       (request.remote.family == AF_INET6 && !request.remote.address.is_link_local()));
+                       (request.remote.family == AF_INET6 && !request.remote.address.is_link_local())) &&
+                      has_way(request.remote);
     forget_told(*id);
     if (tell_or_ask(told, host::Command::resolve_address, request) != 0) {
         id->route.addr.dst_storage = before;

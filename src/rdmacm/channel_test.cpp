@@ -1,5 +1,6 @@
 // Event channels and the life of ids, against the fake daemon: order, readability of the descriptor,
-// destroying and moving ids whose events wait, and the daemon's death. Connection requests: request_test.cpp.
+// destroying ids whose events wait, and the daemon's death. Moving ids: migrate_test.cpp. Connection
+// requests: request_test.cpp.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -289,45 +290,6 @@ TEST_F(ChannelTest, ReaderThatComesAfterAnotherThreadDestroyedTheChannelMissesTh
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
-}
-
-TEST_F(ChannelTest, MigrateTakesTheUnreadEventsAlongInOrder) {
-    rdma_cm_id *a = create(), *b = create();
-    rdma_event_channel* other = rdma_create_event_channel();
-    cm::FileNumber other_file = daemon.last_file;
-    deliver(a, -1);
-    deliver(b, -2);
-    deliver(a, -3);
-    daemon.answers[Command::migrate] = [&](const void*, void*) {
-        daemon.deliver(other_file, event_for(a, -4));  // the first one for the new channel
-        return 0;
-    };
-    EXPECT_EQ(rdma_migrate_id(a, other), 0);
-    EXPECT_EQ(a->channel, other);
-    EXPECT_EQ(next_status(other), -1);
-    EXPECT_EQ(next_status(other), -3);
-    EXPECT_EQ(next_status(other), -4);
-    EXPECT_FALSE(readable(other));
-    EXPECT_EQ(next_status(channel), -2);
-    EXPECT_FALSE(readable(channel));
-    rdma_destroy_id(a);
-    rdma_destroy_id(b);
-    rdma_destroy_event_channel(other);
-}
-
-TEST_F(ChannelTest, FailedMigrationMovesNothing) {
-    rdma_cm_id* a = create();
-    rdma_event_channel* other = rdma_create_event_channel();
-    deliver(a, -1);
-    daemon.answers[Command::migrate] = [](const void*, void*) { return ENODEV; };
-    errno = 0;
-    EXPECT_EQ(rdma_migrate_id(a, other), -1);
-    EXPECT_EQ(errno, ENODEV);
-    EXPECT_EQ(a->channel, channel);
-    EXPECT_FALSE(readable(other));
-    EXPECT_EQ(next_status(channel), -1);
-    rdma_destroy_id(a);
-    rdma_destroy_event_channel(other);
 }
 
 TEST_F(ChannelTest, DeadDaemonIsReportedToEachIdOnceAndThenAsEio) {

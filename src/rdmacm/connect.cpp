@@ -68,6 +68,17 @@ int build_parameters(Id& id, const rdma_conn_param* given, cm::ConnectParameters
     return append_private_data(out, given->private_data, given->private_data_len);
 }
 
+// More private data than any message carries: as the daemon does with what is too much for a REP.
+int refuse_peer(Id& id) {
+    const int error = errno;
+    host::RejectRequest request;
+    request.id = id.number;
+    request.reason = kReasonConsumer;
+    ask(host::Command::reject, request);
+    errno = error;
+    return -1;
+}
+
 int reject(const char* name, rdma_cm_id* public_id, const void* private_data, std::uint8_t length,
            std::uint8_t reason) {
     IdCall id(name, public_id);
@@ -139,7 +150,7 @@ int rdma_accept(rdma_cm_id* public_id, rdma_conn_param* given) {
     request.id = id->number;
     request.has_parameters = 1;
     request.user_handle = handle_of(*id);
-    if (build_parameters(*id, given, request.parameters) != 0) return -1;
+    if (build_parameters(*id, given, request.parameters) != 0) return refuse_peer(*id);
     // The peer may send as soon as it has our reply: the queue pair is ready before the reply leaves.
     if (!is_datagram(*id) && connect_qp(*id) != 0) return -1;
     // Of a request that was the id's last event, nothing speaks against that but the peer's end.

@@ -5,6 +5,7 @@
 #include <rdma/rdma_cma.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -19,6 +20,7 @@
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
+#include "rdmacm/device.h"
 #include "rdmacm/event_reason.h"
 #include "rdmacm/id.h"
 #include "rdmacm/multicast.h"
@@ -151,7 +153,8 @@ Fate connection_request(EventRecord& record, const cm::Event& event) {
     // The child of a synchronous listener is synchronous, with a channel of its own.
     if (usable && listener.synchronous) {
         auto own = open_channel();
-        usable = own && migrate_id(child, own) == 0;
+        std::uint64_t taken;  // none: nobody knows the child yet
+        usable = own && migrate_id(child, own, taken) == 0;
         child->synchronous = usable;
         if (own && !usable) close_channel(own);
     }
@@ -179,6 +182,12 @@ Fate reply_arrived(EventRecord& record, const cm::Event& event) {
     id.remote_ece.vendor_id = event.connection.ece_vendor_id;
     id.remote_ece.options = event.connection.ece_attribute_mod;
     if (!id.qp) return Fate::report;
+    // What the peer grants holds, not what rdma_connect asked for; as far as the device can.
+    if (id.device) {
+        id.responder_resources =
+            std::min(event.connection.responder_resources, id.device->max_responder_resources);
+        id.initiator_depth = std::min(event.connection.initiator_depth, id.device->max_initiator_depth);
+    }
     host::AcceptRequest confirm;
     confirm.id = id.number;
     confirm.user_handle = handle_of(id);

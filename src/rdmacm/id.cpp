@@ -21,15 +21,20 @@ namespace {
 // A wait for acknowledgements that lasts this long is worth a line: programs hang here when they forget one.
 constexpr std::chrono::seconds kPatience{1};
 
-// Blocks until the program has acknowledged every event of the id that it was given.
-void wait_for_acknowledgements(Id& id, const char* caller) {
+// Blocks until the program has acknowledged as many events of the id as it was given.
+void wait_for_acknowledgements(Id& id, std::uint64_t taken, const char* caller) {
     std::unique_lock lock(id.mutex);
-    auto done = [&id] { return id.acknowledged == id.taken; };
+    auto done = [&id, taken] { return id.acknowledged >= taken; };
     if (id.all_acknowledged.wait_for(lock, kPatience, done)) return;
     log(LogLevel::warn,
         "%s(id %u) waits for %llu event(s) that rdma_get_cm_event returned and nobody acknowledged", caller,
-        id.number, static_cast<unsigned long long>(id.taken - id.acknowledged));
+        id.number, static_cast<unsigned long long>(taken - id.acknowledged));
     id.all_acknowledged.wait(lock, done);
+}
+
+std::uint64_t events_taken(Id& id) {
+    std::lock_guard lock(id.mutex);
+    return id.taken;
 }
 
 // Under the id's mutex.
@@ -171,14 +176,17 @@ int destroy_id(const std::shared_ptr<Id>& id) {
         tell(host::Command::destroy_id, request);
     else if (known && host::call(host::Command::destroy_id, request, events) == 0)
         drop_unread(*id, events.events_delivered);
-    wait_for_acknowledgements(*id, "rdma_destroy_id");
+    wait_for_acknowledgements(*id, events_taken(*id), "rdma_destroy_id");
     if (id->synchronous) close_channel(id->home);
     return 0;
 }
 
-int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& target) {
+int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& target, std::uint64_t& taken) {
     std::shared_ptr<Channel> source = id->home;
-    if (target == source) return 0;
+    if (target == source) {
+        taken = events_taken(*id);
+        return 0;
+    }
     {
         std::scoped_lock both(source->mutex, target->mutex);
         host::MigrateRequest request;
@@ -186,6 +194,7 @@ int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& ta
         request.file = target->file;
         host::EventsReply reply;
         if (ask(host::Command::migrate, request, reply) != 0) return -1;
+        taken = events_taken(*id);  // nobody reads while both mutexes are held
         // What came before the move goes first; nobody can have read the target's socket since.
         append_events(*target, extract_events(*source, id->number));
         Process& self = process();
@@ -278,7 +287,8 @@ int rdma_migrate_id(rdma_cm_id* public_id, rdma_event_channel* channel) {
                               static_cast<void*>(channel));
     }
     std::shared_ptr<Channel> source = id->home;
-    if (migrate_id(id.shared(), target) != 0) {
+    std::uint64_t taken = 0;
+    if (migrate_id(id.shared(), target, taken) != 0) {
         if (!channel) close_channel(target);
         return -1;
     }
@@ -287,7 +297,8 @@ int rdma_migrate_id(rdma_cm_id* public_id, rdma_event_channel* channel) {
         close_channel(source);
     }
     id->synchronous = !channel;
-    wait_for_acknowledgements(*id, "rdma_migrate_id");
+    // Events of the new channel are not waited for: another thread may read and keep them already.
+    wait_for_acknowledgements(*id, taken, "rdma_migrate_id");
     return 0;
 }
 }

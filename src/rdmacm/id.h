@@ -153,8 +153,9 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
 // rdma_destroy_id.
 int destroy_id(const std::shared_ptr<Id>& id);
 
-// rdma_migrate_id; nullptr makes the id synchronous.
-int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& target);
+// Moves an id with its unread events to another channel. `taken`: how many events the program had been given
+// when it moved.
+int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& target, std::uint64_t& taken);
 
 // One event of the id was acknowledged (group: of that join).
 void acknowledge(Id& id, Group* group);

@@ -103,7 +103,8 @@ int create_cq(Id& id, std::uint32_t entries, ibv_comp_channel*& channel, ibv_cq*
 
 // XRC queue pairs belong to a domain: the program's own, or one that the ids of a device share.
 int add_xrc_domain(Id& id, ibv_qp_init_attr_ex& attributes) {
-    if (attributes.qp_type != IBV_QPT_XRC_RECV || attributes.comp_mask & IBV_QP_INIT_ATTR_XRCD) return 0;
+    if (attributes.qp_type != IBV_QPT_XRC_RECV) return 0;
+    if (attributes.comp_mask & IBV_QP_INIT_ATTR_XRCD && attributes.xrcd) return 0;
     ibv_xrcd* domain = process().devices->xrcd(*id.device);
     if (!domain) return -1;
     attributes.xrcd = domain;
@@ -189,7 +190,7 @@ int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
     if (id->qp) return fail_minus_one(EINVAL, "the id has a queue pair (0x%06x) already", id->qp->qp_num);
     if (!id->verbs)
         return fail_minus_one(EINVAL, "the id has no device yet; bind it to an address or resolve one first");
-    if (!(attributes->comp_mask & IBV_QP_INIT_ATTR_PD)) {
+    if (!(attributes->comp_mask & IBV_QP_INIT_ATTR_PD) || !attributes->pd) {
         attributes->comp_mask |= IBV_QP_INIT_ATTR_PD;
         attributes->pd = id->pd;
     }

@@ -22,14 +22,15 @@ bool is_xrc(const ibv_srq_init_attr_ex& attributes) {
     return attributes.comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attributes.srq_type == IBV_SRQT_XRC;
 }
 
-// An XRC queue needs a domain and a completion queue; the id lends what the program does not bring.
+// An XRC queue needs a domain and a completion queue; the id lends what the program does not bring (no bit,
+// or NULL).
 int add_xrc_parts(Id& id, ibv_srq_init_attr_ex& attributes) {
-    if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_XRCD)) {
+    if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attributes.xrcd) {
         attributes.xrcd = process().devices->xrcd(*id.device);
         if (!attributes.xrcd) return -1;
         attributes.comp_mask |= IBV_SRQ_INIT_ATTR_XRCD;
     }
-    if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_CQ)) {
+    if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attributes.cq) {
         if (create_cqs(id, 0, attributes.attr.max_wr) != 0) return -1;
         attributes.cq = id.recv_cq;
         attributes.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
@@ -49,7 +50,7 @@ int rdma_create_srq_ex(rdma_cm_id* public_id, ibv_srq_init_attr_ex* attributes) 
     if (id->srq) return fail_minus_one(EINVAL, "the id has a shared receive queue already");
     if (!id->verbs)
         return fail_minus_one(EINVAL, "the id has no device yet; bind it to an address or resolve one first");
-    if (!(attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD)) {
+    if (!(attributes->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attributes->pd) {
         attributes->pd = id->pd;
         attributes->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
     }

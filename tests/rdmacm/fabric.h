@@ -73,7 +73,7 @@ class Side {
 void create_qp(rdma_cm_id* id);
 
 // A queue pair number for requests without a queue pair, another one each time: the same number from the same
-// host would be a connection that is still in timewait.
+// host may be a connection that is still alive: stale.
 std::uint32_t unused_qp_number();
 rdma_conn_param parameters_for(std::uint32_t qp_number);
 

@@ -170,17 +170,14 @@ TEST(Ports, FamilyOnlyListenerRefusesIpv4) {
     client.expect(RDMA_CM_EVENT_REJECTED, 8);
 }
 
-TEST(Ports, NoWayIsAnAddrErrorAndMayBeTriedAgain) {
+// The kernel says EINVAL, for a packet from loopback to elsewhere, or ENETUNREACH.
+TEST(Ports, NoWayIsAnErrorWithoutAnEventAndMayBeTriedAgain) {
     Side side;
     rdma_cm_id* id = side.id();
-    // Bound to loopback, an address elsewhere cannot be reached.
     ASSERT_EQ(bind(id, "127.0.0.1", 0), 0);
-    int error = outcome(rdma_resolve_addr(id, nullptr, Address("192.0.2.1", 7).get(), 200));
-    if (error == 0) {
-        Event event = side.next();
-        EXPECT_STREQ(rdma_event_str(event.type), "RDMA_CM_EVENT_ADDR_ERROR");
-        EXPECT_LT(event.status, 0);
-    }
+    const int error = outcome(rdma_resolve_addr(id, nullptr, Address("192.0.2.1", 7).get(), 200));
+    EXPECT_TRUE(error == EINVAL || error == ENETUNREACH) << error;
+    EXPECT_TRUE(side.quiet());
     EXPECT_EQ(outcome(rdma_resolve_addr(id, nullptr, Address("127.0.0.1", 7).get(), kResolveMs)), 0);
     side.expect(RDMA_CM_EVENT_ADDR_RESOLVED);
 }

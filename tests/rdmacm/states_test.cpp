@@ -241,5 +241,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Farewell{left, RDMA_CM_EVENT_DISCONNECTED, 0}, Farewell{disconnected, kNothing, 0}),
     [](const auto& row) { return kStateNames[row.param.state]; });
 
+// The peer is not left waiting for another attempt; 255 bytes are more than any message has.
+TEST(Answer, ThatNoMessageCarriesRejects) {
+    static const std::uint8_t data[255]{};
+    for (const int length : {197, 255}) {
+        Situation situation(requested);
+        auto parameters = parameters_for(unused_qp_number());
+        parameters.private_data = data;
+        parameters.private_data_len = static_cast<std::uint8_t>(length);
+        EXPECT_EQ(outcome(rdma_accept(situation.id, &parameters)), EINVAL);
+        situation.client.expect(RDMA_CM_EVENT_REJECTED, kRejConsumer);
+    }
+}
+
 }  // namespace
 }  // namespace verbena::rdmacm_test

@@ -18,6 +18,7 @@ Address::Address(const Endpoint& endpoint) {
     } else {
         std::memcpy(&v6().sin6_addr, endpoint.address.data(), 16);
         v6().sin6_flowinfo = endpoint.flow;
+        v6().sin6_scope_id = endpoint.scope;
     }
 }
 
@@ -62,6 +63,8 @@ bool Address::is_any() const {
                                 : v4().sin_addr.s_addr == INADDR_ANY;
 }
 
+bool Address::is_link_local() const { return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6().sin6_addr); }
+
 Endpoint Address::endpoint() const {
     Endpoint endpoint;
     endpoint.family = storage_.ss_family;
@@ -71,6 +74,7 @@ Endpoint Address::endpoint() const {
     } else {
         std::memcpy(endpoint.address.data(), &v6().sin6_addr, 16);
         endpoint.flow = v6().sin6_flowinfo;
+        if (is_link_local()) endpoint.scope = v6().sin6_scope_id;  // of others it says nothing
     }
     return endpoint;
 }

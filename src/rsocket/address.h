@@ -26,6 +26,7 @@ class Address {
     std::uint16_t port() const;
     void set_port(std::uint16_t port);
     bool is_any() const;
+    bool is_link_local() const;
     Endpoint endpoint() const;
 
     const sockaddr* get() const { return static_cast<const sockaddr*>(static_cast<const void*>(&storage_)); }

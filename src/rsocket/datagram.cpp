@@ -80,7 +80,7 @@ int Datagram::connect(const Address& address) {
         errno = error;
         return -1;
     }
-    const Endpoint destination = address.unmapped().endpoint();
+    const Endpoint destination = destination_of(address);
     if (!peer_of(lock, destination)) return -1;
     peer_ = destination;
     return 0;
@@ -92,7 +92,8 @@ bool Datagram::progress() {
         scratch_.clear();
         port->poll(scratch_);
         for (const auto& received : scratch_) {
-            const auto header = decode_datagram_header(port->bytes(received));
+            auto header = decode_datagram_header(port->bytes(received));
+            if (header && Address(header->source).is_link_local()) header->source.scope = port->interface();
             if (!header || !wanted(header->source)) {
                 port->repost(received.slot);
                 continue;
@@ -152,7 +153,7 @@ ssize_t Datagram::send(Cursor data, int flags, const Address* to) {
         errno = error;
         return -1;
     }
-    const Endpoint destination = to ? to->unmapped().endpoint() : *peer_;
+    const Endpoint destination = to ? destination_of(*to) : *peer_;
     Peer* peer = peer_of(lock, destination);
     if (!peer) return -1;
     const std::size_t size = data.left();

@@ -61,7 +61,8 @@ class Datagram final : public Socket, public ServiceClient {
     };
     struct Order {
         bool operator()(const Endpoint& a, const Endpoint& b) const {
-            return std::tie(a.family, a.address, a.port) < std::tie(b.family, b.address, b.port);
+            return std::tie(a.family, a.address, a.port, a.scope) <
+                   std::tie(b.family, b.address, b.port, b.scope);
         }
     };
     // A datagram that nobody has read: in a receive slot, or copied from UDP.
@@ -84,6 +85,7 @@ class Datagram final : public Socket, public ServiceClient {
     bool wanted(const Endpoint& source) const { return !peer_ || source == *peer_; }
 
     // datagram_peers.cpp
+    Endpoint destination_of(const Address& to) const;
     Peer* peer_of(Lock& lock, const Endpoint& destination);  // nullptr with errno
     int reach(Lock& lock, const Endpoint& destination, Peer& peer);
     DatagramPort* port_on(rdma_cm_id* id);

@@ -28,15 +28,16 @@ struct Resolved {
     rdma_cm_id* id = nullptr;
 };
 
-int gid_index(ibv_context* context, std::uint8_t port, const ibv_gid& wanted) {
+std::optional<ibv_gid_entry> find_gid(ibv_context* context, std::uint8_t port, const ibv_gid& wanted) {
     ibv_port_attr attributes{};
-    if (ibv_query_port(context, port, &attributes) != 0) return -1;
+    if (ibv_query_port(context, port, &attributes) != 0) return {};
     for (int i = 0; i < attributes.gid_tbl_len; i++) {
-        ibv_gid gid{};
-        if (ibv_query_gid(context, port, i, &gid) == 0 && std::memcmp(&gid, &wanted, sizeof gid) == 0)
-            return i;
+        ibv_gid_entry entry{};
+        if (ibv_query_gid_ex(context, port, static_cast<std::uint32_t>(i), &entry, 0) == 0 &&
+            std::memcmp(&entry.gid, &wanted, sizeof wanted) == 0)
+            return entry;
     }
-    return -1;
+    return {};
 }
 
 }  // namespace
@@ -46,22 +47,37 @@ Address Datagram::to_kernel(const Endpoint& endpoint) const {
     return domain_ == AF_INET6 ? address.mapped() : address;
 }
 
+// A link-local address without its interface is on the one that the socket is bound to, if there is one.
+Endpoint Datagram::destination_of(const Address& to) const {
+    Endpoint destination = to.unmapped().endpoint();
+    if (to.is_link_local() && destination.scope == 0) {
+        Address local;
+        local_address_locked(local);
+        destination.scope = local.endpoint().scope;
+    }
+    return destination;
+}
+
 DatagramPort* Datagram::port_on(rdma_cm_id* id) {
     for (auto& port : ports_)
         if (port->context() == id->verbs) return port.get();
     return nullptr;
 }
 
-// Finds the way to a peer: our address, our device and its queue pair, an address handle. Asks the connection
-// manager, without the lock.
+// Finds the way to a peer: our address, which is the one that the socket is bound to, our device and its
+// queue pair, an address handle. Asks the connection manager, without the lock.
 int Datagram::reach(Lock& lock, const Endpoint& destination, Peer& peer) {
+    Address from;
+    local_address_locked(from);
+    from = from.unmapped();
+    from.set_port(0);  // it counts on the UDP socket; the manager's ports are others
     lock.unlock();
     Resolved resolved;
-    const Address to(destination);
     auto resolve = [&]() -> int {
         if (rdma_create_id(nullptr, &resolved.id, nullptr, RDMA_PS_UDP) != 0) return errno;
-        Address target = to;
-        if (rdma_resolve_addr(resolved.id, nullptr, target.get(), kResolveMs) != 0) return errno;
+        Address to(destination);
+        sockaddr* const source = from.is_any() ? nullptr : from.get();
+        if (rdma_resolve_addr(resolved.id, source, to.get(), kResolveMs) != 0) return errno;
         if (rdma_resolve_route(resolved.id, kResolveMs) != 0) return errno;
         return 0;
     };
@@ -75,9 +91,9 @@ int Datagram::reach(Lock& lock, const Endpoint& destination, Peer& peer) {
     attributes.is_global = 1;
     attributes.port_num = id->port_num;
     attributes.grh.dgid = id->route.addr.addr.ibaddr.dgid;
-    const int index = gid_index(id->verbs, id->port_num, id->route.addr.addr.ibaddr.sgid);
-    if (index < 0) return fail(EADDRNOTAVAIL, "the source address is no GID of the device any more");
-    attributes.grh.sgid_index = static_cast<std::uint8_t>(index);
+    const auto gid = find_gid(id->verbs, id->port_num, id->route.addr.addr.ibaddr.sgid);
+    if (!gid) return fail(EADDRNOTAVAIL, "the source address is no GID of the device any more");
+    attributes.grh.sgid_index = static_cast<std::uint8_t>(gid->gid_index);
     attributes.grh.hop_limit = 64;
     Address source;
     source.assign(rdma_get_local_addr(id), destination.family);
@@ -88,7 +104,7 @@ int Datagram::reach(Lock& lock, const Endpoint& destination, Peer& peer) {
 
     DatagramPort* port = port_on(id);
     if (!port) {
-        auto fresh = std::make_unique<DatagramPort>(std::exchange(resolved.id, nullptr));
+        auto fresh = std::make_unique<DatagramPort>(std::exchange(resolved.id, nullptr), gid->ndev_ifindex);
         if (int failed = fresh->create(settings_)) return failed;
         if (int failed = watch(fresh->completions().fd(), EPOLL_CTL_ADD)) return failed;
         port = fresh.get();

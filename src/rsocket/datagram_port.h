@@ -21,8 +21,8 @@ inline constexpr std::uint32_t kSlot =
 
 class DatagramPort {
    public:
-    // Takes the id, which has a device.
-    explicit DatagramPort(rdma_cm_id* id) : id_(id) {}
+    // Takes the id, which has a device; `interface`: the index of that device's network interface.
+    DatagramPort(rdma_cm_id* id, std::uint32_t interface) : id_(id), interface_(interface) {}
     ~DatagramPort();
     DatagramPort(const DatagramPort&) = delete;
     DatagramPort& operator=(const DatagramPort&) = delete;
@@ -32,6 +32,7 @@ class DatagramPort {
     ibv_context* context() const { return id_->verbs; }
     ibv_pd* pd() const { return id_->pd; }
     std::uint8_t port_number() const { return id_->port_num; }
+    std::uint32_t interface() const { return interface_; }
     std::uint32_t qpn() const { return id_->qp->qp_num; }
     Completions& completions() { return completions_; }
 
@@ -55,6 +56,7 @@ class DatagramPort {
     [[nodiscard]] int post_receive(std::uint32_t slot);
 
     rdma_cm_id* id_;
+    std::uint32_t interface_;
     Completions completions_;
     std::uint32_t sends_ = 0;
     std::uint32_t inline_limit_ = 0;

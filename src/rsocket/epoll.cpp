@@ -49,21 +49,28 @@ class Epoll {
         short told = 0;      // EPOLLET: what was reported and still holds
         bool spent = false;  // EPOLLONESHOT
     };
+    using Members = std::map<int, Member>;  // rsockets
     int collect(std::span<epoll_event> events);
+    Members::iterator forget(Members::iterator member);
 
     int fd_;
     Sleeper sleeper_;
     std::mutex mutex_;
-    std::map<int, Member> members_;  // rsockets
-    int last_ = -1;                  // fairness: the next look begins behind it
+    Members members_;
+    int last_ = -1;  // fairness: the next look begins behind it
 };
+
+Epoll::Members::iterator Epoll::forget(Members::iterator member) {
+    if (auto socket = member->second.socket.lock()) socket->remove_sleeper(sleeper_);
+    return members_.erase(member);
+}
 
 int Epoll::control(int operation, int fd, const epoll_event* event) {
     std::lock_guard lock(mutex_);
     auto socket = find_socket(fd);
     auto known = members_.find(fd);
     if (known != members_.end() && known->second.socket.lock() != socket) {  // closed meanwhile
-        members_.erase(known);
+        forget(known);
         known = members_.end();
     }
     if (!socket) return ::epoll_ctl(fd_, operation, fd, const_cast<epoll_event*>(event)) == 0 ? 0 : errno;
@@ -90,8 +97,7 @@ int Epoll::control(int operation, int fd, const epoll_event* event) {
         case EPOLL_CTL_DEL:
             if (known == members_.end()) return fail(ENOENT, "descriptor %d is not in the set", fd);
             ::epoll_ctl(fd_, EPOLL_CTL_DEL, fd, nullptr);
-            socket->remove_sleeper(sleeper_);
-            members_.erase(known);
+            forget(known);
             return 0;
         default:
             return fail(EINVAL, "operation %d", operation);
@@ -112,7 +118,7 @@ int Epoll::collect(std::span<epoll_event> events) {
             next = members_.erase(next);
             continue;
         }
-        ++next;
+        const auto here = next++;
         if (member.spent) continue;
         const auto wanted = static_cast<short>(member.event.events & 0xffff);
         const short ready = socket->readiness(wanted);
@@ -120,6 +126,10 @@ int Epoll::collect(std::span<epoll_event> events) {
         const bool edge = member.event.events & EPOLLET;
         if (ready == 0 || (edge && (ready & ~member.told) == 0)) {
             member.told = ready;
+            continue;
+        }
+        if (find_socket(fd) != socket) {  // closed; the service has it a little longer
+            forget(here);
             continue;
         }
         member.told = ready;

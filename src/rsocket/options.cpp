@@ -1,5 +1,5 @@
 // rsetsockopt and rgetsockopt. Buffer sizes and queue sizes count for the next connection; a connection keeps
-// what it was made with, and refuses to change it.
+// what it was made with, and refuses to change it (stream_settings.cpp).
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
 #include <sys/socket.h>
@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <utility>
 
 #include "base/call_fault.h"
 #include "base/reason.h"
@@ -17,74 +16,6 @@
 #include "rsocket/table.h"
 
 namespace verbena::rsocket {
-
-Settings Stream::settings() {
-    Lock lock(mutex_);
-    return settings_;
-}
-
-// The buffers and queues of a connection stay as they are.
-int Stream::change(const Settings& settings) {
-    Lock lock(mutex_);
-    Settings changed = settings;
-    if (connection_.exists()) {
-        changed.receive_buffer = settings_.receive_buffer;
-        changed.send_buffer = settings_.send_buffer;
-        changed.send_queue = settings_.send_queue;
-        changed.receive_queue = settings_.receive_queue;
-        changed.inline_data = settings_.inline_data;
-        changed.map_entries = settings_.map_entries;
-    }
-    const bool keepalive = changed.keepalive && phase_ == Phase::connected &&
-                           (!settings_.keepalive || changed.keepalive_idle != settings_.keepalive_idle);
-    const bool reuse = changed.reuse_address != settings_.reuse_address;
-    const bool only_v6 = changed.only_v6 != settings_.only_v6;
-    settings_ = changed;
-    if (id_ && phase_ == Phase::idle) {
-        int value = settings_.reuse_address;
-        if (reuse) rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &value, sizeof value);
-        value = settings_.only_v6;
-        if (only_v6) rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &value, sizeof value);
-    }
-    lock.unlock();
-    if (keepalive)
-        service_.wake_at(std::static_pointer_cast<Stream>(shared_from_this()),
-                         now() + changed.keepalive_idle * kSecond);
-    return 0;
-}
-
-int Stream::take_error() {
-    Lock lock(mutex_);
-    progress();
-    const int error = std::exchange(error_, 0);
-    if (phase_ == Phase::connected) reported_ = true;
-    return error;
-}
-
-std::vector<ibv_path_data> Stream::route() {
-    Lock lock(mutex_);
-    std::vector<ibv_path_data> paths;
-    if (!id_ || !id_->route.path_rec) return settings_.route;
-    for (int i = 0; i < id_->route.num_paths; i++) {
-        ibv_path_data path{};
-        path.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
-        const ibv_sa_path_rec& from = id_->route.path_rec[i];
-        path.path.dgid = from.dgid;
-        path.path.sgid = from.sgid;
-        path.path.dlid = from.dlid;
-        path.path.slid = from.slid;
-        path.path.flowlabel_hoplimit = htobe32((be32toh(from.flow_label) << 8) | from.hop_limit);
-        path.path.tclass = from.traffic_class;
-        path.path.reversible_numpath = static_cast<std::uint8_t>((from.reversible << 7) | 1);
-        path.path.pkey = from.pkey;
-        path.path.qosclass_sl = htobe16(from.sl);
-        path.path.mtu = static_cast<std::uint8_t>(from.mtu | 2 << 6);  // exactly
-        path.path.rate = static_cast<std::uint8_t>(from.rate | 2 << 6);
-        path.path.packetlifetime = static_cast<std::uint8_t>(from.packet_life_time | 2 << 6);
-        paths.push_back(path);
-    }
-    return paths;
-}
 
 namespace {
 
@@ -158,6 +89,14 @@ int set_socket_option(Settings& settings, int option, int value, const void* dat
     }
 }
 
+// The part that means something here; a window is a queue of messages.
+int give_tcp_info(Stream& stream, void* to, socklen_t* size) {
+    tcp_info info{};
+    info.tcpi_state = stream.is_connected() ? TCP_ESTABLISHED : TCP_CLOSE;
+    info.tcpi_snd_cwnd = stream.settings().send_queue;
+    return give(info, to, size);
+}
+
 int set_tcp_option(Settings& settings, int option, int value) {
     auto positive = [&](int& setting, int most) {
         if (value < 1 || value > most) return fail(EINVAL, "%d is not between 1 and %d", value, most);
@@ -177,6 +116,8 @@ int set_tcp_option(Settings& settings, int option, int value) {
             return positive(settings.keepalive_interval, 32767);
         case TCP_KEEPCNT:
             return positive(settings.keepalive_count, 127);
+        case TCP_CONGESTION:  // a name; the queue pair's is not the socket's to choose
+            return 0;
         default:
             return unknown(IPPROTO_TCP, option);
     }
@@ -219,7 +160,7 @@ int set_option(Socket& socket, int level, int option, const void* data, socklen_
     int value = 0, error = 0;
     const bool structured =
         (level == SOL_SOCKET && (option == SO_LINGER || option == SO_RCVTIMEO || option == SO_SNDTIMEO)) ||
-        (level == SOL_RDMA && option == RDMA_ROUTE);
+        (level == IPPROTO_TCP && option == TCP_CONGESTION) || (level == SOL_RDMA && option == RDMA_ROUTE);
     if (!data) return fail(EFAULT, "the value is NULL");
     if (!structured && !read_value(value, data, size))
         return fail(EINVAL, "a value of %u bytes, an int is needed", size);
@@ -306,6 +247,8 @@ int get_tcp_option(Socket& socket, const Settings& settings, int option, void* t
             return give(settings.keepalive_interval, to, size);
         case TCP_KEEPCNT:
             return give(settings.keepalive_count, to, size);
+        case TCP_INFO:
+            return give_tcp_info(dynamic_cast<Stream&>(socket), to, size);
         default:
             return unknown(IPPROTO_TCP, option);
     }

@@ -6,6 +6,7 @@
 //   stream_progress.cpp  completions, credits, waiting, readiness
 //   stream_close.cpp     shutdown and close
 //   stream_map.cpp       riomap, riounmap, riowrite
+//   stream_settings.cpp  what options change and show
 //
 // Locks, in this order: send_mutex_ or receive_mutex_ (one sender, one receiver at a time), then mutex_ (all
 // state). Data is copied under the former alone, so that both directions move at once. No lock is held while
@@ -48,6 +49,7 @@ class Stream final : public Socket, public ServiceClient {
     int take_error() override;
     bool is_listening();
     bool has_connection();
+    bool is_connected();
     // The path of a connection; empty without one.
     std::vector<ibv_path_data> route();
 
@@ -107,7 +109,7 @@ class Stream final : public Socket, public ServiceClient {
 
     // stream_send.cpp
     int wait_to_send(Lock& lock, int flags, Time deadline);
-    int why_not_writable(int flags);
+    int why_not_writable();
     std::uint8_t* reserve(std::uint32_t& wanted);
     int send_maps(Lock& lock, int flags, Time deadline);
     Time deadline_of(Duration timeout) const;

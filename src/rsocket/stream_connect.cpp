@@ -424,14 +424,4 @@ int Stream::peer_address(Address& address) {
     return 0;
 }
 
-bool Stream::has_connection() {
-    Lock lock(mutex_);
-    return connection_.exists();
-}
-
-bool Stream::is_listening() {
-    Lock lock(mutex_);
-    return phase_ == Phase::listening;
-}
-
 }  // namespace verbena::rsocket

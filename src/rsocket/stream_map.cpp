@@ -69,7 +69,7 @@ int Stream::send_maps(Lock& lock, int flags, Time deadline) {
     while (untold() != mappings_.end()) {
         auto possible = [&] { return (controls_ > 1 && send_window_.has_credit()) || !writable_; };
         if (int error = wait(lock, send_sleeper_, blocks(flags), deadline, possible)) return error;
-        if (!writable_) return why_not_writable(flags);
+        if (!writable_) return why_not_writable();
         const auto mapping = untold();
         if (mapping == mappings_.end()) break;  // unmapped meanwhile
         controls_--;

@@ -1,7 +1,5 @@
 // Sending on a stream: the program's bytes are copied into the send ring and written into the buffer that the
 // peer granted, in messages that grow, so that the first bytes leave while the rest is copied.
-#include <signal.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
@@ -18,14 +16,13 @@ constexpr std::uint32_t kLargestMessage = 64 << 10;
 
 }  // namespace
 
-// What TCP says: an error that is pending once, ECONNRESET once if the peer has closed, then EPIPE, with
-// SIGPIPE unless MSG_NOSIGNAL asks for none.
-int Stream::why_not_writable(int flags) {
+// What TCP says: an error that is pending once, ECONNRESET once if the peer has closed, then EPIPE; without
+// SIGPIPE, as in rdma-core: programs written for rsend() expect none.
+int Stream::why_not_writable() {
     if (int error = std::exchange(error_, 0)) return error;
     if (phase_ == Phase::ended && was_connected_ && !shut_write_ && !broken_ &&
         !std::exchange(reset_told_, true))
         return fail(ECONNRESET, "the peer has closed the connection");
-    if (!(flags & MSG_NOSIGNAL)) raise(SIGPIPE);
     return fail(EPIPE, "%s",
                 shut_write_ ? "the socket was shut down for sending" : "the socket is not connected");
 }
@@ -35,14 +32,14 @@ int Stream::wait_to_send(Lock& lock, int flags, Time deadline) {
         if (int error = wait(lock, send_sleeper_, blocks(flags), deadline,
                              [&] { return phase_ != Phase::connecting && phase_ != Phase::accepting; }))
             return error;
-    if (!writable_) return why_not_writable(flags);
+    if (!writable_) return why_not_writable();
     if (maps_pending_)
         if (int error = send_maps(lock, flags, deadline)) return error;
     if (can_send()) return 0;
     if (int error =
             wait(lock, send_sleeper_, blocks(flags), deadline, [&] { return can_send() || !writable_; }))
         return error;
-    return writable_ ? 0 : why_not_writable(flags);
+    return writable_ ? 0 : why_not_writable();
 }
 
 // Room for the next message, at most `wanted` bytes of it: contiguous in the ring. One that is copied into
@@ -72,7 +69,7 @@ ssize_t Stream::send(Cursor data, int flags, const Address*) {
     do {
         if (total == 0 && writable_) return 0;
         if (data.left() < total && !writable_) break;  // the next call tells why
-        if (int error = wait_to_send(lock, data.left() < total ? flags | MSG_NOSIGNAL : flags, deadline)) {
+        if (int error = wait_to_send(lock, flags, deadline)) {
             if (data.left() < total) break;
             errno = error;
             return -1;

@@ -75,8 +75,9 @@ MappedTarget swapped(const MappedTarget& entry);
 struct Endpoint {
     sa_family_t family = AF_INET;
     std::array<std::uint8_t, 16> address{};
-    std::uint16_t port = 0;  // host order
-    std::uint32_t flow = 0;  // as it is in a sockaddr_in6
+    std::uint16_t port = 0;   // host order
+    std::uint32_t flow = 0;   // as it is in a sockaddr_in6
+    std::uint32_t scope = 0;  // a link-local address' interface here; not on the wire
     bool operator==(const Endpoint&) const = default;
 };
 

@@ -51,14 +51,14 @@ TEST(RsocketWire, messages) {
 
 TEST(RsocketWire, datagram_headers) {
     std::array<std::uint8_t, kMaxDatagramHeader> bytes{};
-    const Endpoint v4{AF_INET, {10, 1, 2, 3}, 0x1d2f, 0};
+    const Endpoint v4{AF_INET, {10, 1, 2, 3}, 0x1d2f, 0, 0};
     ASSERT_EQ(encode_datagram_header(v4, bytes), 8u);
     EXPECT_EQ((std::array{bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[7]}),
               (std::array<std::uint8_t, 6>{4, 8, 0x1d, 0x2f, 10, 3}));
     EXPECT_EQ(decode_datagram_header(bytes)->source, v4);
     EXPECT_FALSE(decode_datagram_header(std::span(bytes).first(7)));
 
-    const Endpoint v6{AF_INET6, {0xfe, 0x80, 1}, 7, 9};
+    const Endpoint v6{AF_INET6, {0xfe, 0x80, 1}, 7, 9, 0};
     ASSERT_EQ(encode_datagram_header(v6, bytes), 24u);
     EXPECT_EQ(decode_datagram_header(bytes)->source, v6);
     bytes[1] = 23;
@@ -67,7 +67,7 @@ TEST(RsocketWire, datagram_headers) {
 
 TEST(RsocketWire, udp_headers) {
     std::array<std::uint8_t, kMaxUdpHeader> bytes{};
-    const UdpHeader header{UdpOperation::control, 0x010203, {AF_INET, {127, 0, 0, 1}, 0, 0}, 0};
+    const UdpHeader header{UdpOperation::control, 0x010203, {AF_INET, {127, 0, 0, 1}, 0, 0, 0}, 0};
     ASSERT_EQ(encode_udp_header(header, bytes), 16u);
     EXPECT_EQ((std::array{bytes[0], bytes[4], bytes[5], bytes[6], bytes[8], bytes[9], bytes[11], bytes[12]}),
               (std::array<std::uint8_t, 8>{0x55, 4, 7, 16, 0, 1, 3, 127}));

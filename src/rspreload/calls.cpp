@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <rdma/rsocket.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -73,6 +74,16 @@ int duplicated(int from, int to) {
     return to;
 }
 
+// As TCP does it, and rsockets do not: a stream that takes no more ends a program that does not look.
+ssize_t sent(int fd, ssize_t result, int flags = 0) {
+    if (result >= 0 || errno != EPIPE || flags & MSG_NOSIGNAL) return result;
+    const Entry* entry = find(fd);
+    if (!entry || entry->type != SOCK_STREAM) return result;
+    raise(SIGPIPE);
+    errno = EPIPE;
+    return result;
+}
+
 bool unknown_to_rsockets(int error) { return error == ENOPROTOOPT || error == EOPNOTSUPP; }
 
 }  // namespace
@@ -115,7 +126,9 @@ int bind(int fd, const sockaddr* address, socklen_t length) {
     // An address that no RDMA device has may be one of the host's all the same.
     if (entry->type != SOCK_STREAM || (errno != ENODEV && errno != EADDRNOTAVAIL)) return result;
     become_plain(fd, *entry);
-    return real().bind(fd, address, length);
+    const int plain = real().bind(fd, address, length);
+    move_registrations(*entry);
+    return plain;
 }
 
 int listen(int fd, int backlog) {
@@ -146,6 +159,7 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
     if (result == 0 || entry->type != SOCK_STREAM) return result;
     switch (errno) {
         case EINPROGRESS:
+            begin_connecting(*entry);
             entry->state = State::connecting;
             return result;
         case EALREADY:
@@ -155,9 +169,12 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
         case EINVAL:
         case EAFNOSUPPORT:
             return result;
-        default:  // nobody listens there with rsockets: perhaps without
+        default: {  // nobody listens there with rsockets: perhaps without
             become_plain(fd, *entry);
-            return real().connect(fd, address, length);
+            const int plain = real().connect(fd, address, length);
+            move_registrations(*entry);
+            return plain;
+        }
     }
 }
 
@@ -236,50 +253,50 @@ ssize_t readv(int fd, const iovec* pieces, int count) {
 
 ssize_t send(int fd, const void* buffer, size_t size, int flags) {
     const int rs = rsocket_of(fd);
-    return rs >= 0 ? rsend(rs, buffer, size, flags) : real().send(fd, buffer, size, flags);
+    return rs >= 0 ? sent(fd, rsend(rs, buffer, size, flags), flags) : real().send(fd, buffer, size, flags);
 }
 
 ssize_t sendto(int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length) {
     const int rs = rsocket_of(fd);
-    return rs >= 0 ? rsendto(rs, buffer, size, flags, to, length)
+    return rs >= 0 ? sent(fd, rsendto(rs, buffer, size, flags, to, length), flags)
                    : real().sendto(fd, buffer, size, flags, to, length);
 }
 
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     const int rs = rsocket_of(fd);
-    return rs >= 0 ? rsendmsg(rs, message, flags) : real().sendmsg(fd, message, flags);
+    return rs >= 0 ? sent(fd, rsendmsg(rs, message, flags), flags) : real().sendmsg(fd, message, flags);
 }
 
 ssize_t write(int fd, const void* buffer, size_t size) {
     const int rs = rsocket_of(fd);
-    return rs >= 0 ? rwrite(rs, buffer, size) : real().write(fd, buffer, size);
+    return rs >= 0 ? sent(fd, rwrite(rs, buffer, size)) : real().write(fd, buffer, size);
 }
 
 ssize_t writev(int fd, const iovec* pieces, int count) {
     const int rs = rsocket_of(fd);
-    return rs >= 0 ? rwritev(rs, pieces, count) : real().writev(fd, pieces, count);
+    return rs >= 0 ? sent(fd, rwritev(rs, pieces, count)) : real().writev(fd, pieces, count);
 }
 
 ssize_t sendfile(int to, int from, off_t* offset, size_t size) {
     const int rs = rsocket_of(to);
     if (rs < 0) return real().sendfile(to, from, offset, size);
     std::array<char, 65536> buffer;
-    size_t sent = 0;
-    while (sent < size) {
-        const size_t wanted_now = std::min(size - sent, buffer.size());
+    size_t total = 0;
+    while (total < size) {
+        const size_t wanted_now = std::min(size - total, buffer.size());
         const off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
         const ssize_t got = pread(from, buffer.data(), wanted_now, at);
-        if (got <= 0) return sent > 0 ? static_cast<ssize_t>(sent) : got;
+        if (got <= 0) return total > 0 ? static_cast<ssize_t>(total) : got;
         const ssize_t done = rwrite(rs, buffer.data(), static_cast<size_t>(got));
-        if (done < 0) return sent > 0 ? static_cast<ssize_t>(sent) : done;
+        if (done < 0) return total > 0 ? static_cast<ssize_t>(total) : sent(to, done);
         if (offset)
             *offset += done;
         else
             lseek(from, done, SEEK_CUR);
-        sent += static_cast<size_t>(done);
+        total += static_cast<size_t>(done);
         if (done < got) break;
     }
-    return static_cast<ssize_t>(sent);
+    return static_cast<ssize_t>(total);
 }
 
 ssize_t sendfile64(int to, int from, off_t* offset, size_t size) { return sendfile(to, from, offset, size); }

@@ -13,9 +13,8 @@
 namespace verbena::rspreload {
 namespace {
 
-constexpr std::size_t kMost = 1 << 16;
+constexpr std::size_t kMost = kMostDescriptors;
 std::array<std::atomic<Entry*>, kMost> entries;
-std::array<std::atomic<pid_t>, kMost> epolls;  // the process that made it; 0: none
 
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
 
@@ -53,17 +52,6 @@ int present_rsocket_of(int fd) {
     return state == State::fork_active || state == State::fork_passive ? -1 : rsocket_of(fd);
 }
 
-void remember_epoll(int fd) {
-    if (fd >= 0 && static_cast<std::size_t>(fd) < kMost) epolls[static_cast<std::size_t>(fd)].store(getpid());
-}
-
-bool close_epoll(int fd) {
-    if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
-    auto& owner = epolls[static_cast<std::size_t>(fd)];
-    if (owner.load(std::memory_order_relaxed) == 0) return false;
-    return owner.exchange(0) == getpid() && rclose(fd) == 0;
-}
-
 bool insert(int fd, Entry* entry) {
     if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
     entry->pid = getpid();
@@ -89,6 +77,7 @@ void remove(int fd) {
         else
             real().close(rs);  // a forked child's copy of the descriptor
     }
+    end_connecting(*entry);
     delete entry;
 }
 
@@ -110,7 +99,7 @@ bool settle(int fd, Entry& entry) {
     }
     State expected = State::connecting;
     if (!(look.revents & (POLLERR | POLLHUP))) {
-        entry.state.compare_exchange_strong(expected, State::ready);
+        if (entry.state.compare_exchange_strong(expected, State::ready)) end_connecting(entry);
         errno = before;
         return false;
     }
@@ -118,8 +107,10 @@ bool settle(int fd, Entry& entry) {
         errno = before;
         return entry.rs.load() < 0;
     }
+    end_connecting(entry);
     become_plain(fd, entry);
     real().connect(fd, generic(entry.peer), entry.peer_length);
+    move_registrations(entry);
     errno = before;
     return true;
 }

@@ -9,8 +9,14 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "rspreload/registrations.h"
 
 namespace verbena::rspreload {
+
+inline constexpr std::size_t kMostDescriptors = 1 << 16;  // numbers above are ordinary descriptors
 
 enum class State {
     ready,       // a rsocket
@@ -31,6 +37,7 @@ struct Entry {
     bool bound = false;
     sockaddr_storage local{}, peer{};
     socklen_t local_length = 0, peer_length = 0;
+    std::vector<Registration> registrations;  // registrations.cpp
 };
 
 // nullptr: an ordinary descriptor.
@@ -47,11 +54,8 @@ void share(int from, int to);
 // Before the descriptor is closed; closes the rsocket with its last descriptor.
 void remove(int fd);
 
-// epoll sets of librdmacm. close_epoll: false if the descriptor is none of this process.
-void remember_epoll(int fd);
-bool close_epoll(int fd);
-
-// The kernel's socket takes over: the rsocket is closed, and bound as that was.
+// The kernel's socket takes over: the rsocket is closed, and bound as that was. Once it connects or is bound
+// anew, move_registrations().
 void become_plain(int fd, Entry& entry);
 // A non-blocking connection that failed is tried again by the kernel's socket; true if it is that one's now.
 bool settle(int fd, Entry& entry);

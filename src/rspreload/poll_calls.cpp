@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdint>
 #include <vector>
 
 #include "base/select_sets.h"
@@ -104,6 +105,31 @@ int create_epoll(int flags, const void* caller) {
     return fd;
 }
 
+// A connection under way may end as the kernel's. Then the event that said so is of the rsocket that is no
+// more, and the kernel's socket, which stands in the set now, will have one of its own.
+int drop_settled(int epoll, epoll_event* events, int found) {
+    std::vector<std::uint64_t> gone;
+    for (const Registration& each : connecting_in(epoll)) {
+        Entry* entry = find(each.fd);
+        if (entry && entry->state == State::connecting && settle(each.fd, *entry))
+            gone.push_back(each.event.data.u64);
+    }
+    const auto of_gone = [&gone](const epoll_event& event) {
+        return event.events & (EPOLLERR | EPOLLHUP) &&
+               std::find(gone.begin(), gone.end(), event.data.u64) != gone.end();
+    };
+    return gone.empty() ? found : static_cast<int>(std::remove_if(events, events + found, of_gone) - events);
+}
+
+// As poll_all: if nothing is left, the wait begins anew.
+int wait_settled(int epoll, epoll_event* events, int count, int timeout) {
+    for (;;) {
+        const int found = repoll_wait(epoll, events, count, timeout);
+        if (found <= 0) return found;
+        if (const int left = drop_settled(epoll, events, found)) return left;
+    }
+}
+
 // Whether librdmacm made this epoll set.
 template <class Ours, class Theirs>
 int with_epoll(Ours ours, Theirs theirs) {
@@ -166,14 +192,19 @@ int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
     if (!repoll_ctl || is_library_code(__builtin_return_address(0)))
         return real().epoll_ctl(epoll, operation, fd, event);
     const int rs = rsocket_of(fd);
-    return with_epoll([&] { return repoll_ctl(epoll, operation, rs >= 0 ? rs : fd, event); },
-                      [&] { return real().epoll_ctl(epoll, operation, fd, event); });
+    const auto control = [&] {
+        const int result = repoll_ctl(epoll, operation, rs >= 0 ? rs : fd, event);
+        if (Entry* entry = find(fd); result == 0 && rs >= 0 && entry)
+            note_registration(epoll, operation, fd, event, *entry);
+        return result;
+    };
+    return with_epoll(control, [&] { return real().epoll_ctl(epoll, operation, fd, event); });
 }
 
 int epoll_wait(int epoll, epoll_event* events, int count, int timeout) {
     if (!repoll_wait || is_library_code(__builtin_return_address(0)))
         return real().epoll_wait(epoll, events, count, timeout);
-    return with_epoll([&] { return repoll_wait(epoll, events, count, timeout); },
+    return with_epoll([&] { return wait_settled(epoll, events, count, timeout); },
                       [&] { return real().epoll_wait(epoll, events, count, timeout); });
 }
 

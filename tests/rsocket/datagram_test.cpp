@@ -1,10 +1,14 @@
 // Datagram sockets: what UDP does. Nothing is lost here, on one host with room.
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <thread>
+#include <utility>
 
 #include "api.h"
 #include "base/ipv6_testing.h"
@@ -86,6 +90,68 @@ TEST_P(Datagram, a_connected_socket_hears_its_peer_alone) {
     Name peer;
     EXPECT_EQ(api().getpeername(one, peer.get(), &peer.length), 0);
     EXPECT_EQ(peer.port(), two_name.port());
+}
+
+// Over UDP first, then over queue pairs: the address that a peer sees stays the one that was bound.
+TEST_P(Datagram, the_source_is_what_was_bound) {
+    Name server_name, client_name;
+    const int server = bound(server_name);
+    sockaddr_in second{};
+    second.sin_family = AF_INET;
+    second.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    std::memcpy(&client_name.storage, &second, sizeof second);
+    const int client = open(AF_INET, SOCK_DGRAM);
+    ASSERT_EQ(outcome(api().bind(client, client_name.get(), client_name.length)), outcome(0));
+    ASSERT_EQ(outcome(api().getsockname(client, client_name.get(), &client_name.length)), outcome(0));
+    ASSERT_EQ(outcome(api().connect(server, client_name.get(), client_name.length)), outcome(0));
+    for (int round = 0; round < 3; round++) {
+        ASSERT_EQ(outcome(api().sendto(client, "data", 4, 0, server_name.get(), server_name.length)),
+                  outcome(4));
+        Name from;
+        char room[10];
+        ASSERT_TRUE(readable(server));
+        ASSERT_EQ(outcome(api().recvfrom(server, room, 10, 0, from.get(), &from.length)), outcome(4));
+        EXPECT_EQ(std::memcmp(&from.storage, &client_name.storage, sizeof second), 0);
+    }
+}
+
+// fe80::...%eth0: an address of this host, if there is one.
+bool find_link_local(Name& name) {
+    ifaddrs* list = nullptr;
+    if (getifaddrs(&list) != 0) return false;
+    bool found = false;
+    for (const ifaddrs* entry = list; entry && !found; entry = entry->ifa_next) {
+        if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET6) continue;
+        std::memcpy(&name.storage, entry->ifa_addr, sizeof(sockaddr_in6));
+        sockaddr_in6 in6;
+        std::memcpy(&in6, &name.storage, sizeof in6);
+        found = IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) && entry->ifa_flags & IFF_RUNNING;
+    }
+    freeifaddrs(list);
+    return found;
+}
+
+TEST_P(Datagram, link_local_addresses_keep_their_interface) {
+    Name server_name(AF_INET6), client_name(AF_INET6);
+    if (!find_link_local(server_name)) GTEST_SKIP() << "no link-local address";
+    client_name.storage = server_name.storage;
+    const int server = open(AF_INET6, SOCK_DGRAM), client = open(AF_INET6, SOCK_DGRAM);
+    for (auto [fd, name] : {std::pair{server, &server_name}, std::pair{client, &client_name}}) {
+        ASSERT_EQ(outcome(api().bind(fd, name->get(), name->length)), outcome(0));
+        ASSERT_EQ(outcome(api().getsockname(fd, name->get(), &name->length)), outcome(0));
+    }
+    for (int round = 0; round < 3; round++) {
+        ASSERT_EQ(outcome(api().sendto(client, "data", 4, 0, server_name.get(), server_name.length)),
+                  outcome(4));
+        Name from(AF_INET6);
+        char room[10];
+        ASSERT_TRUE(readable(server));
+        ASSERT_EQ(outcome(api().recvfrom(server, room, 10, 0, from.get(), &from.length)), outcome(4));
+        EXPECT_EQ(std::memcmp(&from.storage, &client_name.storage, sizeof(sockaddr_in6)), 0);
+        ASSERT_EQ(outcome(api().sendto(server, "back", 4, 0, from.get(), from.length)), outcome(4));
+        ASSERT_TRUE(readable(client));
+        EXPECT_EQ(outcome(api().recv(client, room, 10, 0)), outcome(4));
+    }
 }
 
 TEST_P(Datagram, wrong_uses) {

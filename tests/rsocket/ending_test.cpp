@@ -110,6 +110,7 @@ TEST_P(Ending, a_killed_peer) {
     EXPECT_EQ(api().close(server), 0);
 }
 
+// rsockets give none at all, as rdma-core's; librspreload does (ways.py).
 TEST_P(Ending, sigpipe_unless_asked_not_to) {
     static volatile sig_atomic_t signals;
     signals = 0;
@@ -119,7 +120,7 @@ TEST_P(Ending, sigpipe_unless_asked_not_to) {
     EXPECT_EQ(outcome(api().send(pair.client, "x", 1, MSG_NOSIGNAL)), failed(EPIPE));
     EXPECT_EQ(signals, 0);
     EXPECT_EQ(outcome(api().send(pair.client, "x", 1, 0)), failed(EPIPE));
-    EXPECT_EQ(signals, 1);
+    EXPECT_EQ(signals, kernel() ? 1 : 0);
 }
 
 TEST_P(Ending, shutdown_wakes_a_reader_and_an_acceptor) {

@@ -8,8 +8,10 @@ import errno
 import os
 import select
 import selectors
+import signal
 import socket
 import socketserver
+import subprocess
 import sys
 import tempfile
 import threading
@@ -209,6 +211,79 @@ def forking():
     server.server_close()
 
 
+def signals_of_a_closed_connection():
+    """SIGPIPE, where a program does not say that it wants none."""
+    count = []
+    signal.signal(signal.SIGPIPE, lambda *_: count.append(1))
+    listener = socket.create_server(HERE)
+    client = socket.create_connection(listener.getsockname())
+    server, _ = listener.accept()
+    client.shutdown(socket.SHUT_WR)
+
+    def signals(send):
+        before = len(count)
+        try:
+            send()
+        except BrokenPipeError:
+            time.sleep(0)  # handlers run between two steps of the interpreter
+            return len(count) - before
+        raise AssertionError("nothing failed")
+
+    number = client.fileno()
+    for send in (lambda: client.send(b"x"), lambda: client.sendmsg([b"x"]), lambda: os.write(number, b"x"),
+                 lambda: os.writev(number, [b"x"])):
+        assert signals(send) == 1
+    assert signals(lambda: client.send(b"x", socket.MSG_NOSIGNAL)) == 0
+    server.close()
+
+
+PLAIN = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(connection.recv(10).upper())
+    connection.close()
+"""
+
+
+def a_plain_server_in_an_epoll_set():
+    """A peer that knows no rsockets, whatever this program does, and connections to it without waiting."""
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    server = subprocess.Popen([sys.executable, "-c", PLAIN], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        address = (HERE[0], int(server.stdout.readline()))
+        for registered_before in (True, False):
+            with select.epoll() as epoll, socket.socket() as client:
+                client.setblocking(False)
+                number = client.fileno()
+                if registered_before:
+                    epoll.register(client, select.EPOLLOUT)
+                assert client.connect_ex(address) in (0, errno.EINPROGRESS)
+                if not registered_before:
+                    epoll.register(client, select.EPOLLOUT)
+                assert epoll.poll(SECONDS) == [(number, select.EPOLLOUT)]
+                assert client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+                client.send(b"plain")
+                epoll.modify(client, select.EPOLLIN)
+                assert epoll.poll(SECONDS) == [(number, select.EPOLLIN)]
+                assert client.recv(10) == b"PLAIN"
+                epoll.unregister(client)
+
+        async def ask():
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(b"async")
+            assert await reader.read() == b"ASYNC"
+            writer.close()
+
+        asyncio.run(asyncio.wait_for(ask(), SECONDS))
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
 WAYS = {
     "a_number_used_again": a_number_used_again,
     "event_loop": event_loop,
@@ -219,6 +294,8 @@ WAYS = {
     "a_file": a_file,
     "duplicates": duplicates,
     "forking": forking,
+    "signals_of_a_closed_connection": signals_of_a_closed_connection,
+    "a_plain_server_in_an_epoll_set": a_plain_server_in_an_epoll_set,
 }
 
 if __name__ == "__main__":

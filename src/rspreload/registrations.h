@@ -1,0 +1,38 @@
+// Which rsockets stand in which epoll sets of librdmacm: when the kernel's socket takes over, it takes over
+// there, too.
+//
+// Thread safety: all calls.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace verbena::rspreload {
+
+struct Entry;
+
+struct Registration {
+    int epoll;
+    std::uint32_t serial;  // of the set: its number may be another's by now
+    int fd;                // by which the program named the socket
+    epoll_event event;
+};
+
+// epoll sets, by their descriptors. close_epoll: false if the descriptor is none of this process.
+void remember_epoll(int fd);
+bool close_epoll(int fd);
+
+// A call of epoll_ctl on a rsocket that succeeded.
+void note_registration(int epoll, int operation, int fd, const epoll_event* event, Entry& entry);
+// The kernel's socket stands in the same sets from now on.
+void move_registrations(Entry& entry);
+
+// A connection without waiting begins, or is over.
+void begin_connecting(Entry& entry);
+void end_connecting(Entry& entry);
+// Those under way in a set.
+std::vector<Registration> connecting_in(int epoll);
+
+}  // namespace verbena::rspreload

@@ -3,12 +3,31 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace verbena::memory {
 namespace {
 
-std::atomic<std::uint64_t> taken{0};  // stripes that are a thread's own; one bit each
+// Stripes that are a thread's own, one bit each, and how many ever were.
+std::array<std::atomic<std::uint64_t>, Sections::kStripes / 64> taken{};
+std::atomic<unsigned> used{0};
+
+// 0 to kStripes: all are taken.
+unsigned take_free_stripe() {
+    for (unsigned word = 0; word < taken.size(); word++)
+        for (std::uint64_t before = taken[word].load(std::memory_order_relaxed); ~before != 0;) {
+            const auto free = static_cast<unsigned>(std::countr_one(before));
+            if (taken[word].compare_exchange_weak(before, before | std::uint64_t{1} << free,
+                                                  std::memory_order_acquire))
+                return word * 64 + free;
+        }
+    return Sections::kStripes;
+}
+
+void give_back(unsigned stripe) {
+    taken[stripe / 64].fetch_and(~(std::uint64_t{1} << stripe % 64), std::memory_order_release);
+}
 
 }  // namespace
 
@@ -18,21 +37,18 @@ void Section::take_stripe() {
     // Gives the thread's stripe back when it ends.
     struct Owner {
         ~Owner() {
-            if (stripe_of_thread < kShared)
-                taken.fetch_and(~(std::uint64_t{1} << stripe_of_thread), std::memory_order_release);
+            if (stripe_of_thread < kShared) give_back(stripe_of_thread);
             stripe_of_thread = kShared;  // for destructors of others that come later
         }
     };
     thread_local Owner owner;
     static_cast<void>(&owner);
-    std::uint64_t before = taken.load(std::memory_order_relaxed);
-    unsigned free;
-    do {
-        free = static_cast<unsigned>(std::countr_one(before));
-        if (free >= kShared) break;
-    } while (
-        !taken.compare_exchange_weak(before, before | std::uint64_t{1} << free, std::memory_order_acquire));
-    stripe_of_thread = std::min(free, kShared);
+    const unsigned stripe = std::min(take_free_stripe(), kShared);
+    // Before any entry there: who has looked at this without seeing it is seen by what we look at then.
+    for (unsigned before = used.load();
+         before <= stripe && !used.compare_exchange_weak(before, stripe + 1);) {
+    }
+    stripe_of_thread = stripe;
 }
 
 void Section::wait_for(Lock& lock) {
@@ -43,18 +59,20 @@ void Section::wait_for(Lock& lock) {
 void Sections::wait_for_grace() const {
     // Sequentially consistent like the entry: the caller has marked the region dead before it looks here.
     heavy_barrier();
-    for (const Stripe& stripe : stripes)
-        for (unsigned spins = 0; stripe.inside.load(std::memory_order_seq_cst) != 0; spins++)
+    for (unsigned i = 0, count = used.load(); i < count; i++)
+        for (unsigned spins = 0; stripes[i].inside.load(std::memory_order_seq_cst) != 0; spins++)
             if (spins > 64) sched_yield();
 }
 
 bool GraceWatch::over(const Sections& sections) {
-    static_assert(Sections::kStripes == 64);
+    static_assert(Sections::kStripes % 64 == 0);
     if (open_ == 0) return true;
     const unsigned own = Section::stripe_of_this_thread();
-    for (unsigned i = 0; i < Sections::kStripes; i++)
-        if (sections.stripes[i].inside.load(std::memory_order_seq_cst) <= (i == own ? 1u : 0u))
-            open_ &= ~(std::uint64_t{1} << i);
+    std::uint64_t busy = 0;
+    for (unsigned i = 0, count = used.load(); i < count; i++)
+        if (sections.stripes[i].inside.load(std::memory_order_seq_cst) > (i == own ? 1u : 0u))
+            busy |= std::uint64_t{1} << i % 64;
+    open_ &= busy;
     return open_ == 0;
 }
 

@@ -21,13 +21,14 @@ namespace verbena::memory {
 // All zero is a valid start. Peer processes that read or write our memory directly have marks of their own
 // (outsiders.h): a section that its holder's death leaves open would never end.
 struct Sections {
-    static constexpr unsigned kStripes = 64;
+    static constexpr unsigned kStripes = 256;
     struct alignas(64) Stripe {
         std::atomic<std::uint32_t> inside;
     };
     std::array<Stripe, kStripes> stripes;
 
-    // Returns when each section that was open at the time of the call has ended.
+    // Returns when each section that was open at the time of the call has ended. Of threads that share a
+    // stripe one has to be seen without any of them inside.
     void wait_for_grace() const;
 };
 
@@ -43,7 +44,9 @@ class GraceWatch {
     bool over(const Sections& sections);
 
    private:
-    std::uint64_t open_ = 0;  // one bit for each stripe that was never seen quiet since
+    // Of every 64th stripe, beginning with each bit's: whether they were never all seen quiet in one look
+    // since.
+    std::uint64_t open_ = 0;
 };
 
 // The calling thread's; kStripes: it has none yet.

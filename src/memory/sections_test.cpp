@@ -109,5 +109,37 @@ TEST(SectionsTest, SectionsOfOneThreadMayBeNested) {
     sections.wait_for_grace();
 }
 
+// Many threads that are never all outside at once: each is seen outside once.
+TEST(SectionsTest, ThreadsThatTakeTurnsAreNotWaitedForTogether) {
+    constexpr unsigned kThreads = 128;
+    Sections sections{};
+    std::atomic<unsigned> there{0}, turn{0}, entered{0}, left{0};
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i <= kThreads; i++)
+        threads.emplace_back([&, i] {
+            { const Section first(sections); }
+            there++;
+            while (turn < i) std::this_thread::yield();
+            {
+                const Section section(sections);
+                entered = i;
+                while (turn < i + 2) std::this_thread::yield();
+            }
+            left = i;
+        });
+    while (there != kThreads) std::this_thread::yield();
+    GraceWatch watch;
+    bool over = false;
+    for (unsigned i = 1; i <= kThreads; i++) {  // two are inside: this one and the one before
+        turn = i;
+        while (entered < i || left + 2 < i) std::this_thread::yield();
+        if (i == kThreads / 2 + 10) watch.start();
+        if (i > kThreads / 2 + 10) over = over || watch.over(sections);
+    }
+    EXPECT_TRUE(over) << "who was inside is outside; others have come since";
+    turn = kThreads + 2;
+    for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
 }  // namespace verbena::memory

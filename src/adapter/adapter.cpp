@@ -88,13 +88,24 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
     }
     setup.counters = &record->counters;
     setup.shown = &record->shown;
-    std::unique_ptr<transport::QueuePair> qp = transport::QueuePair::create(setup);
-    if (!qp) {
+    const auto give_back = [&] {
         give_back_record(*record);
         table.give_back_number(number, 0);
+    };
+    std::unique_ptr<transport::QueuePair> qp;
+    Slot* taken = nullptr;
+    try {
+        qp = transport::QueuePair::create(setup);
+        if (qp) taken = &table.take_slot();
+    } catch (...) {  // std::bad_alloc, of which the call tells
+        give_back();
+        throw;
+    }
+    if (!qp) {
+        give_back();
         return nullptr;  // errno and reason are the transport's
     }
-    Slot& slot = table.take_slot();
+    Slot& slot = *taken;
     transport::QueuePair* result = qp.get();
     {
         std::lock_guard slot_guard(slot.lock);

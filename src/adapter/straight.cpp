@@ -20,7 +20,7 @@ using transport::QueuePair;
 
 bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
                             const transport::ReceiveRequest& request, const LazyTime& now) {
-    if (queue.takes() == transport::ReceiveQueue::Takes::nothing || !queue.try_post(request)) [[unlikely]]
+    if (queue.takes() != transport::ReceiveQueue::Takes::requests || !queue.try_post(request)) [[unlikely]]
         return false;
     state_->receives_posted(qp_number, queue, now);
     return true;

@@ -6,7 +6,8 @@
 //     question   "I own block `from` and want to reach `to`; write to me here" (the descriptors)
 //     answer     the same from the other side, with the question's cookie
 //     known      the asker is known already under another block; no descriptors
-//     refusal    no memory is shared with you
+//     refusal    no memory is shared with you; or: your ring was another's, ask with a new one; or: I do not
+//                know what this answers
 //
 // Who sent a greeting the kernel says (SCM_CREDENTIALS). A process that we cannot see (pid 0), another
 // user's, and the overflow user (whom the kernel gives to everybody it cannot name) are strangers. So is one

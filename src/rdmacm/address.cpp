@@ -22,12 +22,12 @@
 #include "rdmacm/own_events.h"
 #include "rdmacm/process.h"
 #include "rdmacm/way.h"
+#include "wire/bth.h"
 
 namespace verbena::rdmacm {
 namespace {
 
-constexpr std::uint16_t kPkey = 0xffff;  // the default partition; RoCE has no other
-constexpr std::uint8_t kExactly = 2;     // selector of a path record's MTU, rate and lifetime (IBA 15.2.5.16)
+constexpr std::uint8_t kExactly = 2;  // selector of a path record's MTU, rate and lifetime (IBA 15.2.5.16)
 constexpr std::uint8_t kPort = 1;
 constexpr int kPortBits = 16;  // of a service id of rdma_cm's; above them is the port space
 
@@ -54,7 +54,7 @@ void show_path(Id& id, const cm::Route& route) {
     path.traffic_class = route.traffic_class;
     path.reversible = 1;
     path.numb_path = 1;
-    path.pkey = htons(kPkey);
+    path.pkey = htons(wire::kDefaultPkey);
     path.mtu_selector = kExactly;
     path.mtu = route.path_mtu;
     path.rate_selector = kExactly;
@@ -130,7 +130,7 @@ void to_sockaddr(const cm::Endpoint& endpoint, rdma_port_space space, sockaddr_s
     } else if (endpoint.family == kFamilyIb) {
         sockaddr_ib ib{};
         ib.sib_family = kFamilyIb;
-        ib.sib_pkey = htons(kPkey);
+        ib.sib_pkey = htons(wire::kDefaultPkey);
         ib.sib_sid = htobe64(static_cast<std::uint64_t>(space) << kPortBits | endpoint.port);
         ib.sib_sid_mask = htobe64(~std::uint64_t{0});
         std::memcpy(&ib.sib_addr, endpoint.address.bytes.data(), sizeof ib.sib_addr);
@@ -167,7 +167,7 @@ int show(Id& id, const cm::IdInfo& info) {
     id.port_num = kPort;
     shown.addr.ibaddr.sgid = to_gid(info.route.source_gid);
     shown.addr.ibaddr.dgid = to_gid(info.route.destination_gid);
-    shown.addr.ibaddr.pkey = htons(kPkey);
+    shown.addr.ibaddr.pkey = htons(wire::kDefaultPkey);
     if (info.path_count > 0) show_path(id, info.route);
     return 0;
 }

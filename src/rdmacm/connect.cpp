@@ -71,6 +71,7 @@ int build_parameters(Id& id, const rdma_conn_param* given, cm::ConnectParameters
 // More private data than any message carries: as the daemon does with what is too much for a REP.
 int refuse_peer(Id& id) {
     const int error = errno;
+    forget_told(id);
     host::RejectRequest request;
     request.id = id.number;
     request.reason = kReasonConsumer;

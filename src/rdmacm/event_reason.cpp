@@ -74,8 +74,6 @@ const char* meaning_of_address_error(int error) {
             return " (nobody on its network answers for the address)";
         case ENODEV:
             return " (the interface that the route names has no RDMA device)";
-        case EINVAL:
-            return " (no way leads there from the source address of the id)";
         default:
             return "";
     }

@@ -231,12 +231,6 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             if (id.device_gone) return Fate::swallow;  // the library's own crossed the daemon's
             if (show(id, event.info) != 0) report_step(record, RDMA_CM_EVENT_ROUTE_ERROR);
             return Fate::report;
-        case cm::EventType::addr_error:
-            // A fabric without the wire has no way to the network, whatever the routing table says.
-            if (const host::FabricInfo fabric = host::fabric();
-                event.status == -ENETUNREACH && fabric.name[0] && !fabric.wire_available)
-                record.step_reason = fabric.note.data();
-            break;
         case cm::EventType::connect_request:
             return connection_request(record, event);
         case cm::EventType::connect_response:

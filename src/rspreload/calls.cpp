@@ -127,7 +127,7 @@ int bind(int fd, const sockaddr* address, socklen_t length) {
     if (entry->type != SOCK_STREAM || (errno != ENODEV && errno != EADDRNOTAVAIL)) return result;
     become_plain(fd, *entry);
     const int plain = real().bind(fd, address, length);
-    move_registrations(*entry);
+    move_registrations(fd, *entry);
     return plain;
 }
 
@@ -172,7 +172,7 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
         default: {  // nobody listens there with rsockets: perhaps without
             become_plain(fd, *entry);
             const int plain = real().connect(fd, address, length);
-            move_registrations(*entry);
+            move_registrations(fd, *entry);
             return plain;
         }
     }

@@ -77,7 +77,7 @@ void remove(int fd) {
         else
             real().close(rs);  // a forked child's copy of the descriptor
     }
-    end_connecting(*entry);
+    if (entry->pid == getpid()) end_connecting(*entry);  // the lock is the parent's, and may be held
     delete entry;
 }
 
@@ -110,7 +110,7 @@ bool settle(int fd, Entry& entry) {
     end_connecting(entry);
     become_plain(fd, entry);
     real().connect(fd, generic(entry.peer), entry.peer_length);
-    move_registrations(entry);
+    move_registrations(fd, entry);
     errno = before;
     return true;
 }

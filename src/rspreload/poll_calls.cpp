@@ -16,11 +16,11 @@
 #include "base/select_sets.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
+#include "rspreload/registrations.h"
 
 // Of the head of rdma-core; an older librdmacm has none, and epoll sets then know the kernel's sockets only.
 extern "C" {
 [[gnu::weak]] int repoll_create(int flags);
-[[gnu::weak]] int repoll_ctl(int epoll, int operation, int fd, epoll_event* event);
 [[gnu::weak]] int repoll_wait(int epoll, epoll_event* events, int count, int timeout);
 }
 
@@ -193,10 +193,9 @@ int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
         return real().epoll_ctl(epoll, operation, fd, event);
     const int rs = rsocket_of(fd);
     const auto control = [&] {
-        const int result = repoll_ctl(epoll, operation, rs >= 0 ? rs : fd, event);
-        if (Entry* entry = find(fd); result == 0 && rs >= 0 && entry)
-            note_registration(epoll, operation, fd, event, *entry);
-        return result;
+        Entry* const entry = rs >= 0 ? find(fd) : nullptr;
+        return entry ? control_registration(epoll, operation, rs, fd, event, *entry)
+                     : repoll_ctl(epoll, operation, rs >= 0 ? rs : fd, event);
     };
     return with_epoll(control, [&] { return real().epoll_ctl(epoll, operation, fd, event); });
 }

@@ -9,13 +9,10 @@
 #include <cerrno>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "rspreload/entries.h"
-
-extern "C" {
-[[gnu::weak]] int repoll_ctl(int epoll, int operation, int fd, epoll_event* event);
-}
 
 namespace verbena::rspreload {
 namespace {
@@ -54,16 +51,32 @@ bool close_epoll(int fd) {
     return set->owner.exchange(0) == getpid() && rclose(fd) == 0;
 }
 
-void note_registration(int epoll, int operation, int fd, const epoll_event* event, Entry& entry) {
+int control_registration(int epoll, int operation, int rs, int fd, epoll_event* event, Entry& entry) {
     const Set* const set = find_set(epoll);
-    if (!set) return;
-    std::lock_guard lock(mutex);
-    const auto same = [epoll](const Registration& known) { return known.epoll == epoll; };
-    std::erase_if(entry.registrations, same);
-    if (operation != EPOLL_CTL_DEL) entry.registrations.push_back({epoll, set->serial.load(), fd, *event});
+    // What is noted of the set, in place of what was.
+    const auto note = [&](std::optional<Registration> wanted) {
+        std::optional<Registration> before;
+        std::lock_guard lock(mutex);
+        std::vector<Registration>& all = entry.registrations;
+        const auto known = std::ranges::find(all, epoll, &Registration::epoll);
+        if (known != all.end()) {
+            before = *known;
+            all.erase(known);
+        }
+        if (wanted) all.push_back(*wanted);
+        return before;
+    };
+    std::optional<Registration> before;
+    if (set && operation != EPOLL_CTL_DEL && event)
+        before = note(Registration{epoll, set->serial.load(), fd, *event});
+    const int result = repoll_ctl(epoll, operation, rs, event);
+    if (!set) return result;
+    if (result == 0 && operation == EPOLL_CTL_DEL) note(std::nullopt);
+    if (result != 0 && operation != EPOLL_CTL_DEL) note(before);
+    return result;
 }
 
-void move_registrations(Entry& entry) {
+void move_registrations(int fd, Entry& entry) {
     std::vector<Registration> moved;
     {
         std::lock_guard lock(mutex);
@@ -72,7 +85,8 @@ void move_registrations(Entry& entry) {
     const int before = errno;
     for (Registration& each : moved)
         if (repoll_ctl && find_set(each.epoll)->serial == each.serial)
-            repoll_ctl(each.epoll, EPOLL_CTL_ADD, each.fd, &each.event);
+            // The number by which it was registered may be a duplicate that was closed since.
+            repoll_ctl(each.epoll, EPOLL_CTL_ADD, find(each.fd) == &entry ? each.fd : fd, &each.event);
     errno = before;
 }
 

@@ -9,6 +9,10 @@
 #include <cstdint>
 #include <vector>
 
+extern "C" {
+[[gnu::weak]] int repoll_ctl(int epoll, int operation, int fd, epoll_event* event);
+}
+
 namespace verbena::rspreload {
 
 struct Entry;
@@ -24,10 +28,10 @@ struct Registration {
 void remember_epoll(int fd);
 bool close_epoll(int fd);
 
-// A call of epoll_ctl on a rsocket that succeeded.
-void note_registration(int epoll, int operation, int fd, const epoll_event* event, Entry& entry);
-// The kernel's socket stands in the same sets from now on.
-void move_registrations(Entry& entry);
+// epoll_ctl of a rsocket. It is noted before it is made, since another thread may hear of it at once.
+int control_registration(int epoll, int operation, int rs, int fd, epoll_event* event, Entry& entry);
+// The kernel's socket, which is `fd` now, stands in the same sets from now on.
+void move_registrations(int fd, Entry& entry);
 
 // A connection without waiting begins, or is over.
 void begin_connecting(Entry& entry);

@@ -17,7 +17,6 @@ constexpr std::uint32_t kConnectResponder = kConnect | kAttrMaxDestRdAtomic | kA
 constexpr std::uint32_t kStartRequester =
     kAttrTimeout | kAttrRetryCount | kAttrRnrRetry | kAttrSqPsn | kAttrMaxQpRdAtomic;
 constexpr std::uint32_t kMigration = kAttrAltPath | kAttrPathMigState;
-constexpr std::uint32_t kMaxRdAtomicLimit = 128;
 
 bool datagram(Service s) { return s == Service::ud; }
 bool has_responder(Service s) { return s == Service::rc || s == Service::xrc_receive; }

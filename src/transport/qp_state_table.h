@@ -8,6 +8,9 @@
 
 namespace verbena::transport {
 
+// Outstanding READs and atomics of a queue pair, each direction.
+inline constexpr std::uint32_t kMaxRdAtomicLimit = 128;
+
 struct Transition {
     bool allowed = false;
     std::uint32_t required = 0;

@@ -101,6 +101,7 @@ int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
     if (const Fault fault{"ibv_resize_cq"}) return fault.error();
     Call call("ibv_resize_cq");
     if (cqe < 1 || cqe > kMaxCqe) return fail(EINVAL, "cqe is %d; 1 to %d are possible", cqe, kMaxCqe);
+    if (!is_usable(*Context::of(handle->context))) return errno;
     Cq* cq = Cq::of(handle);
     const std::uint32_t places = rounded(cqe);
     if (int error = unless_out_of_memory([&] { return cq->queue->resize(places); })) return error;

@@ -17,6 +17,7 @@
 #include "base/reason.h"
 #include "verbs/limits.h"
 #include "verbs/mr.h"
+#include "verbs/process.h"
 
 namespace verbena::verbs {
 namespace {
@@ -59,15 +60,15 @@ int copy_from(void* to, ibv_dm* base, std::uint64_t offset, std::size_t length) 
 }
 
 ibv_dm* new_object(ibv_context* context, std::shared_ptr<DeviceMemory::Bytes> bytes, std::uint32_t handle) {
-    auto* dm = new DeviceMemory;
+    auto dm = std::make_unique<DeviceMemory>();
     dm->bytes = std::move(bytes);
     dm->base.context = context;
     dm->base.memcpy_to_dm = copy_to;
     dm->base.memcpy_from_dm = copy_from;
     dm->base.handle = handle;
     std::lock_guard lock(Context::of(context)->objects_lock);
-    Context::of(context)->device_memories.insert(dm);
-    return &dm->base;
+    Context::of(context)->device_memories.insert(dm.get());
+    return &dm.release()->base;
 }
 
 }  // namespace
@@ -84,6 +85,7 @@ DeviceMemory::Bytes::~Bytes() {
 ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attributes) {
     Call call("ibv_alloc_dm");
     if (const Fault fault{"ibv_alloc_dm"}) return fault.null();
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (attributes->comp_mask) return fail_null(EINVAL, "comp_mask 0x%x is unknown", attributes->comp_mask);
     if (attributes->length == 0 || attributes->length > kMaxDeviceMemory)
         return fail_null(EINVAL, "%zu bytes; max_dm_size is %llu", attributes->length,
@@ -152,6 +154,7 @@ extern "C" {
 struct ibv_dm* ibv_import_dm(struct ibv_context* context, uint32_t handle) {
     if (const Fault fault{"ibv_import_dm"}) return fault.null();
     Call call("ibv_import_dm");
+    if (!is_usable(*Context::of(context))) return nullptr;
     if (Context::of(context)->foreign)
         return fail_null(EOPNOTSUPP,
                          "the context was imported from another process, whose memory this one cannot reach");
@@ -161,7 +164,7 @@ struct ibv_dm* ibv_import_dm(struct ibv_context* context, uint32_t handle) {
         if (auto found = known().find(handle); found != known().end()) bytes = found->second.lock();
     }
     if (!bytes) return fail_null(ENOENT, "there is no device memory %u", handle);
-    return new_object(context, std::move(bytes), handle);
+    return unless_out_of_memory([&] { return new_object(context, std::move(bytes), handle); });
 }
 
 void ibv_unimport_dm(struct ibv_dm* dm) { free_dm(dm); }

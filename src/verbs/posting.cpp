@@ -235,9 +235,12 @@ int post_receives(const Process& process, ibv_recv_wr* wr, ibv_recv_wr** bad_wr,
         if (bad_wr) *bad_wr = wr;
         return fail(EINVAL, "the queue pair has no receive queue of its own");
     }
-    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
+    const int error = post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
         return process->adapter().post_receive(*qp->qp, requests, done, adapter::now);
     });
+    // One that is flushed at once may have set the time of a moderated event.
+    if (process->usable()) process->engine().posted();
+    return error;
 }
 
 }  // namespace
@@ -264,9 +267,11 @@ int post_shared_receive(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     Call call("ibv_post_srq_recv", "SRQ", srq->number);
     if (const Fault fault{"ibv_post_srq_recv"}) return refused(fault, wr, bad_wr);
     Process* process = srq->context->process;
-    return post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
+    const int error = post_receives(*process, wr, bad_wr, [&](auto requests, std::size_t& done) {
         return process->adapter().post_shared_receive(*srq->queue, requests, done, adapter::now);
     });
+    if (process->usable()) process->engine().posted();  // who waited for one may have sent
+    return error;
 }
 
 int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {

@@ -47,7 +47,7 @@ bool wants_local_link() {
     const std::string_view link = setting ? setting : "";
     if (!link.empty() && link != "wire" && link != "local")
         log(LogLevel::warn, "VERBENA_LINK is '%s'; it may be 'wire' or 'local'", setting);
-    const char* capture = std::getenv("VERBENA_CAPTURE");
+    const char* capture = secure_getenv("VERBENA_CAPTURE");
     return link != "wire" && features().local && features().memfd && !(capture && *capture) &&
            !memcheck::watches();
 }

@@ -9,6 +9,7 @@
 #include "base/call_fault.h"
 #include "base/reason.h"
 #include "memory/access.h"
+#include "transport/qp_state_table.h"
 #include "verbs/limits.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -27,6 +28,7 @@ constexpr ibv_mtu mtu_code(std::uint32_t bytes) {
     return static_cast<ibv_mtu>(code);
 }
 
+static_assert(kMaxRdAtomic == transport::kMaxRdAtomicLimit);
 static_assert(mtu_bytes(IBV_MTU_256) == 256 && mtu_bytes(IBV_MTU_4096) == 4096);
 
 // What has no counterpart in the transport's attributes, whose rules are its own (qp_state_table.cpp).

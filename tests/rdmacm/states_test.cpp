@@ -251,6 +251,8 @@ TEST(Answer, ThatNoMessageCarriesRejects) {
         parameters.private_data_len = static_cast<std::uint8_t>(length);
         EXPECT_EQ(outcome(rdma_accept(situation.id, &parameters)), EINVAL);
         situation.client.expect(RDMA_CM_EVENT_REJECTED, kRejConsumer);
+        parameters.private_data_len = 0;
+        EXPECT_EQ(outcome(rdma_accept(situation.id, &parameters)), EINVAL) << "the peer has gone";
     }
 }
 

@@ -115,6 +115,14 @@ TEST_P(Datagram, the_source_is_what_was_bound) {
     }
 }
 
+// Not one that the kernel still checks for duplicates, or has found one of.
+bool can_bind(Name& name) {
+    const int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool can = bind(fd, name.get(), name.length) == 0;
+    close(fd);
+    return can;
+}
+
 // fe80::...%eth0: an address of this host, if there is one.
 bool find_link_local(Name& name) {
     ifaddrs* list = nullptr;
@@ -125,7 +133,7 @@ bool find_link_local(Name& name) {
         std::memcpy(&name.storage, entry->ifa_addr, sizeof(sockaddr_in6));
         sockaddr_in6 in6;
         std::memcpy(&in6, &name.storage, sizeof in6);
-        found = IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) && entry->ifa_flags & IFF_RUNNING;
+        found = IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) && entry->ifa_flags & IFF_RUNNING && can_bind(name);
     }
     freeifaddrs(list);
     return found;

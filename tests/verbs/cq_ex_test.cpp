@@ -258,6 +258,25 @@ TEST(Moderation, OneEventForSeveralCompletions) {
     take_event();
 }
 
+// Nobody polls, and the helper has fallen asleep without anything to wake up for.
+TEST(Moderation, TheTimeOfAReceiveThatIsFlushedAtOnceIsKept) {
+    Options options;
+    options.with_channel = true;
+    Pair pair(options);
+    ibv_modify_cq_attr attributes{IBV_CQ_ATTR_MODERATE, {100, 1000}};
+    ASSERT_EQ(ibv_modify_cq(pair.b.receive_cq, &attributes), 0);
+    ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
+    ASSERT_EQ(ibv_req_notify_cq(pair.b.receive_cq, 0), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ASSERT_EQ(pair.b.post_receive(1, nullptr, 0), 0);
+    ASSERT_TRUE(readable(pair.b.channel->fd, kPatienceMs));
+    ibv_cq* cq = nullptr;
+    void* context;
+    ASSERT_EQ(ibv_get_cq_event(pair.b.channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+    EXPECT_EQ(completion(pair.b.receive_cq).status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST(RealTime, TheRawClockRuns) {
     Side side;
     ibv_values_ex values{IBV_VALUES_MASK_RAW_CLOCK, {}};

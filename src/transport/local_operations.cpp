@@ -1,5 +1,7 @@
 #include "transport/local_operations.h"
 
+#include "transport/shown_receives.h"
+
 namespace verbena::transport {
 
 VendorError execute_local(const QpSetup& setup, const SendEntry& entry) {
@@ -18,6 +20,14 @@ VendorError execute_local(const QpSetup& setup, const SendEntry& entry) {
     }
     return error == memory::WindowError::none ? VendorError::none
                                               : offset_by(VendorError::window_unknown, error);
+}
+
+void wait_for_outsiders(const QpSetup& setup, const SendEntry& entry) {
+    const std::uint32_t rkey = entry.immediate_or_key;
+    if (entry.operation != Operation::local_invalidate || !(rkey & memory::kRemoteBit)) return;
+    // The lkey of a region lives on; a window has none.
+    if (setup.regions->local(rkey & ~memory::kRemoteBit, setup.pd, 0, 0, 0))
+        setup.regions->wait_for_outsiders(ShownReceives::kWritten);
 }
 
 }  // namespace verbena::transport

@@ -6,7 +6,8 @@
 //                 the next starts
 //     invalidate  when the requests before it have completed: what is sent again still needs its keys
 //
-// Each is done when nobody uses the old key any more (memory::GraceWatch).
+// Each is done when nobody uses the old key any more (memory::GraceWatch). A region's rkey may be in use by
+// another process of this host, too (memory/outsiders.h), which knows nothing of windows.
 #pragma once
 
 #include "transport/queue_pair.h"
@@ -18,5 +19,7 @@ inline constexpr Duration kGraceStep = 20 * kMicrosecond;  // how often the grac
 
 // At once; inside a Section. VendorError::none, or one whose status is local_status().
 VendorError execute_local(const QpSetup& setup, const SendEntry& entry);
+// After that, and after the grace period.
+void wait_for_outsiders(const QpSetup& setup, const SendEntry& entry);
 
 }  // namespace verbena::transport

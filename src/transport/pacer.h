@@ -42,14 +42,15 @@ class Pacer {
 
    private:
     void grow(Time now) {
-        const std::uint64_t earned = bytes_in(std::clamp<Duration>(now - since_, 0, kSecond));
-        if (earned == 0) return;
+        const Duration passed = std::max<Duration>(now - since_, 0);
+        if (passed >= time_of(static_cast<std::uint64_t>(burst_ - allowance_))) {
+            allowance_ = burst_;
+            since_ = now;
+            return;
+        }
+        const std::uint64_t earned = bytes_in(passed);
         allowance_ += static_cast<std::int64_t>(earned);
-        // What is less than a byte's time stays to its credit.
-        since_ = now - since_ >= kSecond ? now : since_ + time_of(earned);
-        if (allowance_ < burst_) return;
-        allowance_ = burst_;
-        since_ = now;
+        since_ += time_of(earned);  // what is less than a byte's time stays to its credit
     }
     // A kbit/s is a byte in 8 ms.
     std::uint64_t bytes_in(Duration time) const {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "transport/rc_harness.h"
 
 namespace verbena::transport {
@@ -48,6 +50,36 @@ TEST(Pacer, IdleTimeEarnsOneBurstOnly) {
         int at_once = 0;
         for (; pacer.allows(now); at_once++) pacer.sent(1000, now);
         EXPECT_EQ(at_once, 3);
+    }
+}
+
+// However long the pause behind a packet is.
+TEST(Pacer, EveryRateIsHeld) {
+    struct Row {
+        std::uint32_t rate, burst, packet;  // kbit/s, bytes
+    };
+    constexpr Row kRows[] = {
+        {1, 1500, 4608},    {8, 0, 4608},       {8, 100'000, 4608},   {64, 0, 1536},
+        {100, 1500, 65536}, {8000, 3000, 1000}, {1'000'000, 0, 4608}, {UINT32_MAX, 1500, 4608}};
+    constexpr std::uint64_t kPackets = 200;
+    for (const Row& row : kRows) {
+        Pacer pacer;
+        pacer.limit(row.rate, row.burst);
+        Time now = kStart;
+        std::uint64_t waited_for = 0;  // bytes
+        for (std::uint64_t i = 0; i < kPackets; i++) {
+            pacer.sent(row.packet, now);
+            if (pacer.allows(now)) continue;
+            waited_for = (i + 1) * row.packet;
+            ASSERT_GT(pacer.next(), now);
+            now = pacer.next();
+            ASSERT_TRUE(pacer.allows(now)) << row.rate << ", packet " << i;
+        }
+        const double usual = std::max(500e-6 * row.rate * 125, 1500.0);
+        const double burst = row.burst ? row.burst : usual, seconds = static_cast<double>(now - kStart) / 1e9;
+        ASSERT_GT(waited_for, burst);
+        const double bytes = static_cast<double>(waited_for) - burst;
+        EXPECT_NEAR(seconds * row.rate * 125, bytes, bytes / 100 + row.rate / 1e6 * kPackets) << row.rate;
     }
 }
 

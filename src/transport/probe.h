@@ -9,6 +9,9 @@
 // the first piece is also what the probe asked for. What was only slow goes on soon. Where a gap was noticed
 // since the last answer to a probe, that is not waited for.
 //
+// After a second probe without an answer the requester may hold back: nothing new leaves until there is
+// progress, so that a silent peer does not keep the window that others share (flow.h).
+//
 // Thread safety: the queue pair's lock.
 #pragma once
 
@@ -23,13 +26,21 @@ class Probe {
    public:
     void gap() { gaps_ = true; }
     // first..end was repeated, first..limit had been sent. `data`: the answer is that of a READ or an atomic.
-    void sent(std::uint32_t first, std::uint32_t end, std::uint32_t limit, bool data) {
+    // True: the one before is unanswered.
+    bool sent(std::uint32_t first, std::uint32_t end, std::uint32_t limit, bool data) {
+        const bool unanswered = state_ == State::sent;
         gaps_before_ = std::exchange(gaps_, false) || (state_ == State::sent && gaps_before_);
         state_ = State::sent;
         first_ = first, end_ = end, limit_ = limit;
         data_ = data;
+        return unanswered;
     }
-    void forget() { state_ = State::none; }
+    void hold_back() { holds_back_ = true; }  // after sent(): ends with progress
+    bool holds_back() const { return holds_back_; }
+    void forget() {
+        state_ = State::none;
+        holds_back_ = false;
+    }
     bool idle() const { return state_ == State::none; }  // progress tells it nothing
 
     enum class Says : std::uint8_t {
@@ -41,7 +52,9 @@ class Probe {
     };
     // Everything before `una` is acknowledged, more than before. Each answer but `nothing` is given once.
     Says progressed(std::uint32_t una) {
-        if (state_ == State::none || wire::psn_less(una, end_)) return Says::nothing;
+        if (state_ == State::none) return Says::nothing;
+        holds_back_ = false;
+        if (wire::psn_less(una, end_)) return Says::nothing;
         const bool unclear = std::exchange(state_, State::none) == State::unclear;
         if (unclear) return data_ ? Says::slow : Says::over;
         if (wire::psn_less_equal(limit_, una)) return Says::over;
@@ -64,6 +77,7 @@ class Probe {
     enum class State : std::uint8_t { none, sent, unclear };
     State state_ = State::none;
     bool data_ = false;
+    bool holds_back_ = false;   // only while a probe is out
     bool gaps_ = false;         // noticed since the last probe
     bool gaps_before_ = false;  // ... and between it and the one before that was answered
     std::uint32_t first_ = 0, end_ = 0, limit_ = 0;

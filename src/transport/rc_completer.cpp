@@ -303,6 +303,17 @@ std::string RcRequester::particulars(const SendEntry& entry, VendorError error) 
                            entry.awaits_data() ? memory::kLocalWrite : 0);
 }
 
+void RcRequester::give_up(Time now) {
+    const Attributes& a = shared_.attributes();
+    record_failure(
+        FailedPart::send, shared_.setup().number, queue_.at(0).wr_id,
+        "QP 0x%06x at %s does not answer: retry_cnt %u, timeout %u (%.1f ms; the floor is %.0f ms)",
+        a.destination_qp, to_string(a.path.destination).c_str(), a.retry_count, a.timeout,
+        static_cast<double>(iba_timeout(a.timeout)) / kMillisecond,
+        static_cast<double>(kAcknowledgeTimeoutFloor) / kMillisecond);
+    fail_head(completion::Status::retry_exceeded, VendorError::acknowledge_timeout, now);
+}
+
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;

@@ -234,6 +234,34 @@ TEST(Memory, BindCompletesAfterTheGracePeriod) {
     EXPECT_EQ(rig.only(1).status, Status::success);
 }
 
+// A region's rkey may be in use by a process of this host, a window's not.
+TEST(Memory, InvalidateOfARegionWaitsForOutsiders) {
+    struct Others final : memory::Outsiders {
+        explicit Others(Harness& harness) : h(harness) {}
+        void wait_for_them(Duration most) override {
+            waited += most == ShownReceives::kWritten && h.sends(1).empty();
+        }
+        Harness& h;
+        unsigned waited = 0;
+    };
+    Rig rig;
+    Others others(rig);
+    const std::uint32_t rkey = rig.window(memory::RecordKind::window_type2);
+    ASSERT_EQ(rig.bind(rkey), 0);
+    rig.run();
+    EXPECT_EQ(rig.only(1).status, Status::success);
+    rig.side[1].regions.set_outsiders(&others);
+    ASSERT_EQ(rig.invalidate(1, rkey), 0);
+    rig.run();
+    EXPECT_EQ(rig.only(1).status, Status::success);
+    EXPECT_EQ(others.waited, 0u);
+    ASSERT_EQ(rig.invalidate(1, rig.side[1].keys.rkey), 0);
+    rig.run();
+    EXPECT_EQ(rig.only(1).status, Status::success);
+    EXPECT_EQ(others.waited, 1u);
+    rig.side[1].regions.set_outsiders(nullptr);
+}
+
 TEST(Memory, FlushedLocalRequests) {
     Rig rig;
     const std::uint32_t rkey = rig.window(memory::RecordKind::window_type1);
@@ -323,6 +351,41 @@ TEST(Memory, AtomicWriteAndFlushOverLoss) {
         EXPECT_EQ(done[1].status, Status::success) << lost;
         EXPECT_EQ(rig.side[1].memory[64], 42) << lost;
     }
+}
+
+// Linux' rxe may have more of them outstanding than it was allowed READs and atomics.
+TEST(Memory, AFlushTooManyIsAskedForAgain) {
+    Harness h;
+    h.attributes[1].max_destination_rd_atomic = 2;
+    h.attributes[1].access |= memory::kFlushGlobal;
+    h.start();
+    wire::Headers headers;
+    headers.bth.opcode = Opcode::rc_flush;
+    headers.feth = {kFlushGlobal, kFlushRange};  // of no bytes: needs no key's right
+    const auto inject = [&](std::uint32_t n) {
+        headers.bth.psn = h.start_psn[0] + n;
+        h.inject(1, headers);
+    };
+    for (std::uint32_t n = 0; n < 3; n++) inject(n);
+    h.transmit(1, true);
+    auto answers = h.packets(1);
+    ASSERT_EQ(answers.size(), 3u);
+    for (std::uint32_t n = 0; n < 2; n++) {
+        EXPECT_EQ(answers[n].headers.bth.opcode, Opcode::rc_read_response_only);
+        EXPECT_EQ(answers[n].headers.bth.psn, h.start_psn[0] + n);
+    }
+    EXPECT_EQ(answers[2].headers.aeth.syndrome, 0x60);
+    EXPECT_EQ(answers[2].headers.bth.psn, h.start_psn[0] + 2);
+    EXPECT_EQ(h.side[1].qp->state(), QpState::rts);
+    for (std::uint32_t n = 2; n < 5; n++) inject(n);  // too many once more
+    h.transmit(1, true);
+    answers = h.packets(1);
+    ASSERT_EQ(answers.size(), 6u);
+    EXPECT_EQ(answers[3].headers.bth.opcode, Opcode::rc_read_response_only);
+    EXPECT_EQ(answers[3].headers.bth.psn, h.start_psn[0] + 2);
+    EXPECT_EQ(answers[5].headers.aeth.syndrome, 0x60);
+    EXPECT_EQ(answers[5].headers.bth.psn, h.start_psn[0] + 4);
+    EXPECT_EQ(h.side[1].qp->state(), QpState::rts);
 }
 
 TEST(Memory, RefusedFlushes) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/failures.h"
 #include "transport/copy.h"
 #include "transport/mutation.h"
 
@@ -77,7 +76,8 @@ bool RcRequester::wants_to_send() const {
     const SendEntry& entry = queue_.at(current_);
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
-    if (burst_ >= kBurst || rate_allows_at_ != kNever || (draining_ && !entry.started && direct_done_ == 0))
+    if (burst_ >= kBurst || rate_allows_at_ != kNever || probe_.holds_back() ||
+        (draining_ && !entry.started && direct_done_ == 0))
         return false;
     if (entry.fetched && held_at_ == una_) [[unlikely]]
         return false;
@@ -141,6 +141,7 @@ bool RcRequester::run_local(SendEntry& entry, Time now) {
         grace_look_at_ = now + kGraceStep;
         return false;
     }
+    if (!entry.done) wait_for_outsiders(shared_.setup(), entry);
     entry.done = true;
     if (current_ == 0)
         complete_head(now);
@@ -330,7 +331,12 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     std::uint32_t count = at_once(sink, entry, packet, 1).psns;
     wire::Aside nothing;
     if (!emit(sink, entry, packet, count, true, now, nothing)) return;
-    probe_.sent(una_, wire::psn_add(una_, count), next_psn_, entry.awaits_response());
+    const bool unanswered = probe_.sent(una_, wire::psn_add(una_, count), next_psn_, entry.awaits_response());
+    // What is in flight has arrived by now or never will; others who send there need the room.
+    if (unanswered && !flow_.idle()) {
+        flow_.withdraw();
+        probe_.hold_back();
+    }
     // A round trip is measured on a packet that was sent once; of a READ's data it may yet be seen which of
     // the two it answers.
     if (!entry.awaits_response() || wire::psn_less(sample_psn_, una_)) sampling_ = false;
@@ -398,22 +404,16 @@ void RcRequester::advance(Time now) {
             [[fallthrough]];
         case Retransmission::Due::late_timeout:
             shared_.counters().timeouts++;
-            flow_.collapsed();
+            // Where others have packets under way, it is not their receive queue that takes nothing.
+            if (flow_.alone()) flow_.collapsed();
             went_back_ = false;
-            go_back();
+            // Who holds back asks once more only: the answer tells whether to go back.
+            if (probe_.holds_back())
+                probe_due_ = true;
+            else
+                go_back();
             break;
     }
-}
-
-void RcRequester::give_up(Time now) {
-    const Attributes& a = shared_.attributes();
-    record_failure(
-        FailedPart::send, shared_.setup().number, queue_.at(0).wr_id,
-        "QP 0x%06x at %s does not answer: retry_cnt %u, timeout %u (%.1f ms; the floor is %.0f ms)",
-        a.destination_qp, to_string(a.path.destination).c_str(), a.retry_count, a.timeout,
-        static_cast<double>(iba_timeout(a.timeout)) / kMillisecond,
-        static_cast<double>(kAcknowledgeTimeoutFloor) / kMillisecond);
-    fail_head(completion::Status::retry_exceeded, VendorError::acknowledge_timeout, now);
 }
 
 void RcRequester::flush(Time now) {

@@ -200,7 +200,6 @@ class RcRequester {
     void cursor_to_una();
     void go_back();
     void lost();  // something that is outstanding: all of it is sent again, with a smaller window
-    void give_up(Time now);
 
     // rc_direct.cpp
     // Bytes. What is less than the first is executed wherever it can be; but many WRITEs of up to the second
@@ -295,6 +294,7 @@ class RcRequester {
             current_packet_ = 0;  // acknowledged before it was sent again; finish_progress() moves the cursor
     }
     void complete_head(Time now);
+    void give_up(Time now);
     void fail_head(completion::Status status, VendorError error, Time now);
     std::string particulars(const SendEntry& entry, VendorError error) const;
     // Errors complete with an entry whether signaled or not (IBA 10.8.6).

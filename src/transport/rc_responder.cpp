@@ -1,6 +1,7 @@
 // Requests: validation in the order of IBA 9.7.4.1, and execution.
 #include "transport/rc_responder.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "transport/copy.h"
@@ -30,9 +31,16 @@ void RcResponder::start(std::uint32_t psn) {
 }
 
 void RcResponder::configure() {
-    if (resources_.size() == shared_.attributes().max_destination_rd_atomic) return;
-    resources_.assign(shared_.attributes().max_destination_rd_atomic, Resource{});
-    newest_ = active_ = 0;
+    const std::size_t had = resources_.size();
+    std::size_t wanted = shared_.attributes().max_destination_rd_atomic;
+    if (active_ > 0) wanted = std::max(wanted, had);
+    if (wanted == had) return;
+    // The newest stay, oldest first, for what is owed and for duplicates.
+    std::ranges::rotate(resources_, resources_.begin() + newest_);
+    if (wanted < had)
+        resources_.erase(resources_.begin(), resources_.end() - static_cast<std::ptrdiff_t>(wanted));
+    resources_.resize(wanted);
+    newest_ = wanted > had ? static_cast<std::uint32_t>(had) : 0;
 }
 
 void RcResponder::receive(const wire::Packet& packet, Time now) {
@@ -43,7 +51,7 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
     if (ahead < 0) return duplicate(packet, info, now);
     if (ahead > 0 && !mutated(Mutation::gap_accepted)) {
         dropped_until_ = wire::psn_next(packet.headers.bth.psn);
-        kept_.reset();  // its sender has to come back in any case
+        if (kept_) kept_->followed = true;
         return from_behind_a_gap();
     }
     expected(packet, info, now);
@@ -225,12 +233,23 @@ VendorError RcResponder::flush(const wire::Packet& packet) {
     if (need == 0 || feth.selectivity_level > kFlushRegion) return VendorError::flush_malformed;
     if ((shared_.attributes().access & need) != need) return VendorError::qp_no_flush;
     const bool whole_region = feth.selectivity_level == kFlushRegion;
-    if (!whole_region && reth.length == 0) return answer_empty(packet.headers.bth);
+    if (!whole_region && reth.length == 0) return answer_flush(packet.headers.bth);
     const auto found = whole_region
                            ? shared_.regions().remote_whole(reth.rkey, pd_, need, shared_.setup().number)
                            : look_up(reth.rkey, reth.virtual_address, reth.length, need);
     if (!found) return refused(found.error, reth);
-    return answer_empty(packet.headers.bth);
+    return answer_flush(packet.headers.bth);
+}
+
+// Linux' rxe counts no FLUSH against the initiator depth. One that is too many is as if it had been lost:
+// when it is sent again, the answers before it have left.
+VendorError RcResponder::answer_flush(const wire::Bth& bth) {
+    const VendorError error = answer_empty(bth);
+    if (error == VendorError::none || resources_.empty()) return error;
+    dropped_until_ = wire::psn_next(bth.psn);
+    refusing_ = false;  // it is the one that an earlier NAK has asked for
+    from_behind_a_gap();
+    return VendorError::none;
 }
 
 VendorError RcResponder::answer_empty(const wire::Bth& bth) {

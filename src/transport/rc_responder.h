@@ -17,8 +17,8 @@
 // A message that finds no receive is not refused at once: programs post the receive a moment late, the RNR
 // timer that rdma_cm sets is 655 ms, and a zeroed rdma_conn_param does not repeat at all. For
 // kReceiverPatience we wait for one, and keep the packet; if one comes, the packet is executed as if it had
-// come just now. If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
-// shortest time; and for min_rnr_timer when no receive comes.
+// come just now. What could not be kept, or was dropped behind it, a sequence NAK then asks for, since that
+// takes nothing from rnr_retry. When no receive comes, an RNR NAK asks for min_rnr_timer.
 //
 // UC (uc_responder.cpp) answers nothing; see there.
 //
@@ -76,7 +76,8 @@ class RcResponder : private Acknowledging, private MessageReceiver {
 
     // INIT to RTR.
     void start(std::uint32_t psn);
-    void configure();  // max_destination_rd_atomic may have changed; allocates
+    // max_destination_rd_atomic may have changed; allocates. While an answer is owed, no place is given up.
+    void configure();
 
     // A request packet.
     void receive(const wire::Packet& packet, Time now);
@@ -156,6 +157,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         wire::Headers headers;
         std::vector<std::uint8_t> payload;
         std::uint32_t psns = 1;
+        bool followed = false;  // others were dropped behind it
     };
 
     // rc_responder.cpp
@@ -170,6 +172,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     VendorError atomic_write(const wire::Packet& packet);
     VendorError flush(const wire::Packet& packet);
     VendorError answer_empty(const wire::Bth& bth);
+    VendorError answer_flush(const wire::Bth& bth);
     Resource* take_atomic(std::uint32_t psn, bool add, const wire::AtomicEth& eth, std::uint8_t* target);
     static std::uint64_t execute_atomic(bool add, const wire::AtomicEth& eth, std::uint8_t* target);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
@@ -227,6 +230,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     bool execute_kept(Time now);
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
     void response_failed(std::uint32_t psn, VendorError error, Time now);
+    void replay_failed(wire::PacketSink& sink, Resource& resource, std::uint32_t psn);
 
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
     std::unique_ptr<Kept> kept_;

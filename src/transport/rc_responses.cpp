@@ -91,6 +91,7 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
                 count = 1;
                 found = look_up();
             }
+            if (!found && resource.replay) return replay_failed(sink, resource, psn), true;
             if (!found)
                 return response_failed(psn,
                                        refused(found.error, {from, resource.rkey,
@@ -126,6 +127,18 @@ void RcResponder::response_failed(std::uint32_t psn, VendorError error, Time now
     fail(error, now);
 }
 
+// The requester most likely has the data, and then does not listen to the NAK; so nothing else changes, and
+// what is owed for later packets stays so.
+void RcResponder::replay_failed(wire::PacketSink& sink, Resource& resource, std::uint32_t psn) {
+    resource.active = false;
+    active_--;
+    wire::Headers headers;
+    address(headers.bth, shared_, wire::Opcode::rc_ack, psn);
+    headers.aeth = {wire::nak(wire::NakCode::remote_access), resource.msn};
+    send_packet(sink, shared_, headers, {}, 0);
+    shared_.counters().naks_sent++;
+}
+
 void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t syndrome, std::uint32_t psn) {
     wire::Headers headers;
     address(headers.bth, shared_, wire::Opcode::rc_ack, psn);
@@ -147,13 +160,14 @@ void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t synd
 // The first time for this packet: starts the wait. Packets behind it are dropped silently as after any NAK.
 void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     if (pending_ == Pending::rnr_nak) return;
+    const bool followed = pending_ == Pending::sequence_nak;
     refusing_ = true;
     pending_ = Pending::rnr_nak;
     missing_since_ = now;
     look_again_at_ = now + kReceiverPatienceStep;
     if (packet.elsewhere) return;
     kept_ = std::make_unique<Kept>(
-        Kept{packet.headers, {packet.payload.begin(), packet.payload.end()}, packet.aside.psns});
+        Kept{packet.headers, {packet.payload.begin(), packet.payload.end()}, packet.aside.psns, followed});
 }
 
 bool RcResponder::execute_kept(Time now) {
@@ -165,12 +179,18 @@ bool RcResponder::execute_kept(Time now) {
     packet.aside.psns = kept->psns;
     refusing_ = false;
     expected(packet, wire::info(packet.headers.bth.opcode), now);
+    if (!kept->followed || failed_) return true;
+    if (kept_) {  // another queue pair was quicker
+        kept_->followed = true;
+    } else {
+        refusing_ = true;
+        pending_ = Pending::sequence_nak;
+    }
     return true;
 }
 
 // IBA 9.7.5.2.8. True if the NAK left; false if a receive may still come in time.
 bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
-    constexpr std::uint8_t kShortest = 1;  // 10 us
     const bool there = receive_source_ != nullptr && receive_source_->waiting() > 0;
     const Duration waited = now - missing_since_;
     if (!there && waited < kReceiverPatience) {
@@ -179,9 +199,12 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     }
     pending_ = Pending::none;
     look_again_at_ = kNever;
-    if (there && execute_kept(now)) return false;
+    if (there && execute_kept(now) && pending_ != Pending::sequence_nak) return false;
+    pending_ = Pending::none;
     kept_.reset();
-    send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes().min_rnr_timer),
+    send_acknowledgement(sink,
+                         there ? wire::nak(wire::NakCode::psn_sequence_error)
+                               : wire::rnr_nak(shared_.attributes().min_rnr_timer),
                          expected_psn_);
     return true;
 }

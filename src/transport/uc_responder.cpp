@@ -12,6 +12,7 @@
 namespace verbena::transport {
 
 void RcResponder::receive_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
+    if (packet.elsewhere) return skip_message();  // nobody sends that
     const std::uint32_t psn = packet.headers.bth.psn;
     if (psn != expected_psn_) {
         shared_.counters().out_of_sequence++;

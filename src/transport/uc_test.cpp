@@ -272,6 +272,33 @@ TEST_F(Uc, AFirstPacketEndsWhatWasInProgress) {
     EXPECT_EQ(side[1].memory[5], 1);
 }
 
+// No Verbena sends that; a hostile process of the same user may.
+TEST_F(Uc, APayloadThatLiesElsewhereIsDropped) {
+    struct Nothing final : wire::Elsewhere {
+        std::size_t length() const override { return 100; }
+        std::uint32_t placed() const override { return 0; }
+        bool fetch(std::uint32_t, std::span<const iovec>) override { return false; }
+        void decline() override {}
+    } nothing;
+    post_receive(1, 5, {side[1].sge(0, 4096)});
+    for (const wire::Opcode opcode : {wire::Opcode::uc_send_only, wire::Opcode::uc_write_only}) {
+        wire::Packet packet;
+        packet.headers.bth.opcode = opcode;
+        packet.headers.bth.psn = psn(0);
+        packet.headers.bth.destination_qp = 0x1001;
+        packet.headers.reth = {side[1].address(), side[1].keys.rkey, 100};
+        packet.elsewhere = &nothing;
+        memory::Section section(side[1].sections);
+        side[1].qp->receive(packet, side[0].path, now);
+    }
+    EXPECT_EQ(side[1].qp->counters().dropped, 2u);
+    EXPECT_TRUE(receives(1).empty());
+    EXPECT_EQ(side[1].qp->state(), QpState::rts);
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 100)}), 0);
+    run();
+    EXPECT_EQ(receives(1).size(), 1u);
+}
+
 TEST_F(Uc, PacketsOfAnotherServiceAreDropped) {
     post_receive(1, 5, {side[1].sge(0, 4096)});
     wire::Headers only;

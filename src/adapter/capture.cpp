@@ -93,7 +93,8 @@ Capture& capture() {
 void start_capture_if_asked(std::string_view application) {
     static std::once_flag once;
     std::call_once(once, [&] {
-        const char* path = std::getenv("VERBENA_CAPTURE");
+        // Not with raised rights: the user could write files as somebody else.
+        const char* path = secure_getenv("VERBENA_CAPTURE");
         if (path && *path) capture_to(path, application);
     });
 }

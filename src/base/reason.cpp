@@ -30,7 +30,8 @@ struct LogTarget {
 
 LogTarget read_environment() {
     LogTarget target;
-    const char* setting = std::getenv("VERBENA_LOG");
+    // Not from who starts a program with raised rights: it may write where he may not.
+    const char* setting = secure_getenv("VERBENA_LOG");
     if (!setting) return target;
     static constexpr const char* kNames[] = {"none", "error", "warn", "info", "debug"};
     std::size_t length = std::strcspn(setting, ",");

@@ -2,9 +2,13 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <limits.h>
+#include <link.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 
@@ -19,6 +23,17 @@ bool is_library(const char* path) {
     for (const char* library : {"libverbena-interpose.so", "libibverbs.so.1", "librdmacm.so.1"})
         if (std::strncmp(name, library, std::strlen(library)) == 0) return true;
     return false;
+}
+
+// The name of an object's file by which others find it: the loader has the program by the first word of the
+// command line, and libraries perhaps relative to the folder of that moment.
+std::string file_of(const link_map& object, const Dl_info& info) {
+    char path[PATH_MAX];
+    if (!*object.l_name) {
+        const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
+        return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : info.dli_fname;
+    }
+    return realpath(object.l_name, path) ? path : object.l_name;
 }
 
 }  // namespace
@@ -53,12 +68,13 @@ void show_place(Line& line, const Inventory::Place& place) {
     for (const void* address : place) {
         Dl_info info;
         if (!address) break;
-        if (!dladdr(address, &info)) continue;
+        link_map* object = nullptr;
+        if (!dladdr1(address, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) || !object) continue;
         line.open('{');
-        line.key("file").text(info.dli_fname);
-        // The call, not where it returns to.
-        line.key("offset").unsigned_number(static_cast<std::uint64_t>(
-            static_cast<const char*>(address) - static_cast<const char*>(info.dli_fbase) - 1));
+        line.key("file").text(file_of(*object, info));
+        // As the file counts, also one that is at its own addresses (-no-pie); the call, not where it returns
+        // to.
+        line.key("offset").unsigned_number(reinterpret_cast<std::uint64_t>(address) - object->l_addr - 1);
         if (info.dli_sname) line.key("function").text(info.dli_sname);
         line.close('}');
     }

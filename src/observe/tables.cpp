@@ -135,6 +135,9 @@ bool read_tables(int fd, Depth depth, Tables& out) {
     out.started = header->started;
     header->command.back() = '\0';
     out.command = header->command.data();
+    // Whatever the program calls itself, a terminal shall not obey it.
+    std::replace_if(
+        out.command.begin(), out.command.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     if (depth == Depth::counters) return true;
     return read_regions(fd, *header, size, out) && read_objects(fd, *header, size, out);
 }

@@ -39,7 +39,7 @@ using Ports = std::map<std::uint32_t, adapter::PortTotals>;  // by host::Device:
 struct Tables {
     std::uint32_t pid = 0;      // as the process sees itself
     std::uint64_t started = 0;  // adapter::now()
-    std::string command;
+    std::string command;        // without control characters; any bytes otherwise
     std::vector<QueuePair> queue_pairs;
     std::vector<Region> regions;
     std::vector<Object> objects;

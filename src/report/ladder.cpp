@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "report/markup.h"
 #include "report/page_files.h"
 
 namespace verbena::report {
@@ -337,29 +338,6 @@ class Drawing {
 std::string draw_ladder(const Recording& recording, const Conversation& conversation,
                         const LadderStyle& style) {
     return Drawing(recording, conversation, style).run();
-}
-
-std::string escaped(const std::string& text) {
-    std::string all;
-    for (const char c : text) {
-        switch (c) {
-            case '&':
-                all += "&amp;";
-                break;
-            case '<':
-                all += "&lt;";
-                break;
-            case '>':
-                all += "&gt;";
-                break;
-            case '"':
-                all += "&quot;";
-                break;
-            default:
-                all += static_cast<unsigned char>(c) < 0x20 && c != '\t' ? '.' : c;
-        }
-    }
-    return all;
 }
 
 std::string title_of(const Recording& recording, const Conversation& conversation, int side,

@@ -23,7 +23,4 @@ std::string title_of(const Recording& recording, const Conversation& conversatio
                      Language language);
 std::string address_of(const Conversation& conversation, int side, Language language);
 
-// & < > " as entities; what XML forbids as a dot.
-std::string escaped(const std::string& text);
-
 }  // namespace verbena::report

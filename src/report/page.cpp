@@ -12,6 +12,7 @@
 
 #include "report/conversation.h"
 #include "report/ladder.h"
+#include "report/markup.h"
 #include "report/page_files.h"
 #include "report/series.h"
 #include "report/trouble.h"

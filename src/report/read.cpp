@@ -10,6 +10,7 @@
 #include <span>
 #include <stdexcept>
 
+#include "report/capture_forms.h"
 #include "report/recording.h"
 #include "trace/tail.h"
 #include "wire/packet.h"
@@ -292,9 +293,13 @@ bool read_recording(const std::string& name, std::istream& stream, Recording& re
     stream.clear();
     stream.seekg(0);
     if (!stream) return error = name + " is a pipe; a file is needed", false;
-    if (!link::is_capture(begin)) return read_lines(name, stream, file, recording, error);
+    const bool classic = is_classic_pcap(begin);
+    if (!classic && !link::is_capture(begin)) return read_lines(name, stream, file, recording, error);
     const std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(stream), {}};
-    auto packets = link::packets_of_capture(content);
+    Unread unread;
+    auto packets = link::packets_of_capture(classic ? from_classic_pcap(content, unread)
+                                                    : without_link_headers(content, unread));
+    if (!unread.empty()) recording.remarks.push_back(name + ": " + sentence_of(unread));
     link::merge_captures(packets);
     for (auto& packet : packets) recording.packets.push_back({std::move(packet), file, false});
     return true;

@@ -94,8 +94,8 @@ struct Recording {
     std::uint64_t last_time() const;
 };
 
-// Adds a file: JSON lines (a .vrec) or pcapng. False, with "FILE:LINE: what is wrong" in `error`, if it is
-// neither.
+// Adds a file: JSON lines (a .vrec), pcapng or pcap. False, with "FILE:LINE: what is wrong" in `error`, if it
+// is neither.
 bool read_recording(const std::string& file, Recording& recording, std::string& error);
 
 // The same for a stream that can be read again from its beginning.

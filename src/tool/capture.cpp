@@ -24,23 +24,23 @@ namespace {
 constexpr int kCopyEveryMs = 50;
 
 int open_file(const std::string& file) {
-    if (file != "-") return open(file.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    if (file != "-") return open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     return packet_memory();
 }
 
-// What has been appended since; false when nobody reads it any more.
-bool copy_on(int from, off_t& at) {
+// What has been appended since. 0, or an errno: EPIPE when nobody reads it any more.
+int copy_on(int from, off_t& at) {
     std::array<char, 65536> buffer;
     const off_t begin = at;
     for (ssize_t size; (size = pread(from, buffer.data(), buffer.size(), at)) > 0; at += size)
         for (ssize_t done = 0; done < size;) {
             const ssize_t written =
                 write(STDOUT_FILENO, buffer.data() + done, static_cast<std::size_t>(size - done));
-            if (written < 0 && errno != EINTR) return false;
+            if (written < 0 && errno != EINTR) return errno;
             if (written > 0) done += written;
         }
     if (at > begin) fallocate(from, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, at - begin);
-    return true;
+    return 0;
 }
 
 }  // namespace
@@ -56,6 +56,7 @@ int capture(const std::string& file) {
     sigset_t ends;
     sigemptyset(&ends);
     for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, each);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN) sigdelset(&ends, SIGHUP), signal(SIGHUP, SIG_IGN);  // nohup
     sigprocmask(SIG_BLOCK, &ends, nullptr);
     signal(SIGPIPE, SIG_IGN);
     const int signals = signalfd(-1, &ends, SFD_CLOEXEC);
@@ -65,20 +66,25 @@ int capture(const std::string& file) {
     std::fprintf(stderr, "verbena: capturing to %s; Ctrl-C ends it\n", file == "-" ? "stdout" : file.c_str());
 
     off_t copied = 0;
-    bool lost = false, read = true;
+    bool lost = false;
+    int error = 0;
     for (;;) {
         pollfd waiting[] = {{signals, POLLIN, 0}, {shared.lifeline(), 0, 0}};
         const int ready = poll(waiting, 2, file == "-" ? kCopyEveryMs : -1);
-        if (file == "-" && !(read = copy_on(fd, copied))) break;
+        if (file == "-" && (error = copy_on(fd, copied))) break;
         if (ready <= 0) continue;
         lost = waiting[1].revents != 0;
         break;
     }
     shared.end();
     if (lost) std::fprintf(stderr, "verbena: the daemon is gone, and the capture ends\n");
-    if (file == "-" && read) {
+    if (file == "-" && !error) {
         poll(nullptr, 0, kCopyEveryMs);  // programs hear of the end
-        copy_on(fd, copied);
+        error = copy_on(fd, copied);
+    }
+    if (error && error != EPIPE) {
+        std::fprintf(stderr, "verbena: stdout: %s; the capture ends\n", std::strerror(error));
+        return 1;
     }
     return lost ? 1 : 0;
 }

@@ -27,9 +27,32 @@ double seconds_since(Time start) {
     return static_cast<double>(adapter::now() - start) / static_cast<double>(kSecond);
 }
 
-void wait_a_little() {
-    constexpr timespec kStep{0, 10'000'000};
-    nanosleep(&kStep, nullptr);
+// The signals that end us, blocked from the first use on; those that are ignored (nohup) stay so.
+class Ends {
+   public:
+    Ends() {
+        sigemptyset(&set_);
+        for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
+            struct sigaction now {};
+            if (sigaction(each, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set_, each);
+        }
+        sigprocmask(SIG_BLOCK, &set_, &before_);
+    }
+    // 0, a little later, if none came.
+    int wait_a_little() const {
+        constexpr timespec kStep{0, 10'000'000};
+        const int signal = sigtimedwait(&set_, nullptr, &kStep);
+        return signal > 0 ? signal : 0;
+    }
+    void unblock() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+   private:
+    sigset_t set_, before_;
+};
+
+const Ends& ends() {
+    static const Ends instance;
+    return instance;
 }
 
 std::vector<pid_t> children() {
@@ -78,6 +101,7 @@ std::string last_line(int fd) {
 }
 
 [[noreturn]] void begin(const std::vector<std::string>& command, int output) {
+    ends().unblock();
     setsid();
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
@@ -93,6 +117,7 @@ Contained run_contained(const std::vector<std::string>& command, double timeout)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     std::FILE* const output = std::tmpfile();
     const Time start = adapter::now();
+    const Ends& interruptions = ends();
     const pid_t child = fork();
     if (child < 0) {
         result.exit_status = 126;
@@ -103,13 +128,14 @@ Contained run_contained(const std::vector<std::string>& command, double timeout)
     if (child == 0) begin(command, output ? fileno(output) : STDERR_FILENO);
     int status = 0;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        if (seconds_since(start) > timeout) {
-            result.timed_out = true;
+        result.interrupted_by = interruptions.wait_a_little();
+        result.timed_out = !result.interrupted_by && seconds_since(start) > timeout;
+        if (result.interrupted_by || result.timed_out) {
             kill(-child, SIGKILL);
+            kill(child, SIGKILL);  // perhaps it leads no group yet
             waitpid(child, &status, 0);
             break;
         }
-        wait_a_little();
     }
     result.seconds = seconds_since(start);
     result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

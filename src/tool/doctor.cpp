@@ -15,6 +15,7 @@
 
 #include "base/reason.h"
 #include "tool/installation.h"
+#include "tool/json_text.h"
 #include "tool/look.h"
 
 namespace verbena::tool {
@@ -182,7 +183,7 @@ int examine(bool json) {
         std::printf("%-4s  %s\n", to_string(each.result), each.text.c_str());
         if (!each.advice.empty()) std::printf("      -> %s\n", each.advice.c_str());
     }
-    if (json) std::printf("%s\n", all.dump(2).c_str());
+    if (json) std::printf("%s\n", json_text(all, 2).c_str());
     return failed ? 1 : 0;
 }
 

@@ -3,11 +3,14 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/time.h"
 #include "meanings/meanings.h"
@@ -26,8 +29,10 @@ bool same(std::string_view a, std::string_view b) {
 
 std::optional<int> number_of(const std::string& word) {
     char* end;
+    errno = 0;
     const long number = std::strtol(word.c_str(), &end, 0);
-    if (word.empty() || *end) return std::nullopt;
+    if (word.empty() || *end || errno || !std::in_range<int>(number) || number == INT_MIN)
+        return std::nullopt;
     return static_cast<int>(number);
 }
 
@@ -60,10 +65,6 @@ void print(const Meaning& meaning, Language language) {
     print_text(meaning.text[language], language);
 }
 
-bool is_kind(const std::string& word) {
-    return std::any_of(all().begin(), all().end(), [&](const Meaning& m) { return m.kind == word; });
-}
-
 // What people write instead of the kinds' names.
 std::string kind_of(const std::string& word) {
     static constexpr const char* kAlso[][2] = {
@@ -71,7 +72,9 @@ std::string kind_of(const std::string& word) {
         {"rej", "reject"}, {"rejected", "reject"},   {"reason", "reject"}, {"aeth", "syndrome"}};
     for (const auto& [alias, kind] : kAlso)
         if (same(word, alias)) return kind;
-    return is_kind(word) ? word : "";
+    for (const Meaning& meaning : all())
+        if (same(word, meaning.kind)) return std::string(meaning.kind);
+    return {};
 }
 
 bool is_call(const std::string& word) {

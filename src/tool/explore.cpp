@@ -10,6 +10,7 @@
 #include "explore/trials.h"
 #include "explore/verdict.h"
 #include "tool/contained.h"
+#include "tool/json_text.h"
 #include "tool/scratch_file.h"
 #include "tool/supervise.h"
 #include "tool/words.h"
@@ -91,6 +92,7 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
         options.fabric.empty() ? "explore-" + std::to_string(getpid()) : options.fabric;
     setenv("VERBENA_FABRIC", fabric.c_str(), 1);
     const Run without = run_once(command, "", options.timeout != 0 ? options.timeout : 600);
+    if (const int signal = without.outcome.interrupted_by) die_of(signal);
     if (without.outcome.timed_out || without.outcome.exit_status != 0) {
         std::fprintf(
             stderr, "verbena: without any fault the program %s; explore begins from a run that succeeds\n",
@@ -114,6 +116,7 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
     Json list = Json::array();
     for (const Trial& trial : trials) {
         const Run run = run_once(command, trial.plan, timeout);
+        if (const int signal = run.outcome.interrupted_by) die_of(signal);
         const explore::Verdict verdict = judge(
             trial, {run.outcome.timed_out, run.outcome.exit_status, run.outcome.exit_status == kNeverFired},
             run.recorded, without.recorded);
@@ -133,7 +136,7 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
         std::fflush(stdout);
     }
     if (options.json)
-        std::printf("%s\n", list.dump(2).c_str());
+        std::printf("%s\n", json_text(list, 2).c_str());
     else
         std::printf("%zu faults: %s\n", trials.size(), summary(counts).c_str());
     const unsigned harmless = counts[static_cast<std::size_t>(Finding::none)] +

@@ -9,6 +9,7 @@
 
 #include "base/reason.h"
 #include "faults/words.h"
+#include "tool/json_text.h"
 #include "tool/look.h"
 #include "tool/plan.h"
 
@@ -74,13 +75,13 @@ int list(Look& look, const std::vector<observe::Program>& programs, bool json) {
                            {"fired", board->fired(index)}});
     }
     if (json)
-        std::printf("%s\n", out.dump(2).c_str());
+        std::printf("%s\n", json_text(out, 2).c_str());
     else
         for (const Json& line : out)
             std::printf("pid %s comm %s fired %s seen %s%s: %s\n", line["pid"].dump().c_str(),
                         line["comm"].get<std::string>().c_str(), line["fired"].dump().c_str(),
                         line["seen"].dump().c_str(), line["active"].get<bool>() ? "" : " cleared",
-                        line["fault"].get<std::string>().c_str());
+                        printable(line["fault"].get<std::string>()).c_str());
     return 0;
 }
 

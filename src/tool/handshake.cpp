@@ -189,6 +189,7 @@ int draw_handshake(const std::vector<std::string>& files) {
         rows.draw();
     }
     if (number) return 0;
+    for (const std::string& remark : recording.remarks) std::fprintf(stderr, "verbena: %s\n", remark.c_str());
     std::fprintf(stderr, "verbena: no CM handshake among %zu packets\n", recording.packets.size());
     return 1;
 }

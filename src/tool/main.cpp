@@ -14,6 +14,7 @@
 #include "tool/explore.h"
 #include "tool/fault.h"
 #include "tool/handshake.h"
+#include "tool/inherited.h"
 #include "tool/ps.h"
 #include "tool/rdma_command.h"
 #include "tool/report.h"
@@ -73,9 +74,7 @@ int complain(const CLI::App& app, std::string_view first, const char* what) {
     return 2;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int command_line(int argc, char** argv) {
     if (called_as_rdma(argc > 0 ? argv[0] : "")) return rdma_command(argc, argv);
     CLI::App app{"RDMA in user space: runs RDMA programs without an adapter, a kernel module or root",
                  "verbena"};
@@ -210,6 +209,8 @@ int main(int argc, char** argv) {
     }
     std::vector<char*> words(argv, argv + argc);
     if (argc > 1 && std::string_view(argv[1]) == "help") {  // [help, COMMAND] is [COMMAND, --help]
+        const auto is_asked = [&](const CLI::App* each) { return each->get_name() == argv[2]; };
+        if (argc > 2 && app.get_subcommands(is_asked).empty()) return complain(app, argv[2], "");
         static char help[] = "--help";
         words = {argv[0], argc > 2 ? argv[2] : help, help};
         words.resize(argc > 2 ? 3 : 2);
@@ -253,4 +254,15 @@ int main(int argc, char** argv) {
     if (*explain_command) return explain(asked);
     if (*report_command) return report(report_options);
     return draw_handshake(files);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    set_right_what_is_inherited();
+    const int status = command_line(argc, argv);
+    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
+    if (written || status != 0) return status;
+    std::fprintf(stderr, "verbena: not everything could be written to stdout\n");
+    return 1;
 }

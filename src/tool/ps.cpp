@@ -6,6 +6,7 @@
 #include <set>
 
 #include "adapter/clock.h"
+#include "tool/json_text.h"
 #include "tool/look.h"
 
 namespace verbena::tool {
@@ -95,7 +96,7 @@ int show_programs(bool json) {
                     count_ids(snapshot, program), short_number(static_cast<double>(sent)).c_str(),
                     short_number(static_cast<double>(received)).c_str(), names.c_str());
     }
-    if (json) std::printf("%s\n", all.dump(2).c_str());
+    if (json) std::printf("%s\n", json_text(all, 2).c_str());
     return 0;
 }
 

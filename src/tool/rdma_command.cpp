@@ -13,6 +13,7 @@
 #include "base/reason.h"
 #include "host/client.h"
 #include "host/port.h"
+#include "tool/inherited.h"
 #include "tool/program_check.h"
 #include "tool/rdma_output.h"
 #include "tool/rdma_words.h"
@@ -86,6 +87,7 @@ int show_devices(std::span<const char* const> words, const RdmaOptions& options,
 int system_command(char** argv, const char* why) {
     const std::string file = find_program("rdma", "/proc/self/exe");
     if (!file.empty()) {
+        put_back_what_was_inherited();
         execv(file.c_str(), argv);
         why = std::strerror(errno);
     }

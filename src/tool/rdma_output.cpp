@@ -8,12 +8,14 @@
 #include <iterator>
 #include <string_view>
 
+#include "tool/json_text.h"
+
 namespace verbena::tool {
 namespace {
 
 std::string text_of(const Json& value) {
     if (value.is_string()) return value.get<std::string>();
-    if (!value.is_array()) return value.dump();
+    if (!value.is_array()) return json_text(value);
     std::string all;
     for (const Json& part : value) all += (all.empty() ? "<" : ",") + text_of(part);
     return all + ">";
@@ -76,7 +78,7 @@ bool matches(std::string_view wanted, const std::string& value) {
 
 void print_objects(const Json& objects, Title title, const RdmaOptions& options, bool lines) {
     if (options.json) {
-        std::printf("%s\n", options.pretty ? objects.dump(4).c_str() : objects.dump().c_str());
+        std::printf("%s\n", json_text(objects, options.pretty ? 4 : -1).c_str());
         return;
     }
     for (const Json& fields : objects)

@@ -14,6 +14,7 @@
 #include "base/features.h"
 #include "faults/program.h"
 #include "host/address_name.h"
+#include "host/launch.h"
 #include "tool/installation.h"
 #include "tool/plan.h"
 #include "tool/program_check.h"
@@ -43,6 +44,21 @@ bool can_write(const std::string& file) {
     return access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
+// A setting that is one of two words, the default first.
+std::string unknown_word(const char* variable, const char* usual, const char* other) {
+    const char* text = std::getenv(variable);
+    if (!text || !*text || std::strcmp(text, usual) == 0 || std::strcmp(text, other) == 0) return {};
+    return std::string(variable) + "=" + text + " is neither " + usual + " nor " + other;
+}
+
+// "level,file=PATH" for programs that change their folder.
+std::string with_absolute_path(const std::string& log) {
+    constexpr std::string_view kFile = ",file=";
+    const std::size_t at = log.find(kFile);
+    if (at == std::string::npos) return log;
+    return log.substr(0, at + kFile.size()) + host::absolute_path(log.substr(at + kFile.size()));
+}
+
 // What is wrong with the settings that the program would get; empty if nothing is. The libraries, which
 // cannot ask back, ignore what they do not understand.
 std::string wrong_setting() {
@@ -61,6 +77,8 @@ std::string wrong_setting() {
     if (const char* text = std::getenv("VERBENA_DISABLE"); text) parse_features(text, &unknown);
     if (!unknown.empty())
         return "VERBENA_DISABLE names " + std::string(unknown) + ", which is none of " + feature_names();
+    if (std::string wrong = unknown_word("VERBENA_LINK", "local", "wire"); !wrong.empty()) return wrong;
+    if (std::string wrong = unknown_word("VERBENA_KEYS", "strict", "either"); !wrong.empty()) return wrong;
     if (const char* text = std::getenv("VERBENA_FABRIC"); text && *text && !host::is_fabric_name(text))
         return "VERBENA_FABRIC=" + std::string(text) +
                ": a fabric's name has 1 to 31 letters, digits, dots, dashes or underscores";
@@ -137,14 +155,14 @@ int system_environment(const RunOptions& options, const Installation& installati
                      "verbena: --capture and --sockets need Verbena's libraries; --system is without\n");
         return 2;
     }
-    if (!can_be_preloaded(installation.interposer)) {
+    if (!options.interposer.empty() && !can_be_preloaded(installation.interposer)) {
         std::fprintf(stderr,
                      "verbena: --system preloads %s, and LD_PRELOAD takes no names with spaces or colons: "
                      "install Verbena in another folder\n",
                      installation.interposer.c_str());
         return 1;
     }
-    if (!options.log.empty()) variables.emplace_back("VERBENA_LOG", options.log);
+    if (!options.log.empty()) variables.emplace_back("VERBENA_LOG", with_absolute_path(options.log));
     if (!add_interposer(options, installation, variables)) return 1;
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     return 0;
@@ -176,8 +194,8 @@ int environment(const RunOptions& options, Variables& variables) {
         if (!value.empty()) variables.emplace_back(name, value);
     };
     add("VERBENA_FABRIC", options.fabric);
-    add("VERBENA_LOG", options.log);
-    add("VERBENA_CAPTURE", options.capture);
+    add("VERBENA_LOG", with_absolute_path(options.log));
+    add("VERBENA_CAPTURE", host::absolute_path(options.capture));
     add("VERBENA_DISABLE", options.disable);
     const char* disabled = options.disable.empty() ? std::getenv("VERBENA_DISABLE") : options.disable.c_str();
     if (parse_features(disabled ? disabled : "").view) add_view(installation, variables);

@@ -1,6 +1,7 @@
 #include "tool/scratch_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,11 +11,23 @@
 
 namespace verbena::tool {
 
+namespace {
+
+// Everybody's (sticky), or the user's own: in XDG_RUNTIME_DIR as sudo and su leave it the files would be in
+// another user's hands.
+bool belongs_here(const struct stat& folder) {
+    return (folder.st_mode & S_ISVTX) != 0 || folder.st_uid == geteuid();
+}
+
+}  // namespace
+
 std::vector<std::string> scratch_folders() {
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
     std::vector<std::string> folders{runtime ? runtime : "", "/dev/shm", "/tmp"};
     std::erase_if(folders, [](const std::string& folder) {
-        return folder.empty() || folder[0] != '/' || access(folder.c_str(), W_OK | X_OK) != 0;
+        struct stat status {};
+        return folder.empty() || folder[0] != '/' || access(folder.c_str(), W_OK | X_OK) != 0 ||
+               stat(folder.c_str(), &status) != 0 || !belongs_here(status);
     });
     return folders;
 }

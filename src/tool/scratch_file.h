@@ -6,7 +6,8 @@
 
 namespace verbena::tool {
 
-// Where such files can be: $XDG_RUNTIME_DIR, /dev/shm, /tmp, those of them that can be written.
+// Where such files can be: $XDG_RUNTIME_DIR, /dev/shm, /tmp, those of them that can be written and are no
+// other user's.
 std::vector<std::string> scratch_folders();
 
 // One that goes with its owner, open for reading and appending.

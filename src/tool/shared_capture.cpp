@@ -30,12 +30,14 @@ int packet_memory() {
 }
 
 bool SharedCapture::begin(int fd, const std::string& file) {
-    // The writer takes its descriptor along when it goes.
-    if (!link::PcapWriter::begin(fcntl(fd, F_DUPFD_CLOEXEC, 0), "verbena capture", "verbena"))
-        return tell(file.c_str());
     host::CaptureReply reply;
     if (host::open_connection(connection_) != 0) return tell("no daemon");
     begun_ = true;
+    // Not before: a file that was there stays as it is if nothing comes of the capture. The writer takes its
+    // descriptor along when it goes.
+    if (ftruncate(fd, 0) != 0 ||
+        !link::PcapWriter::begin(fcntl(fd, F_DUPFD_CLOEXEC, 0), "verbena capture", "verbena"))
+        return tell(file.c_str());
     if (host::ask(connection_, host::Command::capture, host::CaptureRequest{}, reply, fd) != 0)
         return tell("capture");
     for (int waited = 0; reply.waiting > 0 && waited < kStartMs; waited += kStartStepMs) {
@@ -44,6 +46,11 @@ bool SharedCapture::begin(int fd, const std::string& file) {
             return tell("capture");
     }
     return true;
+}
+
+bool SharedCapture::lost() const {
+    pollfd daemon{connection_.lifeline, 0, 0};
+    return begun_ && poll(&daemon, 1, 0) > 0;
 }
 
 void SharedCapture::end() {

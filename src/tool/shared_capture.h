@@ -18,12 +18,14 @@ class SharedCapture {
     SharedCapture(const SharedCapture&) = delete;
     SharedCapture& operator=(const SharedCapture&) = delete;
 
-    // Writes the beginning of the file and lets the programs know; those that run know when this returns.
-    // False when the reason was told; `file` is its name for that. The descriptor stays the caller's.
+    // Empties the file, writes its beginning and lets the programs know; those that run know when this
+    // returns. False when the reason was told; `file` is its name for that. The descriptor stays the
+    // caller's.
     bool begin(int fd, const std::string& file);
     void end();
     // Becomes readable (or hangs up) when the daemon is gone.
     int lifeline() const { return connection_.lifeline; }
+    bool lost() const;  // whether it is
 
    private:
     bool begun_ = false;

@@ -7,6 +7,7 @@
 
 #include "host/port.h"
 #include "observe/counters.h"
+#include "tool/json_text.h"
 #include "tool/look.h"
 
 namespace verbena::tool {
@@ -123,7 +124,7 @@ int show_counters(const StatOptions& options) {
     const Json list = options.queue_pairs || options.pid != 0 ? of_queue_pairs(snapshot, options)
                                                               : of_ports(snapshot, options.all);
     if (options.json)
-        std::printf("%s\n", list.dump(2).c_str());
+        std::printf("%s\n", json_text(list, 2).c_str());
     else
         print(list);
     return 0;

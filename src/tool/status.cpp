@@ -7,6 +7,7 @@
 
 #include "base/reason.h"
 #include "host/client.h"
+#include "tool/json_text.h"
 
 namespace verbena::tool {
 namespace {
@@ -68,7 +69,7 @@ int show_status(bool json) {
                                 {"listeners", status.listeners},
                                 {"connections", status.connections},
                                 {"timewait", status.timewait}}}};
-        std::printf("%s\n", all.dump(2).c_str());
+        std::printf("%s\n", json_text(all, 2).c_str());
         return 0;
     }
     std::printf(

@@ -15,8 +15,11 @@
 namespace verbena::tool {
 namespace {
 
+// What the terminal stops it with stops us, too.
+bool stops_the_job(int signal) { return signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU; }
+
 // Waits until the program has ended. What the terminal sends reaches it anyway, being of our process group;
-// what others send to us is passed on.
+// what others send to us is passed on. A broken pipe of our own is nothing to it.
 int wait_for(pid_t program, const sigset_t& signals, const Meanwhile& meanwhile) {
     constexpr timespec kInterval{0, 40'000'000};
     for (;;) {
@@ -26,15 +29,19 @@ int wait_for(pid_t program, const sigset_t& signals, const Meanwhile& meanwhile)
         if (meanwhile) meanwhile();
         if (received < 0) continue;
         if (info.si_signo != SIGCHLD) {
-            if (info.si_code <= 0) kill(program, info.si_signo);
+            if (info.si_code <= 0 && info.si_pid != getpid()) kill(program, info.si_signo);
             continue;
         }
         int status = 0;
         if (waitpid(program, &status, WNOHANG | WUNTRACED) != program) continue;
         if (!WIFSTOPPED(status)) return status;
-        raise(SIGSTOP);  // as the shell expects; SIGCONT goes to the group
+        // As the shell expects; SIGCONT goes to the group then. Who stops the program alone continues it
+        // alone.
+        if (stops_the_job(WSTOPSIG(status))) raise(SIGSTOP);
     }
 }
+
+}  // namespace
 
 [[noreturn]] void die_of(int signal) {
     const rlimit none{0, 0};
@@ -47,8 +54,6 @@ int wait_for(pid_t program, const sigset_t& signals, const Meanwhile& meanwhile)
     sigprocmask(SIG_UNBLOCK, &one, nullptr);
     _exit(128 + signal);
 }
-
-}  // namespace
 
 int run_and_wait(const std::vector<std::string>& command, const Meanwhile& meanwhile) {
     sigset_t signals, before;

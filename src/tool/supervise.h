@@ -23,6 +23,9 @@ int run_and_wait(const std::vector<std::string>& command, const Meanwhile& meanw
 // The exit status that is the program's, or `instead_of_0`; a signal that ended it ends us, too.
 int end_as(int status, int instead_of_0 = 0);
 
+// Ends as the signal ends a program; what is in stdout's buffer is lost.
+[[noreturn]] void die_of(int signal);
+
 // On stderr, what never fired; true if everything did.
 bool tell_what_never_fired(const faults::Board& board);
 

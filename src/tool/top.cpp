@@ -14,6 +14,7 @@
 
 #include "adapter/clock.h"
 #include "base/reason.h"
+#include "tool/json_text.h"
 #include "tool/look.h"
 
 namespace verbena::tool {
@@ -120,9 +121,8 @@ void print_json(const std::vector<Row>& all, double seconds) {
                             {"rdma_sends", row.messages_sent},
                             {"rdma_recvs", row.messages_received},
                             {"retransmitted", row.repeated}});
-    std::printf(
-        "%s\n",
-        nlohmann::ordered_json{{"seconds", seconds}, {"programs", std::move(programs)}}.dump().c_str());
+    const nlohmann::ordered_json look{{"seconds", seconds}, {"programs", std::move(programs)}};
+    std::printf("%s\n", json_text(look).c_str());
 }
 
 void print_table(const std::vector<Row>& all, const Terminal& terminal) {
@@ -163,7 +163,7 @@ int show_top(const TopOptions& options) {
                 print_json(all, seconds);
             else
                 print_table(all, terminal);
-            std::fflush(stdout);
+            if (std::fflush(stdout) != 0) break;  // main() tells
             if (++shown == options.count) break;
         }
         if (!terminal.wait(first ? std::min(options.delay, 1.0) : options.delay)) break;

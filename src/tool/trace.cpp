@@ -1,22 +1,19 @@
 #include "tool/trace.h"
 
-#include <fcntl.h>
 #include <fnmatch.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <sstream>
-#include <system_error>
 
 #include "adapter/clock.h"
-#include "link/capture_reader.h"
+#include "tool/recording_file.h"
 #include "tool/scratch_file.h"
-#include "tool/shared_capture.h"
 #include "tool/supervise.h"
+#include "tool/watched_packets.h"
 #include "trace/concerned.h"
 #include "trace/perfetto.h"
 #include "trace/tail.h"
@@ -33,26 +30,6 @@ bool complain(const std::string& what) {
     std::fprintf(stderr, "verbena: %s: %s\n", what.c_str(), std::strerror(errno));
     return false;
 }
-
-// The file of a recording, to which the programs append their events.
-class RecordingFile {
-   public:
-    ~RecordingFile() {
-        if (fd_ >= 0) close(fd_);
-    }
-    bool open(const std::string& name) {
-        std::error_code error;
-        path_ = std::filesystem::absolute(name, error).string();  // programs change their folder
-        fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
-        return fd_ >= 0 || complain(name);
-    }
-    int fd() const { return fd_; }
-    const std::string& path() const { return path_; }
-
-   private:
-    std::string path_;
-    int fd_ = -1;
-};
 
 // Whether a call is among those to show.
 class CallPatterns {
@@ -79,12 +56,17 @@ class Output {
         if (file_ && file_ != stderr) std::fclose(file_);
     }
     bool open(const TraceOptions& options) {
-        file_ = options.output.empty() ? stderr : std::fopen(options.output.c_str(), "we");
-        if (!file_) return complain(options.output);
+        name_ = options.output;
+        file_ = name_.empty() ? stderr : std::fopen(name_.c_str(), "ae");
+        return file_ || complain(name_);
+    }
+    // What is in the file stays there until now.
+    void begin(const TraceOptions& options) {
+        if (file_ != stderr) [[maybe_unused]]
+            const int no_file = ftruncate(fileno(file_), 0);
         const bool json =
             options.output.size() > 5 && options.output.rfind(".json") == options.output.size() - 5;
         if (options.perfetto || json) perfetto_ = std::make_unique<trace::Perfetto>(file_);
-        return true;
     }
     void show(const Json& event, Part part) {
         const std::string kind = event.value("k", "");
@@ -97,60 +79,36 @@ class Output {
     }
     void end() {
         if (perfetto_) perfetto_->end();
-        std::fflush(file_);
+        failed_ = std::fflush(file_) != 0 || std::ferror(file_);
+    }
+    // On stderr, if not everything could be written; false then.
+    bool tell_what_failed() const {
+        if (failed_ && !name_.empty())
+            std::fprintf(stderr, "verbena: %s: not everything could be written\n", name_.c_str());
+        return !failed_;
     }
 
    private:
     CallPatterns calls_;
     const bool data_;
     trace::Concerned concerned_;
+    std::string name_;
     std::FILE* file_ = nullptr;
+    bool failed_ = false;
     trace::Text text_;
     std::unique_ptr<trace::Perfetto> perfetto_;
-};
-
-// The packets of all programs, unless nobody wants them or there are none.
-class Packets {
-   public:
-    ~Packets() {
-        if (fd_ >= 0) close(fd_);
-    }
-    bool begin(const TraceOptions& options) {
-        if (options.no_packets || options.run.system) return true;
-        fd_ = packet_memory();
-        if (fd_ < 0) return complain("memory for packets");
-        if (!shared_.begin(fd_, "packets")) return false;
-        tail_ = std::make_unique<trace::PacketTail>(fd_);
-        return true;
-    }
-    std::vector<Json> read() { return tail_ ? tail_->read() : std::vector<Json>{}; }
-    void end() { shared_.end(); }
-
-   private:
-    int fd_ = -1;
-    SharedCapture shared_;
-    std::unique_ptr<trace::PacketTail> tail_;
 };
 
 // The interposer's environment, the fabric's packets, faults: what both commands need before the program
 // starts.
 int prepare_watched(const TraceOptions& options, const std::string& events,
-                    const std::vector<std::string>& command, ActivePlan& plan, Packets& packets) {
+                    const std::vector<std::string>& command, ActivePlan& plan, WatchedPackets& packets) {
     RunOptions run = options.run;
     run.interposer.emplace_back("VERBENA_TRACE_EVENTS", events);
     run.interposer.emplace_back("VERBENA_TRACE_DATA", options.no_data ? "0" : "1");
     if (int status = plan.begin(run)) return status;
     if (int status = prepare(run, command)) return status;
-    return packets.begin(options) ? 0 : 1;
-}
-
-// What is wrong with an event of the program's is no reason to end it.
-template <class Body>
-void leniently(Body body) {
-    try {
-        body();
-    } catch (const Json::exception&) {
-    }
+    return options.no_packets || options.run.system || packets.begin() ? 0 : 1;
 }
 
 }  // namespace
@@ -160,25 +118,27 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
     {
         ScratchFile events;
         ActivePlan plan;
-        Packets packets;
+        WatchedPackets packets;
         Output output(options);
         if (!output.open(options) || !events.open("trace")) return 1;
         if (int wrong = prepare_watched(options, events.path(), command, plan, packets)) return wrong;
-        trace::EventTail tail(events.fd());
+        output.begin(options);
+        trace::EventTail tail(events.fd(), trace::Afterwards::goes);
         trace::Timeline timeline([&](const Json& event, Part part) { output.show(event, part); });
         const auto collect = [&] {
-            for (Json& event : tail.read()) leniently([&] { timeline.add(std::move(event)); });
-            for (Json& event : packets.read()) leniently([&] { timeline.add(std::move(event)); });
+            for (Json& event : tail.read()) trace::leniently([&] { timeline.add(std::move(event)); });
+            for (Json& event : packets.read()) trace::leniently([&] { timeline.add(std::move(event)); });
         };
         status = run_and_wait(command, [&] {
             collect();
-            leniently([&] { timeline.advance(static_cast<std::uint64_t>(adapter::wall_clock())); });
+            trace::leniently([&] { timeline.advance(static_cast<std::uint64_t>(adapter::wall_clock())); });
         });
         packets.end();
         collect();
-        leniently([&] { timeline.end(); });
+        trace::leniently([&] { timeline.end(); });
         output.end();
         instead_of_0 = plan.end();
+        if (!output.tell_what_failed()) instead_of_0 = 1;
     }
     return end_as(status, instead_of_0);
 }
@@ -186,24 +146,18 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
 int record(const TraceOptions& options, const std::vector<std::string>& command) {
     int status = 0, instead_of_0 = 0;
     {
-        RecordingFile events;
+        RecordingFile file(!options.no_data);
         ActivePlan plan;
-        Packets packets;
-        if (!events.open(options.output.empty() ? "verbena.vrec" : options.output)) return 1;
-        if (int wrong = prepare_watched(options, events.path(), command, plan, packets)) return wrong;
-        const auto collect = [&] {
-            std::string lines;
-            for (const Json& event : packets.read()) lines += event.dump() + "\n";
-            for (std::size_t at = 0; at < lines.size();) {
-                const ssize_t written = write(events.fd(), lines.data() + at, lines.size() - at);
-                if (written < 0 && errno != EINTR) break;  // a full disk
-                if (written > 0) at += static_cast<std::size_t>(written);
-            }
-        };
-        status = run_and_wait(command, collect);
+        WatchedPackets packets;
+        if (!file.open(options.output.empty() ? "verbena.vrec" : options.output)) return 1;
+        if (int wrong = prepare_watched(options, file.path(), command, plan, packets)) return wrong;
+        file.begin();
+        status = run_and_wait(command, [&] { file.add(packets.read()); });
         packets.end();
-        collect();
+        file.add(packets.read());
+        file.end();
         instead_of_0 = plan.end();
+        if (!file.tell_what_failed()) instead_of_0 = 1;
     }
     return end_as(status, instead_of_0);
 }

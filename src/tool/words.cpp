@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tool/inherited.h"
+
 namespace verbena::tool {
 
 int become(const std::vector<std::string>& command) {
@@ -13,6 +15,7 @@ int become(const std::vector<std::string>& command) {
     words.reserve(command.size() + 1);
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
+    put_back_what_was_inherited();
     execvp(words[0], words.data());
     const int error = errno;
     std::fprintf(stderr, "verbena: %s: %s\n", words[0], std::strerror(error));

@@ -1,9 +1,11 @@
 #include "trace/tail.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <span>
+#include <string_view>
 
 #include "link/capture_reader.h"
 #include "wire/byte_order.h"
@@ -23,6 +25,11 @@ void read_new(int fd, off_t& at, Take take) {
         take(buffer.data(), static_cast<std::size_t>(size));
 }
 
+// Gives back the memory of what is in front of `end`; the file keeps its length, and writers their place.
+void let_go(int fd, off_t begin, off_t end) {
+    if (end > begin) fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
+}
+
 Json packet_event(std::span<const std::uint8_t> block, const link::CapturedPacket& packet) {
     const std::size_t captured = wire::load_le32(block.data() + kBlockHeader + 12);
     Json event{{"k", "packet"},
@@ -38,9 +45,13 @@ Json packet_event(std::span<const std::uint8_t> block, const link::CapturedPacke
 
 std::vector<Json> EventTail::read() {
     std::vector<Json> events;
+    const off_t before = at_;
     read_new(fd_, at_, [&](const char* data, std::size_t size) { rest_.append(data, size); });
+    if (afterwards_ == Afterwards::goes) let_go(fd_, before, at_);
     std::size_t begin = 0;
     for (std::size_t end; (end = rest_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        if (std::string_view(rest_).substr(begin, end - begin).find(wanted_) == std::string_view::npos)
+            continue;
         Json event = Json::parse(rest_.begin() + static_cast<std::ptrdiff_t>(begin),
                                  rest_.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
         if (event.is_object() && event.contains("k") && event.contains("t"))
@@ -54,8 +65,10 @@ std::vector<Json> EventTail::read() {
 
 std::vector<Json> PacketTail::read() {
     std::vector<Json> events;
+    const off_t before = at_;
     read_new(fd_, at_,
              [&](const char* data, std::size_t size) { rest_.insert(rest_.end(), data, data + size); });
+    let_go(fd_, before, at_);
     std::span<const std::uint8_t> rest = rest_;
     while (rest.size() >= kBlockHeader + kBlockEnd) {
         const std::size_t length = wire::load_le32(rest.data() + 4);

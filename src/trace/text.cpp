@@ -165,6 +165,9 @@ std::string Text::line(const Json& event, Part part) {
     const std::uint64_t time = at_its_end ? began + event.value("d", std::uint64_t{0}) : began;
     std::string text = body(event, part);
     if (text.empty()) return text;
+    // One line each, and a terminal obeys no program's words.
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     if (!first_) first_ = began;
     char front[64];
     const std::string thread =

@@ -2,8 +2,10 @@
 
 #include "trace/text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string_view>
@@ -49,6 +51,11 @@ TEST(Text, TrailingZerosOfPrivateData) {
     EXPECT_EQ(show_value("01f0", "private_data"), "01f0");
 }
 
+TEST(Text, NothingThatATerminalObeys) {
+    const Json event{{"k", "process"}, {"t", 1}, {"pid", 7}, {"argv", {"\x1b[2J", "two\nlines\x7f"}}};
+    EXPECT_THAT(Text{}.line(event, Part::whole), testing::EndsWith("process 7: ?[2J two?lines?"));
+}
+
 TEST(Text, WhatIsNoPacketIsNotShown) { EXPECT_EQ(show_packet("////"), ""); }
 
 TEST(Base64, ThereAndBack) {
@@ -77,6 +84,43 @@ TEST(EventTail, LinesAreReadWhenTheyHaveEnded) {
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0]["t"], 2);
     EXPECT_EQ(tail.left_out(), 2u);
+    close(fd);
+}
+
+TEST(EventTail, OnlyLinesThatAreWanted) {
+    const int fd = memfd_create("events", MFD_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    const std::string_view text = "{\"k\":\"wc\",\"t\":1}\n{\"k\":\"qp\",\"t\":2}\nnonsense\n";
+    ASSERT_EQ(write(fd, text.data(), text.size()), ssize_t(text.size()));
+    EventTail tail(fd, R"("k":"qp")");
+    const auto events = tail.read();
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0]["t"], 2);
+    EXPECT_EQ(tail.left_out(), 0u);
+    close(fd);
+}
+
+// So that it does not fill memory.
+TEST(Tails, WhatHasBeenReadGoes) {
+    const int fd = memfd_create("packets", MFD_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    const std::vector<char> much(1 << 20);
+    const auto size = static_cast<ssize_t>(much.size());
+    const auto blocks = [&] {
+        struct stat status {};
+        EXPECT_EQ(fstat(fd, &status), 0);
+        return status.st_blocks;
+    };
+    ASSERT_EQ(write(fd, much.data(), much.size()), size);
+    EXPECT_GT(blocks(), 0);
+    PacketTail packets(fd);
+    packets.read();
+    EXPECT_EQ(blocks(), 0);
+    EventTail events(fd, Afterwards::goes);
+    ASSERT_EQ(write(fd, much.data(), much.size()), size);
+    events.read();
+    EXPECT_EQ(blocks(), 0);
+    EXPECT_EQ(lseek(fd, 0, SEEK_END), 2 * size);
     close(fd);
 }
 

@@ -7,11 +7,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "base/reason.h"
 
@@ -19,7 +22,9 @@ namespace verbena::view {
 namespace {
 
 constexpr const char* kUnfinished = "new-";  // and what mkdtemp adds
-constexpr time_t kKept = 24 * 60 * 60;       // seconds without a look
+constexpr time_t kKept = 60 * 60;            // seconds without a look
+constexpr time_t kInUse = 2 * 60;            // a program looks again after a second, if it looks at all
+constexpr std::size_t kMost = 8;             // trees, if nobody uses more; some 1 MB each
 constexpr mode_t kFolderMode = 0700;
 constexpr mode_t kFileMode = 0444;
 
@@ -76,21 +81,28 @@ void remove_tree(const std::string& path) {
     nftw(path.c_str(), remove_entry, kDescriptors, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-// Removes what is older than kKept.
+// Removes what is older than kKept, and the oldest of more than kMost.
 void clean(const std::string& folder) {
     DIR* stream = opendir(folder.c_str());
     if (!stream) return;
     timespec now{};
     clock_gettime(CLOCK_REALTIME, &now);
+    std::vector<std::pair<time_t, std::string>> kept;  // seconds without a look
     while (dirent* entry = readdir(stream)) {
         const std::string path = folder + "/" + entry->d_name;
         const bool ours = std::strncmp(entry->d_name, kTreePrefix, std::strlen(kTreePrefix)) == 0 ||
                           std::strncmp(entry->d_name, kUnfinished, std::strlen(kUnfinished)) == 0;
         struct stat status {};
-        if (ours && lstat(path.c_str(), &status) == 0 && now.tv_sec - status.st_mtime > kKept)
+        if (!ours || lstat(path.c_str(), &status) != 0) continue;
+        if (const time_t age = now.tv_sec - status.st_mtime; age > kKept)
             remove_tree(path);
+        else
+            kept.emplace_back(age, path);
     }
     closedir(stream);
+    std::sort(kept.begin(), kept.end());
+    for (std::size_t i = kMost - 1; i < kept.size(); i++)  // one comes
+        if (kept[i].first > kInUse) remove_tree(kept[i].second);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // A tree's folder is named by its content and appears at once, whole; it is never changed afterwards. So
 // processes share it, and one that looks while the devices change sees the state before or the one after.
-// Trees that nobody asked for during a day go when another one comes.
+// Trees that nobody asked for during an hour go when another one comes, and the oldest if there are many.
 #pragma once
 
 #include <span>

@@ -45,10 +45,10 @@ class Store : public testing::Test {
         return number;
     }
     // As if nobody had looked at the tree for that long.
-    void age(const std::string& root, int hours) {
+    void age(const std::string& root, int minutes) {
         timespec past{};
         clock_gettime(CLOCK_REALTIME, &past);
-        past.tv_sec -= hours * 3600;
+        past.tv_sec -= minutes * 60;
         const timespec times[2] = {past, past};
         EXPECT_EQ(utimensat(AT_FDCWD, root.c_str(), times, 0), 0);
     }
@@ -95,8 +95,8 @@ TEST_F(Store, OldTreesGo) {
     std::string old, fresh, newest;
     ASSERT_EQ(store(folder, tree("one\n"), old), 0);
     ASSERT_EQ(store(folder, tree("two\n"), fresh), 0);
-    age(old, 25);
-    age(fresh, 23);
+    age(old, 61);
+    age(fresh, 59);
     std::ofstream(folder + "/something else") << "stays";
     ASSERT_EQ(store(folder, tree("three\n"), newest), 0);
     EXPECT_FALSE(fs::exists(old));
@@ -104,10 +104,27 @@ TEST_F(Store, OldTreesGo) {
     EXPECT_EQ(count(), 3u);
 }
 
+TEST_F(Store, OfManyTheOldestGo) {
+    constexpr int kMost = 8;
+    std::vector<std::string> roots(20);
+    for (int i = 0; i < 20; i++) {
+        ASSERT_EQ(store(folder, tree(std::to_string(i)), roots[i]), 0);
+        age(roots[i], 50 - i);
+    }
+    EXPECT_EQ(count(), std::size_t{kMost});
+    for (int i = 0; i < 20; i++) EXPECT_EQ(fs::exists(roots[i]), i >= 20 - kMost) << i;
+}
+
+TEST_F(Store, OfManyThoseStayThatAreInUse) {
+    std::vector<std::string> roots(20);
+    for (int i = 0; i < 20; i++) ASSERT_EQ(store(folder, tree(std::to_string(i)), roots[i]), 0);
+    EXPECT_EQ(count(), 20u);
+}
+
 TEST_F(Store, ALookKeepsATree) {
     std::string old, other;
     ASSERT_EQ(store(folder, tree("one\n"), old), 0);
-    age(old, 25);
+    age(old, 61);
     ASSERT_EQ(store(folder, tree("one\n"), old), 0);
     ASSERT_EQ(store(folder, tree("two\n"), other), 0);
     EXPECT_TRUE(fs::exists(old));

@@ -160,6 +160,15 @@ class Asked(Case):
         self.assertIn("completion status 10", text)
         self.assertIn("vendor_err 0x0212", text)
 
+    def test_kinds_in_capitals(self):
+        self.assertEqual(explain("wc", "12").stdout, explain("WC", "12").stdout)
+        self.assertIn("IBV_WC_RETRY_EXC_ERR", explain("WC", "12").stdout)
+
+    def test_numbers_that_none_can_be(self):
+        """4294967308 is 12 in 32 bits."""
+        for words in (("wc", "4294967308"), ("4294967308",), ("-2147483648",), ("syndrome", "4294967296")):
+            self.assertEqual((1, ""), (explain(*words).returncode, explain(*words).stdout), words)
+
     def test_words(self):
         self.assertIn("IBV_WC_REM_ACCESS_ERR", explain("remote", "access").stdout)
         self.assertIn("vendor_err", explain("flushed: the queue pair is in the error state").stdout)

@@ -209,6 +209,51 @@ class ThroughMemory(Case):
             self.assertGreaterEqual(after[name] - before[name], 10 * 2 * 5, name)
 
 
+# Has a device open, under a name that a fork or a cut at 15 bytes may leave; waits until it is told to go.
+NAMED = r"""
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+int main(void) {
+    prctl(PR_SET_NAME, "\x1b[2J\x7f\xe4\xb8");  /* clears a screen; half a character */
+    struct ibv_device** list = ibv_get_device_list(0);
+    struct ibv_context* context = ibv_open_device(list[0]);
+    struct ibv_pd* pd = context ? ibv_alloc_pd(context) : 0;
+    struct ibv_cq* cq = pd ? ibv_create_cq(context, 1, 0, 0, 0) : 0;
+    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC};
+    puts(cq && ibv_create_qp(pd, &init) ? "ready" : "no device");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"""
+
+
+class Names(Case):
+    def test_names_that_are_no_text(self):
+        program = self.compile("named", NAMED, "-libverbs")
+        settings = dict(ENVIRONMENT, VERBENA_FABRIC=ENVIRONMENT["VERBENA_FABRIC"] + "-names")
+        started = subprocess.Popen([VERBENA, "run", "--", program], env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(started.wait)
+        self.addCleanup(started.stdin.close)
+        self.addCleanup(started.stdout.close)
+        self.addCleanup(started.kill)
+        self.assertEqual(b"ready\n", started.stdout.readline())
+        self.assertEqual(0, run(VERBENA, "fault", "all", "drop", env=settings).returncode)
+        name = "?[2J?\ufffd"
+        for words in (("ps",), ("stat", "--pid", str(started.pid), "-a"), ("fault", "--list")):
+            self.assertEqual([name], [each["comm"] for each in look(*words, env=settings)], words)
+        top = json.loads(run(VERBENA, "top", "-n", "1", "-d", "0.01", "-j", env=settings).stdout)
+        self.assertEqual([name], [each["comm"] for each in top["programs"]])
+        pairs = json.loads(under("rdma", "-j", "resource", "show", "qp", env=settings).stdout)
+        self.assertEqual([name], [each["comm"] for each in pairs])
+        for words in (("ps",), ("stat", "--qp"), ("fault", "--list"), ("top", "-n", "1", "-d", "0.01"),
+                      ("run", "--", "rdma", "resource", "show", "qp")):
+            shown = subprocess.run([VERBENA, *words], env=settings, capture_output=True, check=True).stdout
+            self.assertIn(b"?[2J?", shown)
+            self.assertNotIn(b"\x1b", shown)
+
+
 class Alone(Case):
     def test_doctor(self):
         result = run(VERBENA, "doctor", "-j")

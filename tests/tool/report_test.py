@@ -82,6 +82,64 @@ class Report(Recordings):
         self.assertEqual(page.data["counts"]["packets"], len(page.data["packets"]))
         self.assertEqual(len(page.data["packets"]) - 5, sum(page.data["series"]["packets"]))
 
+    def classic(self, name, frames, order, magic, link_type, header):
+        """A pcap file as tcpdump writes it."""
+        second = 1_000_000_000 if magic == 0xA1B23C4D else 1_000_000
+        packets = [struct.pack(order + "IIII", NANOSECONDS // 1_000_000_000, i * second // 1000, len(header + frame),
+                               len(header + frame)) + header + frame for i, frame in enumerate(frames)]
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, link_type) + b"".join(packets))
+        return path
+
+    def pcapng(self, name, frames, link_type, header, comment=b""):
+        blocks = [struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28),
+                  struct.pack("<IIHHII", 1, 20, link_type, 0, 0, 20)]
+        for i, frame in enumerate(frames):
+            ticks, data = NANOSECONDS // 1000 + i * 1000, header + frame
+            said = struct.pack("<HH", 1, len(comment)) + comment + bytes(-len(comment) % 4) if comment else b""
+            padded = data + bytes(-len(data) % 4) + said + struct.pack("<HHII", 2, 4, 2, 0)  # outbound
+            length = 32 + len(padded)
+            blocks.append(struct.pack("<IIIIIII", 6, length, 0, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data)) + padded +
+                          struct.pack("<I", length))
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(b"".join(blocks))
+        return path
+
+    def test_captures_of_tcpdump(self):
+        frames = self.rping()
+        ethernet, cooked, cooked2 = bytes(12) + b"\x08\x00", bytes(14) + b"\x08\x00", b"\x08\x00" + bytes(18)
+        files = [self.classic("a.pcap", frames, "<", 0xA1B2C3D4, 1, ethernet),
+                 self.classic("b.pcap", frames, ">", 0xA1B2C3D4, 113, cooked),
+                 self.classic("c.pcap", frames, "<", 0xA1B23C4D, 276, cooked2),
+                 self.classic("d.pcap", frames, ">", 0xA1B23C4D, 101, b""),
+                 self.pcapng("e.pcapng", frames, 1, ethernet), self.pcapng("f.pcapng", frames, 113, cooked),
+                 self.pcapng("g.pcapng", frames, 276, cooked2)]
+        for file in files:
+            with self.subTest(file=os.path.basename(file)):
+                page = self.page(file)
+                self.assertEqual([], page.data["remarks"])
+                self.assertEqual(len(frames), len(page.data["packets"]))
+                times = [step["t"] for step in self.ladder(page)]
+                indices = [i for i, frame in enumerate(frames) if cm_attribute(frame)]
+                self.assertEqual([i - indices[0] for i in indices],
+                                 [round(t - times[0]) for t in times], times)
+                self.assertEqual(HANDSHAKE, [step["label"] for step in self.ladder(page)])
+                self.assertEqual(0, run(VERBENA, "handshake", file).returncode)
+
+    def test_comments_that_are_no_text(self):
+        file = self.pcapng("a.pcapng", self.rping(), 101, b"", b"half \xe4\xb8 and \xff\xef\xbf\xbf")
+        page = self.page(file)
+        self.assertIn("half \ufffd and \ufffd", page.data["packets"][0]["c"])
+        ElementTree.fromstring(self.report(file, options=("--svg",)))
+
+    def test_link_types_that_are_not_read(self):
+        sentence = "3 packets of link type 105: not read, since only Ethernet, Linux cooked and raw IP are"
+        for file in (self.classic("a.pcap", self.rping()[:3], "<", 0xA1B2C3D4, 105, b""), self.pcapng("b.pcapng", self.rping()[:3], 105, b"")):
+            self.assertEqual([f"{file}: {sentence}"], self.page(file).data["remarks"])
+            self.assertIn(sentence, run(VERBENA, "handshake", file).stderr)
+
     def record(self, name, *command):
         """A program under `verbena record`, and its file."""
         file = os.path.join(self.folder, name + ".vrec")

@@ -183,12 +183,15 @@ class Mistakes(Case):
         self.assertIn("'frob'", self.complaint("frob"))
         self.assertIn("--nope", self.complaint("run", "--nope", "3", "--", "true"))
         self.assertIn("needs a program", self.complaint("run"))
+        self.assertIn("'bogus'", self.complaint("help", "bogus"))
         self.complaint()
 
     def test_settings(self):
         self.assertIn("VERBENA_LOG=loud", self.complaint("run", "--log", "loud", "--", "true"))
         self.assertIn("/no/such/folder/log", self.complaint("run", "--log", "warn,file=/no/such/folder/log", "true"))
         self.assertIn("grow", self.complaint("run", "true", VERBENA_DISABLE="gso,grow"))
+        self.assertIn("VERBENA_LINK=wires", self.complaint("run", "true", VERBENA_LINK="wires"))
+        self.assertIn("VERBENA_KEYS=any", self.complaint("run", "true", VERBENA_KEYS="any"))
         self.assertIn("a/b", self.complaint("run", "true", VERBENA_FABRIC="a/b"))
         self.assertIn("/no/such/folder/it", self.complaint("run", "--capture", "/no/such/folder/it", "--", "true"))
 

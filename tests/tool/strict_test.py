@@ -2,6 +2,7 @@
 """strict_test.py BUILD: `verbena run --strict` tells each mistake of strict_ends.c and nothing about the same without it, over
 both links; stock programs that do all right hear nothing."""
 
+import os
 import shutil
 import subprocess
 import time
@@ -61,6 +62,16 @@ class Strict(Case):
             self.assertRegex(three[0], r"leak \(strict_ends.c:\d+\) < main \(strict_ends.c:\d+\)")
         result = self.strict("leak", "right")
         self.assertEqual((0, ""), (result.returncode, result.stderr))
+
+    @unittest.skipUnless(shutil.which("addr2line"), "no binutils")
+    def test_places_of_a_program_from_somewhere(self):
+        """Found by PATH, started from another folder, or one that is at fixed addresses."""
+        fixed = self.compile_file("strict_ends", "-g", "-no-pie", "-lrdmacm", "-libverbs")
+        os.mkdir(os.path.join(self.folder, "below"))
+        for program, folder in (("strict_ends", "/"), ("../strict_ends", os.path.join(self.folder, "below")), (fixed, "/")):
+            result = run(VERBENA, "run", "--strict", "--", "sh", "-c", f'cd "{folder}"; exec {program} leak',
+                         env=dict(ENVIRONMENT, PATH=f"{self.folder}:{ENVIRONMENT['PATH']}"))
+            self.assertRegex(result.stderr, r"leak \(strict_ends.c:\d+\) < main \(strict_ends.c:\d+\)")
 
     def test_undefined_fields(self):
         result = self.strict("poison")

@@ -160,6 +160,39 @@ class Forms(Traced):
                          {name.replace("_iova2", "") for name in re.findall(r" (ibv_\w+)\(", told)})
         self.assertNotIn("~", told)
 
+    def frames(self, told):
+        return [base64.b64decode(event["frame"]) for event in map(json.loads, told.splitlines()) if event["k"] == "packet"]
+
+    def test_a_recording_without_data(self):
+        _, told = self.tell(self.two_ends(), "send", link="wire", options=("--no-data",), command="record")
+        self.assertEqual([], self.frames(told))
+
+    def test_a_recording_is_of_one_program(self):
+        """The packets of another one are its own."""
+        file = os.path.join(self.folder, "told")
+        program, settings = self.two_ends(), dict(ENVIRONMENT, VERBENA_LINK="wire")
+        started = subprocess.Popen([VERBENA, "record", "-o", file, "--", "sh", "-c", 'echo; read line; exec "$0" send', program],
+                                   env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(started.kill)
+        started.stdout.readline()
+        self.assertEqual(0, run(VERBENA, "run", "--", program, "write", env=settings).returncode)
+        started.communicate("\n", timeout=SECONDS)
+        opcodes = {frame[28] for frame in self.frames(pathlib.Path(file).read_text(encoding="utf-8"))}
+        self.assertIn(0x04, opcodes)  # RC SEND ONLY
+        self.assertNotIn(0x0A, opcodes)  # RC RDMA WRITE ONLY
+
+    def test_a_daemon_that_goes(self):
+        settings = dict(ENVIRONMENT, VERBENA_FABRIC=ENVIRONMENT["VERBENA_FABRIC"] + "-goes")
+        started = subprocess.Popen([VERBENA, "trace", "--", "sh", "-c", "echo; read line"], env=settings, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(started.kill)
+        started.stdout.readline()
+        daemon = json.loads(run(VERBENA, "status", "-j", env=settings).stdout)["daemon"]["pid"]
+        os.kill(daemon, signal.SIGKILL)
+        self.assertEqual("verbena: the daemon is gone; no packets from here on\n", started.stderr.readline())
+        _, errors = started.communicate("\n", timeout=SECONDS)
+        self.assertEqual((0, ""), (started.returncode, errors))
+
     def test_reasons_and_faults(self):
         result, told = self.tell(self.two_ends(), "send", options=("--fault", "drop opcode=send"))
         self.assertEqual("send transport retry counter exceeded", result.stdout.splitlines()[0])

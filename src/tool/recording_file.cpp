@@ -1,0 +1,65 @@
+#include "tool/recording_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "host/launch.h"
+#include "tool/json_text.h"
+
+namespace verbena::tool {
+
+RecordingFile::~RecordingFile() {
+    if (fd_ >= 0) close(fd_);
+}
+
+bool RecordingFile::open(const std::string& name) {
+    name_ = name;
+    path_ = host::absolute_path(name);  // programs change their folder
+    fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd_ < 0) std::fprintf(stderr, "verbena: %s: %s\n", name.c_str(), std::strerror(errno));
+    return fd_ >= 0;
+}
+
+void RecordingFile::begin() {
+    struct stat status {};
+    if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return;  // a device, which cannot be read again
+    if (ftruncate(fd_, 0) != 0) error_ = errno;
+    // Of what the programs write, queue pairs are enough.
+    events_ = std::make_unique<trace::EventTail>(fd_, R"("k":"qp")");
+}
+
+void RecordingFile::add(std::vector<trace::Json> packets) {
+    if (events_)
+        for (const trace::Json& event : events_->read()) trace::leniently([&] { concerned_.note(event); });
+    std::string lines;
+    const bool all = data_ && !events_;
+    for (const trace::Json& packet : waiting_)
+        if (all || concerned_.concerns(packet, data_)) lines += json_text(packet) + "\n";
+    waiting_ = std::move(packets);
+    write_down(lines);
+}
+
+void RecordingFile::end() { add({}); }
+
+// After an error nothing more: what is there is whole but for its last line.
+void RecordingFile::write_down(const std::string& lines) {
+    for (std::size_t at = 0; at < lines.size() && !error_;) {
+        const ssize_t written = write(fd_, lines.data() + at, lines.size() - at);
+        if (written < 0 && errno != EINTR) error_ = errno;
+        if (written > 0) at += static_cast<std::size_t>(written);
+    }
+}
+
+bool RecordingFile::tell_what_failed() const {
+    if (error_)
+        std::fprintf(stderr, "verbena: %s: %s; packets are missing\n", name_.c_str(), std::strerror(error_));
+    return error_ == 0;
+}
+
+}  // namespace verbena::tool

@@ -3,8 +3,9 @@
 //
 // A peer is met once per pair of processes, whatever the number of queue pairs: before the first packet to
 // one of its blocks (meet()), or when it asks us. If both ask at once, the question from the lower block
-// counts, where both ask by their first; otherwise they are met twice. Whoever does not answer, a stranger or another host, is reached by the wire; another question
-// leaves only after thousands of packets. Our own blocks are a peer as well: ourselves.
+// counts, where both ask by their first; otherwise they are met twice. Whoever does not answer, a stranger or
+// another host, is reached by the wire; another question leaves only after thousands of packets. Our own
+// blocks are a peer as well: ourselves.
 //
 // Identity. The pid is the kernel's (SCM_CREDENTIALS), a pidfd follows the process, and PeerMemory reads the
 // nonce of the peer's tables back from that process. Life. A dead peer's last packets are read, then its

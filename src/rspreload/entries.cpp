@@ -77,7 +77,10 @@ void remove(int fd) {
         else
             real().close(rs);  // a forked child's copy of the descriptor
     }
-    if (entry->pid == getpid()) end_connecting(*entry);  // the lock is the parent's, and may be held
+    // A forked child's copy of a connection under way is still listed, under a lock that may be held for
+    // good.
+    if (entry->pid != getpid() && entry->state.load() == State::connecting) return;
+    end_connecting(*entry);
     delete entry;
 }
 

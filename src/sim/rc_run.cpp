@@ -163,11 +163,9 @@ void RcRun::judge_processes() {
         Process& process = *processes_[i];
         process.judge_refusals();
         // A timer may fire once for nothing when its deadline has moved; a responder looks for a late receive
-        // ten times before its NAK, of either kind; and timers go on while a peer stands still.
-        const auto& naks = world_.coverage.naks_sent;
-        const auto sequence = static_cast<std::size_t>(wire::NakCode::psn_sequence_error);
+        // ten times before its RNR NAK; and timers go on while a peer stands still.
         const std::uint64_t allowed = kIdleTurns + world_.coverage.packets / 2 +
-                                      12 * (naks[kRnrLine] + naks[sequence]) +
+                                      12 * world_.coverage.naks_sent[kRnrLine] +
                                       world_.coverage.directly[Coverage::stood_still];
         if (process.idle_turns() > allowed)
             world_.verdict.violation(world_.now(), "process %zu woke %llu times for nothing", i,

@@ -115,19 +115,32 @@ class FlowShare {
     bool idle() const { return mine_ == 0; }
     std::uint32_t under_way() const { return flow_->in_flight(); }
     // Who alone fills the window sends on when its own packets are acknowledged.
-    bool alone() const { return flow_->in_flight() == mine_ && !flow_->crowded(); }
+    bool alone() const { return flow_->in_flight() == (lent_ ? 0 : mine_) && !flow_->crowded(); }
 
     void sent(std::uint32_t cost) {
+        take_back();
         mine_ += cost;
         flow_->sent(cost);
     }
     void acknowledged(std::uint32_t cost) {
         cost = std::min(cost, mine_);
         mine_ -= cost;
-        flow_->acknowledged(cost);
+        if (!lent_) flow_->acknowledged(cost);
     }
     void withdraw() {
-        if (mine_ > 0) flow_->withdrawn(std::exchange(mine_, 0));
+        const std::uint32_t gone = std::exchange(mine_, 0);
+        if (!std::exchange(lent_, false) && gone > 0) flow_->withdrawn(gone);
+    }
+    // Others may have its room while its own packets, which are under way still, get no answer. False: it has
+    // none.
+    bool lend() {
+        if (mine_ == 0 || lent_) return false;
+        flow_->withdrawn(mine_);
+        return lent_ = true;
+    }
+    void take_back() {
+        if (std::exchange(lent_, false)) [[unlikely]]
+            flow_->sent(mine_);
     }
 
     void wait(std::uint32_t qp_number, bool sent_something) {
@@ -142,6 +155,7 @@ class FlowShare {
    private:
     std::shared_ptr<Flow> flow_;
     std::uint32_t mine_ = 0;
+    bool lent_ = false;
     bool waiting_ = false;
     bool my_turn_ = false;
 };

@@ -138,5 +138,30 @@ TEST(FlowTable, OneFlowForAReceiveQueue) {
     EXPECT_EQ(table.find(kPeer, 0x5001), flow);
 }
 
+// While it is lent others may use it; what arrives meanwhile is not counted twice.
+TEST(FlowShareTest, LendsItsRoomAndTakesItBack) {
+    auto flow = std::make_shared<Flow>();
+    FlowShare share;
+    share.join(flow);
+    EXPECT_FALSE(share.lend()) << "nothing is under way";
+    share.sent(5000);
+    EXPECT_TRUE(share.lend());
+    EXPECT_FALSE(share.lend());
+    EXPECT_EQ(flow->in_flight(), 0u);
+    EXPECT_TRUE(share.alone());
+    share.acknowledged(2000);
+    EXPECT_EQ(flow->in_flight(), 0u);
+    share.take_back();
+    share.take_back();
+    EXPECT_EQ(flow->in_flight(), 3000u);
+    EXPECT_TRUE(share.lend());
+    share.sent(1000);
+    EXPECT_EQ(flow->in_flight(), 4000u);
+    EXPECT_TRUE(share.lend());
+    share.withdraw();
+    EXPECT_EQ(flow->in_flight(), 0u);
+    EXPECT_TRUE(share.idle());
+}
+
 }  // namespace
 }  // namespace verbena::transport

@@ -28,7 +28,7 @@ class Probe {
     // first..end was repeated, first..limit had been sent. `data`: the answer is that of a READ or an atomic.
     // True: the one before is unanswered.
     bool sent(std::uint32_t first, std::uint32_t end, std::uint32_t limit, bool data) {
-        const bool unanswered = state_ == State::sent;
+        const bool unanswered = state_ == State::sent && first == first_;
         gaps_before_ = std::exchange(gaps_, false) || (state_ == State::sent && gaps_before_);
         state_ = State::sent;
         first_ = first, end_ = end, limit_ = limit;

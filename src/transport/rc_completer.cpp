@@ -266,6 +266,7 @@ void RcRequester::finish_progress(Time now) {
     const bool measurable = sampled();
     const bool doubtful = measurable && probe_.doubts(sample_psn_);
     const Probe::Says says = probe_.progressed(una_);
+    if (!probe_.holds_back()) flow_.take_back();
     if (measurable && !probe_.doubts(sample_psn_)) {
         if (!doubtful) {
             end_sample(now);

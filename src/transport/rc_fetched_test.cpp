@@ -60,22 +60,6 @@ TEST_F(Fetched, IsWhatTheLinkSaysIsFaster) {
     }
 }
 
-// It lies elsewhere still, and is not kept: when the receive is there, it is asked for as if it had been
-// lost.
-TEST_F(Fetched, AReceiveThatComesALittleLateCostsNoRetry) {
-    fetches = true;
-    send(kLarge);
-    run(300 * kMicrosecond);
-    EXPECT_TRUE(packets(1).empty());
-    post_receive(1, 1, {side[1].sge(0, kLarge)});
-    settle();
-    EXPECT_EQ(sends(0).size(), 1u);
-    EXPECT_EQ(receives(1).size(), 1u);
-    ASSERT_GE(packets(1).size(), 2u);
-    EXPECT_EQ(packets(1)[0].headers.aeth.syndrome, 0x60);
-    EXPECT_EQ(side[1].qp->counters().rnr_naks_sent, 0u);
-}
-
 TEST_F(Fetched, IsNothingInline) {
     Harness small;
     small.attributes[0].path_mtu = small.attributes[1].path_mtu = 256;

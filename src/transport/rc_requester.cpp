@@ -333,10 +333,7 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     if (!emit(sink, entry, packet, count, true, now, nothing)) return;
     const bool unanswered = probe_.sent(una_, wire::psn_add(una_, count), next_psn_, entry.awaits_response());
     // What is in flight has arrived by now or never will; others who send there need the room.
-    if (unanswered && !flow_.idle()) {
-        flow_.withdraw();
-        probe_.hold_back();
-    }
+    if (unanswered && flow_.lend()) probe_.hold_back();
     // A round trip is measured on a packet that was sent once; of a READ's data it may yet be seen which of
     // the two it answers.
     if (!entry.awaits_response() || wire::psn_less(sample_psn_, una_)) sampling_ = false;

@@ -51,7 +51,7 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
     if (ahead < 0) return duplicate(packet, info, now);
     if (ahead > 0 && !mutated(Mutation::gap_accepted)) {
         dropped_until_ = wire::psn_next(packet.headers.bth.psn);
-        if (kept_) kept_->followed = true;
+        kept_.reset();  // its sender has to come back in any case
         return from_behind_a_gap();
     }
     expected(packet, info, now);

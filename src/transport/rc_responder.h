@@ -17,8 +17,8 @@
 // A message that finds no receive is not refused at once: programs post the receive a moment late, the RNR
 // timer that rdma_cm sets is 655 ms, and a zeroed rdma_conn_param does not repeat at all. For
 // kReceiverPatience we wait for one, and keep the packet; if one comes, the packet is executed as if it had
-// come just now. What could not be kept, or was dropped behind it, a sequence NAK then asks for, since that
-// takes nothing from rnr_retry. When no receive comes, an RNR NAK asks for min_rnr_timer.
+// come just now. If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
+// shortest time; and for min_rnr_timer when no receive comes.
 //
 // UC (uc_responder.cpp) answers nothing; see there.
 //
@@ -157,7 +157,6 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         wire::Headers headers;
         std::vector<std::uint8_t> payload;
         std::uint32_t psns = 1;
-        bool followed = false;  // others were dropped behind it
     };
 
     // rc_responder.cpp

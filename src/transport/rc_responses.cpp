@@ -160,14 +160,13 @@ void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t synd
 // The first time for this packet: starts the wait. Packets behind it are dropped silently as after any NAK.
 void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     if (pending_ == Pending::rnr_nak) return;
-    const bool followed = pending_ == Pending::sequence_nak;
     refusing_ = true;
     pending_ = Pending::rnr_nak;
     missing_since_ = now;
     look_again_at_ = now + kReceiverPatienceStep;
     if (packet.elsewhere) return;
     kept_ = std::make_unique<Kept>(
-        Kept{packet.headers, {packet.payload.begin(), packet.payload.end()}, packet.aside.psns, followed});
+        Kept{packet.headers, {packet.payload.begin(), packet.payload.end()}, packet.aside.psns});
 }
 
 bool RcResponder::execute_kept(Time now) {
@@ -179,18 +178,12 @@ bool RcResponder::execute_kept(Time now) {
     packet.aside.psns = kept->psns;
     refusing_ = false;
     expected(packet, wire::info(packet.headers.bth.opcode), now);
-    if (!kept->followed || failed_) return true;
-    if (kept_) {  // another queue pair was quicker
-        kept_->followed = true;
-    } else {
-        refusing_ = true;
-        pending_ = Pending::sequence_nak;
-    }
     return true;
 }
 
 // IBA 9.7.5.2.8. True if the NAK left; false if a receive may still come in time.
 bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
+    constexpr std::uint8_t kShortest = 1;  // 10 us
     const bool there = receive_source_ != nullptr && receive_source_->waiting() > 0;
     const Duration waited = now - missing_since_;
     if (!there && waited < kReceiverPatience) {
@@ -199,12 +192,9 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     }
     pending_ = Pending::none;
     look_again_at_ = kNever;
-    if (there && execute_kept(now) && pending_ != Pending::sequence_nak) return false;
-    pending_ = Pending::none;
+    if (there && execute_kept(now)) return false;
     kept_.reset();
-    send_acknowledgement(sink,
-                         there ? wire::nak(wire::NakCode::psn_sequence_error)
-                               : wire::rnr_nak(shared_.attributes().min_rnr_timer),
+    send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes().min_rnr_timer),
                          expected_psn_);
     return true;
 }

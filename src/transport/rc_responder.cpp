@@ -36,7 +36,7 @@ void RcResponder::configure() {
     if (active_ > 0) wanted = std::max(wanted, had);
     if (wanted == had) return;
     // The newest stay, oldest first, for what is owed and for duplicates.
-    std::ranges::rotate(resources_, resources_.begin() + newest_);
+    std::rotate(resources_.begin(), resources_.begin() + newest_, resources_.end());
     if (wanted < had)
         resources_.erase(resources_.begin(), resources_.end() - static_cast<std::ptrdiff_t>(wanted));
     resources_.resize(wanted);

@@ -7,16 +7,22 @@ namespace {
 
 using wire::CmAttribute;
 
-class Stale : public Pair {};
+class Stale : public Pair {
+   protected:
+    // Destroyed by both programs; what is left is in timewait.
+    void end(const Connected& c) {
+        destroy(client, c.active);
+        net.run();
+        server.take();
+        destroy(server, c.passive);
+        net.run();
+    }
+};
 
 // The peer knows that the old connection is over; our QP of it is in quarantine.
 TEST_F(Stale, QpInTimewaitMayConnectAnew) {
     Connected c = establish();
-    destroy(client, c.active);
-    net.run();
-    server.take();
-    destroy(server, c.passive);
-    net.run();
+    end(c);
     std::size_t before = net.log.size();
     connecting(client, server.address(7471), 0x11);
     net.run();
@@ -27,11 +33,7 @@ TEST_F(Stale, QpInTimewaitMayConnectAnew) {
 
 TEST_F(Stale, QpInTimewaitMayAnswerAnew) {
     Connected c = establish();
-    destroy(client, c.active);
-    net.run();
-    server.take();
-    destroy(server, c.passive);
-    net.run();
+    end(c);
     connecting(client, server.address(7471), 0x12);
     net.run();
     ASSERT_EQ(accept(server, server.take().id, 0x21), 0);
@@ -42,11 +44,7 @@ TEST_F(Stale, QpInTimewaitMayAnswerAnew) {
 TEST_F(Stale, CommIdOfAConnectionInTimewaitIsNewWithAnotherTransaction) {
     Connected c = establish();
     const Sent first = net.sent(CmAttribute::req)[0];
-    destroy(client, c.active);
-    net.run();
-    server.take();
-    destroy(server, c.passive);
-    net.run();
+    end(c);
     net.inject(server, first.path, first.mad);  // a copy that was long under way
     net.run();
     EXPECT_TRUE(server.quiet());

@@ -105,6 +105,9 @@ struct FabricInfo {
     std::uint8_t chosen = 0;  // by VERBENA_FABRIC: the program knows
     std::uint8_t reserved[2] = {};
     std::array<char, 188> note{};  // why there is no wire, in words
+
+    // At this network namespace, whatever routes there are. Not of one that is not known.
+    bool ends_here() const { return name[0] && !wire_available; }
 };
 struct HelloReply {
     std::uint32_t daemon_pid = 0;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/printable.h"
+
 namespace verbena::observe {
 namespace {
 
@@ -134,10 +136,7 @@ bool read_tables(int fd, Depth depth, Tables& out) {
     out.pid = header->pid;
     out.started = header->started;
     header->command.back() = '\0';
-    out.command = header->command.data();
-    // Whatever the program calls itself, a terminal shall not obey it.
-    std::replace_if(
-        out.command.begin(), out.command.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    out.command = printable(header->command.data());  // whatever the program calls itself
     if (depth == Depth::counters) return true;
     return read_regions(fd, *header, size, out) && read_objects(fd, *header, size, out);
 }

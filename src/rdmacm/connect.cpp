@@ -68,24 +68,9 @@ int build_parameters(Id& id, const rdma_conn_param* given, cm::ConnectParameters
     return append_private_data(out, given->private_data, given->private_data_len);
 }
 
-// More private data than any message carries: as the daemon does with what is too much for a REP.
-int refuse_peer(Id& id) {
-    const int error = errno;
-    forget_told(id);
+int reject(Id& id, const void* private_data, std::uint8_t length, std::uint8_t reason) {
     host::RejectRequest request;
     request.id = id.number;
-    request.reason = kReasonConsumer;
-    ask(host::Command::reject, request);
-    errno = error;
-    return -1;
-}
-
-int reject(const char* name, rdma_cm_id* public_id, const void* private_data, std::uint8_t length,
-           std::uint8_t reason) {
-    IdCall id(name, public_id);
-    if (!id) return -1;
-    host::RejectRequest request;
-    request.id = id->number;
     request.reason = reason;
     if (!private_data) length = 0;
     if (length > request.private_data.size())
@@ -93,8 +78,22 @@ int reject(const char* name, rdma_cm_id* public_id, const void* private_data, st
                               request.private_data.size());
     if (length) std::memcpy(request.private_data.data(), private_data, length);
     request.private_data_length = length;
-    forget_told(*id);
+    forget_told(id);
     return ask(host::Command::reject, request);
+}
+
+int reject(const char* name, rdma_cm_id* public_id, const void* private_data, std::uint8_t length,
+           std::uint8_t reason) {
+    IdCall id(name, public_id);
+    return id ? reject(*id, private_data, length, reason) : -1;
+}
+
+// More private data than any message carries: as the daemon does with what is too much for a REP.
+int refuse_peer(Id& id) {
+    const int error = errno;
+    reject(id, nullptr, 0, kReasonConsumer);
+    errno = error;
+    return -1;
 }
 
 }  // namespace

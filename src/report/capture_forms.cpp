@@ -87,6 +87,22 @@ bool form_of(Bytes content, ClassicForm& form) {
     return false;
 }
 
+// The next block of a pcapng file; empty if none is whole.
+Bytes take_block(Bytes& rest) {
+    if (rest.size() < kBlockHeader + kBlockEnd) return {};
+    const std::uint32_t length = le32(rest, 4);
+    if (length < kBlockHeader + kBlockEnd || length > rest.size()) return {};
+    const Bytes block = rest.first(length);
+    rest = rest.subspan(length);
+    return block;
+}
+
+bool describes_interface(Bytes block) {
+    return le32(block, 0) == kInterfaceDescription && block.size() >= kBlockHeader + kBlockEnd + 8;
+}
+
+unsigned link_type_of(Bytes interface) { return le32(interface, kBlockHeader) & 0xffff; }
+
 }  // namespace
 
 bool is_classic_pcap(Bytes content) {
@@ -117,19 +133,24 @@ Content from_classic_pcap(Bytes content, Unread& unread) {
     return made;
 }
 
+bool has_other_links(Bytes content) {
+    for (Bytes block; !(block = take_block(content)).empty();)
+        if (describes_interface(block) && (header_of(link_type_of(block)) || !is_read(link_type_of(block))))
+            return true;
+    return false;
+}
+
 Content without_link_headers(Bytes content, Unread& unread) {
     Content made;
     std::vector<unsigned> types;  // of the section's interfaces
-    while (content.size() >= kBlockHeader + kBlockEnd) {
-        const std::uint32_t kind = le32(content, 0), length = le32(content, 4);
-        if (length < kBlockHeader + kBlockEnd || length > content.size()) break;
-        const Bytes block = content.first(length);
+    for (Bytes block; !(block = take_block(content)).empty();) {
+        const std::uint32_t kind = le32(block, 0);
+        const auto length = static_cast<std::uint32_t>(block.size());
         const std::size_t at = made.size();
-        content = content.subspan(length);
         append(made, block);
         if (kind == kSectionHeader) types.clear();
-        if (kind == kInterfaceDescription && length >= kBlockHeader + kBlockEnd + 8) {
-            types.push_back(le32(block, kBlockHeader) & 0xffff);
+        if (describes_interface(block)) {
+            types.push_back(link_type_of(block));
             made[at + kBlockHeader] = static_cast<std::uint8_t>(read_as(types.back()));
             made[at + kBlockHeader + 1] = static_cast<std::uint8_t>(read_as(types.back()) >> 8);
         }

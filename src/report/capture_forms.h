@@ -17,7 +17,10 @@ bool is_classic_pcap(std::span<const std::uint8_t> content);
 using Unread = std::map<unsigned, unsigned>;
 
 std::vector<std::uint8_t> from_classic_pcap(std::span<const std::uint8_t> content, Unread& unread);
-// Of a pcapng file. What is half written stays so.
+// Whether a pcapng file has packets of other link types than Ethernet and raw IP. Others can be read as they
+// are.
+bool has_other_links(std::span<const std::uint8_t> content);
+// Of such a file. What is half written at its end is left out.
 std::vector<std::uint8_t> without_link_headers(std::span<const std::uint8_t> content, Unread& unread);
 
 // "3 packets of link type 105 were not read"; empty if there are none.

@@ -297,8 +297,13 @@ bool read_recording(const std::string& name, std::istream& stream, Recording& re
     if (!classic && !link::is_capture(begin)) return read_lines(name, stream, file, recording, error);
     const std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(stream), {}};
     Unread unread;
-    auto packets = link::packets_of_capture(classic ? from_classic_pcap(content, unread)
-                                                    : without_link_headers(content, unread));
+    std::vector<link::CapturedPacket> packets;
+    if (classic)
+        packets = link::packets_of_capture(from_classic_pcap(content, unread));
+    else if (has_other_links(content))
+        packets = link::packets_of_capture(without_link_headers(content, unread));
+    else
+        packets = link::packets_of_capture(content);
     if (!unread.empty()) recording.remarks.push_back(name + ": " + sentence_of(unread));
     link::merge_captures(packets);
     for (auto& packet : packets) recording.packets.push_back({std::move(packet), file, false});

@@ -15,6 +15,7 @@
 
 #include "base/own_pid.h"
 #include "base/reason.h"
+#include "base/signal_event.h"
 #include "rsocket/sleeper.h"
 
 namespace verbena::rsocket {
@@ -67,10 +68,7 @@ void* Service::run(void* service) {
     return nullptr;
 }
 
-void Service::kick() const {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] auto size = write(kick_fd_, &one, sizeof one);
-}
+void Service::kick() const { signal_event(kick_fd_); }
 
 rdma_cm_id* Service::create_id(const std::shared_ptr<ServiceClient>& client, rdma_port_space space) {
     rdma_cm_id* id = nullptr;

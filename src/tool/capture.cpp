@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/write_all.h"
 #include "tool/shared_capture.h"
 
 namespace verbena::tool {
@@ -33,12 +34,8 @@ int copy_on(int from, off_t& at) {
     std::array<char, 65536> buffer;
     const off_t begin = at;
     for (ssize_t size; (size = pread(from, buffer.data(), buffer.size(), at)) > 0; at += size)
-        for (ssize_t done = 0; done < size;) {
-            const ssize_t written =
-                write(STDOUT_FILENO, buffer.data() + done, static_cast<std::size_t>(size - done));
-            if (written < 0 && errno != EINTR) return errno;
-            if (written > 0) done += written;
-        }
+        if (int error = write_all(STDOUT_FILENO, {buffer.data(), static_cast<std::size_t>(size)}))
+            return error;
     if (at > begin) fallocate(from, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, at - begin);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/printable.h"
 #include "base/reason.h"
 #include "faults/words.h"
 #include "tool/json_text.h"

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 
 #include "base/reason.h"
@@ -31,12 +30,6 @@ bool look_once(observe::Depth depth, observe::Snapshot& out) {
     if (look.take(depth, out) == 0) return true;
     std::fprintf(stderr, "verbena: %s\n", last_reason());
     return false;
-}
-
-std::string printable(std::string text) {
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    return text;
 }
 
 std::string user_name(std::uint32_t user) {

@@ -33,9 +33,6 @@ class Look {
 // The same for a command that looks once; false when the reason was told.
 bool look_once(observe::Depth depth, observe::Snapshot& out);
 
-// Without control characters, which a terminal would obey.
-std::string printable(std::string text);
-
 std::string user_name(std::uint32_t user);  // or the number
 
 // With a decimal prefix: "1.23M"; below 10000 as it is.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/write_all.h"
 #include "host/launch.h"
 #include "tool/json_text.h"
 
@@ -42,19 +43,11 @@ void RecordingFile::add(std::vector<trace::Json> packets) {
     for (const trace::Json& packet : waiting_)
         if (all || concerned_.concerns(packet, data_)) lines += json_text(packet) + "\n";
     waiting_ = std::move(packets);
-    write_down(lines);
+    // After an error nothing more: what is there is whole but for its last line.
+    if (!error_) error_ = write_all(fd_, lines);
 }
 
 void RecordingFile::end() { add({}); }
-
-// After an error nothing more: what is there is whole but for its last line.
-void RecordingFile::write_down(const std::string& lines) {
-    for (std::size_t at = 0; at < lines.size() && !error_;) {
-        const ssize_t written = write(fd_, lines.data() + at, lines.size() - at);
-        if (written < 0 && errno != EINTR) error_ = errno;
-        if (written > 0) at += static_cast<std::size_t>(written);
-    }
-}
 
 bool RecordingFile::tell_what_failed() const {
     if (error_)

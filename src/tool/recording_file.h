@@ -30,8 +30,6 @@ class RecordingFile {
     const std::string& path() const { return path_; }
 
    private:
-    void write_down(const std::string& lines);
-
     const bool data_;
     std::string name_, path_;
     int fd_ = -1, error_ = 0;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/gid.h"
+#include "base/printable.h"
 #include "link/capture_reader.h"
 #include "wire/describe.h"
 
@@ -166,8 +167,7 @@ std::string Text::line(const Json& event, Part part) {
     std::string text = body(event, part);
     if (text.empty()) return text;
     // One line each, and a terminal obeys no program's words.
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    text = printable(std::move(text));
     if (!first_) first_ = began;
     char front[64];
     const std::string thread =

@@ -139,8 +139,10 @@ class FlowShare {
         return lent_ = true;
     }
     void take_back() {
-        if (std::exchange(lent_, false)) [[unlikely]]
-            flow_->sent(mine_);
+        if (!lent_) [[likely]]
+            return;
+        lent_ = false;
+        flow_->sent(mine_);
     }
 
     void wait(std::uint32_t qp_number, bool sent_something) {

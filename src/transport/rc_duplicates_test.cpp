@@ -9,19 +9,6 @@ namespace {
 using completion::Status;
 using wire::Opcode;
 
-// The first packet with this opcode from `from` is lost.
-std::function<Fate(const Sent&)> lose(int from, Opcode opcode) {
-    return [=, seen = 0](const Sent& s) mutable {
-        return s.from == from && s.headers.bth.opcode == opcode && seen++ == 0 ? kDrop : kDeliver;
-    };
-}
-
-int count(const Harness& h, int from, Opcode opcode) {
-    int n = 0;
-    for (const Sent& s : h.log) n += s.from == from && s.headers.bth.opcode == opcode;
-    return n;
-}
-
 TEST(Duplicates, AtomicIsReplayedNotReexecuted) {
     Harness h;
     h.start();

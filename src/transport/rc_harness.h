@@ -473,4 +473,18 @@ class Harness : private QpListener {
     std::deque<Flying> flying_;
 };
 
+// For Harness::filter: the n-th packet (from 0) with this opcode from `from` is lost.
+inline std::function<Fate(const Sent&)> lose(int from, wire::Opcode opcode, int nth = 0) {
+    return [=, seen = 0](const Sent& s) mutable {
+        return s.from == from && s.headers.bth.opcode == opcode && seen++ == nth ? kDrop : kDeliver;
+    };
+}
+
+// How many packets with this opcode `from` has sent.
+inline int count(const Harness& h, int from, wire::Opcode opcode) {
+    int n = 0;
+    for (const Sent& s : h.log) n += s.from == from && s.headers.bth.opcode == opcode;
+    return n;
+}
+
 }  // namespace verbena::transport::testing

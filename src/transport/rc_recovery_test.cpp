@@ -11,19 +11,6 @@ namespace {
 using completion::Status;
 using wire::Opcode;
 
-// The n-th packet (from 0) with this opcode from `from` is lost.
-std::function<Fate(const Sent&)> lose(int from, Opcode opcode, int nth = 0) {
-    return [=, seen = 0](const Sent& s) mutable {
-        return s.from == from && s.headers.bth.opcode == opcode && seen++ == nth ? kDrop : kDeliver;
-    };
-}
-
-int count(const Harness& h, int from, Opcode opcode) {
-    int n = 0;
-    for (const Sent& s : h.log) n += s.from == from && s.headers.bth.opcode == opcode;
-    return n;
-}
-
 TEST(Loss, NakNamesTheGapAndGoBackFollows) {
     Harness h;
     h.start();

@@ -1,25 +1,22 @@
-// Whether there is a way to an address. Connecting a datagram socket asks exactly that and sends nothing.
+// Whether there is a way to an address.
 //
 // A fabric whose UDP port is its own (host::FabricInfo) ends at this network namespace, whatever routes there
 // are.
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "base/route_socket.h"
 #include "base/socket_address.h"
 #include "host/client.h"
 #include "verbs/queries.h"
 
 namespace verbena::verbs {
 namespace {
-
-// RoCE v2's; as good as any other for the question.
-constexpr std::uint16_t kPort = 4791;
 
 struct Answer {
     int error = 0;
@@ -29,18 +26,18 @@ struct Answer {
 bool is_loopback(const Gid& gid) { return gid.is_ipv4() && gid.bytes[12] == 127; }
 
 Answer ask_kernel(const wire::Path& path) {
-    const SocketAddress to(path.destination, kPort, path.interface_index);
-    const int fd = own_socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC);
-    if (fd < 0) return {is_refusal(errno) ? ENETUNREACH : 0, true};  // else not this question's answer
+    const RouteSocket socket(path.destination, path.interface_index);
+    // Else not this question's answer.
+    if (!socket.asked()) return {is_refusal(socket.error()) ? ENETUNREACH : 0, true};
     Answer answer;
     sockaddr_in6 from{};
     auto* const any = reinterpret_cast<sockaddr*>(&from);
     socklen_t size = sizeof from;
-    if (connect(fd, to.get(), to.size()) != 0 || getsockname(fd, any, &size) != 0)
+    if ((answer.error = socket.error()) != 0) return answer;
+    if (getsockname(socket.fd(), any, &size) != 0)
         answer.error = errno;
     else
         answer.own = gid_of(any) == path.destination || is_loopback(path.destination);
-    close(fd);
     return answer;
 }
 
@@ -54,7 +51,7 @@ int check_route(const wire::Path& path) {
         return fail(answer.error, "there is no route to grh.dgid %s", to_string(path.destination).c_str());
     if (answer.error || answer.own) return 0;
     const host::FabricInfo fabric = host::fabric();
-    if (!fabric.name[0] || fabric.wire_available) return 0;
+    if (!fabric.ends_here()) return 0;
     return fail(ENETUNREACH, "grh.dgid %s: %s", to_string(path.destination).c_str(), fabric.note.data());
 }
 

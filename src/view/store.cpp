@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "base/write_all.h"
 
 namespace verbena::view {
 namespace {
@@ -46,15 +47,7 @@ std::uint64_t hash_of(std::span<const Entry> tree) {
 int write_file(const std::string& path, const std::string& text) {
     int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
     if (fd < 0) return errno;
-    std::size_t done = 0;
-    int error = 0;
-    while (done < text.size() && !error) {
-        ssize_t n = write(fd, text.data() + done, text.size() - done);
-        if (n > 0)
-            done += static_cast<std::size_t>(n);
-        else if (n == 0 || errno != EINTR)
-            error = n == 0 ? EIO : errno;
-    }
+    const int error = write_all(fd, text);
     close(fd);
     return error;
 }

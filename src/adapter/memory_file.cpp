@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/features.h"
+#include "base/uncancelled.h"
 
 namespace verbena::adapter {
 namespace {
@@ -39,7 +40,7 @@ MemoryFile::MemoryFile(pid_t pid)
 // Unless the program has: then the number is perhaps another file's.
 void MemoryFile::close() {
     give_up();
-    if (identity_.is(fd_)) syscall(SYS_close, fd_);
+    if (identity_.is(fd_)) uncancelled::close(fd_);
     fd_ = -1;
 }
 

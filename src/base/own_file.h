@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/uncancelled.h"
+
 namespace verbena {
 
 // The same file under a high number if there is one free, and the low one closed; no cancellation point.
@@ -18,7 +20,7 @@ inline int out_of_the_way(int low) {
     constexpr int kFirst = 512;
     const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirst);
     if (high < 0) return low;
-    syscall(SYS_close, low);
+    uncancelled::close(low);
     return high;
 }
 
@@ -27,7 +29,7 @@ inline int out_of_the_way(int low) {
 // (Thread sanitizers shall see it opened no more than closed.)
 inline void make_room_out_of_the_way() {
     const auto low = static_cast<int>(syscall(SYS_eventfd2, 0, EFD_CLOEXEC));
-    if (low >= 0) syscall(SYS_close, out_of_the_way(low));
+    if (low >= 0) uncancelled::close(out_of_the_way(low));
 }
 
 struct FileIdentity {

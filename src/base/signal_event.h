@@ -4,21 +4,20 @@
 // Thread safety: all calls.
 #pragma once
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cstdint>
+
+#include "base/uncancelled.h"
 
 namespace verbena {
 
 inline void signal_event(int fd, std::uint64_t count = 1) {
-    [[maybe_unused]] const auto size = syscall(SYS_write, fd, &count, sizeof count);
+    [[maybe_unused]] const auto size = uncancelled::write(fd, &count, sizeof count);
 }
 
 // It is not readable any more, until the next signal_event(). Of one that is O_NONBLOCK.
 inline void take_events(int fd) {
     std::uint64_t count;
-    [[maybe_unused]] const auto size = read(fd, &count, sizeof count);
+    [[maybe_unused]] const auto size = uncancelled::read(fd, &count, sizeof count);
 }
 
 }  // namespace verbena

@@ -11,6 +11,7 @@
 #include "base/memcheck.h"
 #include "base/reason.h"
 #include "base/small_copy.h"
+#include "base/uncancelled.h"
 #include "link/hooks.h"
 #include "link/packet_order.h"
 #include "link/steering.h"
@@ -326,7 +327,7 @@ void BurstBuilder::send_messages(unsigned first, unsigned end) {
     }
     packets_leave();
     while (first < end) {
-        int sent = fd < 0 ? -1 : sendmmsg(fd, &headers_[first], end - first, 0);
+        int sent = fd < 0 ? -1 : uncancelled::sendmmsg(fd, &headers_[first], end - first, 0);
         if (sent > 0) {
             first += static_cast<unsigned>(sent);
             continue;
@@ -375,7 +376,7 @@ void BurstBuilder::send_singly(const Message& message) {
         header.msg_iovlen = 1;
         ssize_t sent;
         packets_leave();
-        do sent = sendmsg(message.fd, &header, 0);
+        do sent = uncancelled::sendmsg(message.fd, header, 0);
         while (sent < 0 && errno == EINTR);
         if (sent < 0) count(counters_.lost);
     });

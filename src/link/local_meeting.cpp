@@ -14,6 +14,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/uncancelled.h"
+
 namespace verbena::link {
 namespace {
 
@@ -101,7 +103,7 @@ int send_greeting(const std::string& fabric, const Greeting::Text& text, const s
     }
     const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno;
-    const int error = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
+    const int error = uncancelled::sendmsg(fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ? 0 : errno;
     close(fd);
     return error;
 }
@@ -127,7 +129,7 @@ Received receive_greeting(int inbox, Greeting& greeting) {
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const ssize_t size = recvmsg(inbox, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const ssize_t size = uncancelled::recvmsg(inbox, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (size < 0) return Received::nothing;
     std::array<int, kMost> fds;
     std::size_t count = 0;

@@ -17,6 +17,7 @@
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "base/socket_address.h"
+#include "base/uncancelled.h"
 
 namespace verbena::link {
 namespace {
@@ -133,7 +134,7 @@ LocalPeer* LocalPeers::asked_for(std::uint32_t block) {
 bool LocalPeers::is_dead(const LocalPeer& peer) const {
     if (peer.pidfd < 0) return false;
     pollfd state{peer.pidfd, POLLIN, 0};
-    return ::poll(&state, 1, 0) > 0;
+    return uncancelled::poll_at_once(&state, 1) > 0;
 }
 
 bool LocalPeers::has_inbox(const LocalPeer& peer) const {

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/uncancelled.h"
 #include "wire/byte_order.h"
 
 namespace verbena::link {
@@ -115,7 +116,7 @@ bool StrayInbox::receive_one(Receiver& receiver) {
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const ssize_t size = recvmsg(fd_, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const ssize_t size = uncancelled::recvmsg(fd_, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (size < 0) return false;
     wire::Path path;
     Datagram datagram;
@@ -151,7 +152,7 @@ bool StraySender::send(const Datagram& datagram, std::uint32_t block) {
     message.msg_namelen = size;
     message.msg_iov = pieces;
     message.msg_iovlen = 2;
-    return sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    return uncancelled::sendmsg(fd_, message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 }  // namespace verbena::link

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/socket_address.h"
+#include "base/uncancelled.h"
 #include "link/packet_order.h"
 #include "wire/bth.h"
 #include "wire/opcode.h"
@@ -99,7 +100,7 @@ unsigned UdpReader::read(int fd, Receiver& receiver, unsigned max) {
             headers_[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6);
             headers_[i].msg_hdr.msg_controllen = sizeof(Control);
         }
-        const int result = recvmmsg(fd, headers_.data(), asked, MSG_DONTWAIT, nullptr);
+        const int result = uncancelled::recvmmsg(fd, headers_.data(), asked, MSG_DONTWAIT);
         if (result <= 0) {
             batch_ = 1;
             // An error that waited on the socket is not ours to act on: the packet it speaks of is lost, no

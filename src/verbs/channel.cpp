@@ -9,6 +9,7 @@
 
 #include "adapter/engine.h"
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
@@ -52,6 +53,7 @@ extern "C" {
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
     if (const Fault fault{"ibv_create_comp_channel"}) return fault.null();
     Call call("ibv_create_comp_channel");
+    const NoCancellation whole;
     if (!is_usable(*Context::of(context))) return nullptr;
     auto* channel = new (std::nothrow) Channel;
     if (!channel) return fail_null(ENOMEM, "no memory");
@@ -67,6 +69,7 @@ struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
 int ibv_destroy_comp_channel(struct ibv_comp_channel* handle) {
     if (const Fault fault{"ibv_destroy_comp_channel"}) return fault.error();
     Call call("ibv_destroy_comp_channel");
+    const NoCancellation whole;
     Channel* channel = Channel::of(handle);
     if (std::uint32_t cqs = channel->cqs)
         return fail(EBUSY, "%u completion queues still use the channel", cqs);

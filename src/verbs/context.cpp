@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/buf.h"
@@ -78,6 +79,7 @@ extern "C" {
 struct ibv_context* ibv_open_device(struct ibv_device* device) {
     if (const Fault fault{"ibv_open_device"}) return fault.null();
     Call call("ibv_open_device");
+    const NoCancellation whole;
     Process* process = Process::open();
     if (!process) return nullptr;
     // Asynchronous events of the device need the helper, whether or not there will be a queue pair.
@@ -119,6 +121,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
 int ibv_close_device(struct ibv_context* base) {
     if (const Fault fault{"ibv_close_device"}) return fault.error();
     Call call("ibv_close_device");
+    const NoCancellation whole;
     Context* context = Context::of(base);
     context->process->remove(context);
     context->process->hide(context->record);

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/acknowledgements.h"
@@ -93,6 +94,7 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int cqe, void* cq_cont
                              struct ibv_comp_channel* channel, int comp_vector) {
     if (const Fault fault{"ibv_create_cq"}) return fault.null();
     Call call("ibv_create_cq");
+    const NoCancellation whole;
     Cq* cq = create_completion_queue(context, {cqe, cq_context, channel, comp_vector});
     return cq ? cq->base() : nullptr;
 }
@@ -113,6 +115,7 @@ int ibv_resize_cq(struct ibv_cq* handle, int cqe) {
 int ibv_destroy_cq(struct ibv_cq* handle) {
     if (const Fault fault{"ibv_destroy_cq"}) return fault.error();
     Call call("ibv_destroy_cq");
+    const NoCancellation whole;
     Cq* cq = Cq::of(handle);
     if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);
     if (cq->channel) cq->channel->cqs--;

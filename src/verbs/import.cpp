@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "verbs/objects.h"
@@ -46,6 +47,7 @@ extern "C" {
 struct ibv_context* ibv_import_device(int cmd_fd) {
     if (const Fault fault{"ibv_import_device"}) return fault.null();
     Call call("ibv_import_device");
+    const NoCancellation whole;
     CommandFile content;
     if (int error = read_command_file(cmd_fd, content)) {
         errno = error;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/memcheck.h"
+#include "base/no_cancellation.h"
 
 namespace verbena::verbs {
 namespace {
@@ -60,6 +61,7 @@ bool is_mapped(const void* address, std::uint64_t length) {
     Pages pages;
     if (!pages_of(address, length, pages)) return false;
     const memcheck::Unjudged unjudged;
+    const NoCancellation whole;
     return msync(pages.first, pages.bytes, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 

@@ -13,6 +13,7 @@
 
 #include "adapter/adapter.h"
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "verbs/mapping.h"
 #include "verbs/process.h"
@@ -141,6 +142,7 @@ int ibv_dereg_mr(struct ibv_mr* mr) {
     if (const Fault fault{"ibv_dereg_mr"}) return fault.error();
     Region* region = Region::of(mr);
     Call call("ibv_dereg_mr", "MR", mr->lkey);
+    const NoCancellation whole;
     Context* context = Context::of(mr->context);
     if (!context->process->forked())
         if (int error = context->process->adapter().regions().remove(mr->lkey)) return error;

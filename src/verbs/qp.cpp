@@ -12,6 +12,7 @@
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "host/client.h"
@@ -267,6 +268,7 @@ extern "C" {
 struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
     if (const Fault fault{"ibv_create_qp"}) return fault.null();
     Call call("ibv_create_qp");
+    const NoCancellation whole;
     if (!pd) return fail_null(EINVAL, "the protection domain is NULL");
     return create_queue_pair(pd->context, pd, nullptr, *attr);
 }
@@ -274,6 +276,7 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
 int ibv_destroy_qp(struct ibv_qp* qp) {
     if (const Fault fault{"ibv_destroy_qp"}) return fault.error();
     Call call("ibv_destroy_qp", "QP", qp->qp_num);
+    const NoCancellation whole;
     if (int error = check_detached(*QueuePair::of(qp))) return error;
     destroy_queue_pair(*QueuePair::of(qp));
     return 0;

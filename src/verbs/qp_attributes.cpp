@@ -7,6 +7,7 @@
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "memory/access.h"
 #include "transport/qp_state_table.h"
@@ -132,6 +133,7 @@ extern "C" {
 int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     if (const Fault fault{"ibv_modify_qp"}) return fault.error();
     Call call("ibv_modify_qp", "QP", base->qp_num);
+    const NoCancellation whole;
     QueuePair* qp = QueuePair::of(base);
     if (!is_usable(*qp->context)) return errno;
     if (int error = check_values(*attr, mask)) return error;

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
@@ -15,6 +16,7 @@ namespace verbena::verbs {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     Call call("ibv_create_qp_ex");
+    const NoCancellation whole;
     if (const Fault fault{"ibv_create_qp_ex"}) return fault.null();
     constexpr std::uint32_t kExist = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
                                      IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |

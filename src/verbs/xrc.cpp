@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -127,6 +128,7 @@ ibv_qp* open_qp(ibv_context* handle, ibv_qp_open_attr* attr) {
 
 ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
     Call call("ibv_open_xrcd");
+    const NoCancellation whole;
     if (const Fault fault{"ibv_open_xrcd"}) return fault.null();
     Context* context = Context::of(handle);
     if (!is_usable(*context)) return nullptr;
@@ -157,6 +159,7 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
 
 int close_xrcd(ibv_xrcd* handle) {
     Call call("ibv_close_xrcd");
+    const NoCancellation whole;
     if (const Fault fault{"ibv_close_xrcd"}) return fault.error();
     Xrcd* xrcd = Xrcd::of(handle);
     if (std::uint32_t users = xrcd->users)

@@ -49,7 +49,7 @@ std::size_t Segment::bytes_for(const Sizes& sizes) { return offsets_of(sizes).to
 
 std::unique_ptr<Segment> Segment::create_shared(const Sizes& sizes, Time started) {
     const std::size_t size = bytes_for(sizes);
-    const int fd = create_sealed_file("verbena", size);
+    const int fd = create_sized_file("verbena", size);
     void* const memory =
         fd < 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (memory == MAP_FAILED) {
@@ -58,6 +58,7 @@ std::unique_ptr<Segment> Segment::create_shared(const Sizes& sizes, Time started
         return fail_null(error, "making the process's tables (memfd_create, %zu bytes, sparse): %s", size,
                          std::strerror(error));
     }
+    close_to_writers(fd);
     return std::unique_ptr<Segment>(new Segment(memory, size, fd, sizes, started));
 }
 

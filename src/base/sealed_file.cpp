@@ -10,16 +10,22 @@
 
 #include <cerrno>
 
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
 namespace verbena {
 
 int create_memory_file(const char* name) {
     constexpr unsigned kNotExecutable = 8;  // MFD_NOEXEC_SEAL, since Linux 6.3
     constexpr unsigned kWanted = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    const int fd = memfd_create(name, kWanted | kNotExecutable);
-    return fd < 0 && errno == EINVAL ? memfd_create(name, kWanted) : fd;
+    int fd = memfd_create(name, kWanted | kNotExecutable);
+    if (fd < 0 && errno == EINVAL) fd = memfd_create(name, kWanted);
+    if (fd >= 0) fchmod(fd, S_IRUSR | S_IWUSR);
+    return fd;
 }
 
-int create_sealed_file(const char* name, std::size_t size) {
+int create_sized_file(const char* name, std::size_t size) {
     rlimit largest{};
     if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && size > largest.rlim_cur) {
         errno = EFBIG;  // ftruncate() would end the program by SIGXFSZ
@@ -28,12 +34,22 @@ int create_sealed_file(const char* name, std::size_t size) {
     const int fd = create_memory_file(name);
     if (fd < 0) return -1;
     if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
         return fd;
     const int error = errno;
     close(fd);
     errno = error;
     return -1;
+}
+
+int create_sealed_file(const char* name, std::size_t size) {
+    const int fd = create_sized_file(name, size);
+    if (fd >= 0) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+    return fd;
+}
+
+void close_to_writers(int fd) {
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
 }
 
 std::optional<std::size_t> sealed_length(int fd) {

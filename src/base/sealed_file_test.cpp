@@ -37,6 +37,32 @@ TEST(SealedFile, StaysAsLongAsItWasMade) {
     EXPECT_EQ(length_and_close(fd), kSize);
 }
 
+TEST(SealedFile, IsForItsUser) {
+    const int fd = create_memory_file("verbena-test");
+    struct stat status {};
+    ASSERT_EQ(fstat(fd, &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0600u);
+    close(fd);
+}
+
+// Its maker goes on writing by the mapping that it had.
+TEST(SealedFile, WhenItIsClosedToWritersOthersOnlyRead) {
+    const int fd = create_sized_file("verbena-test", kSize);
+    ASSERT_GE(fd, 0);
+    const auto map = [fd](int protection) { return mmap(nullptr, kSize, protection, MAP_SHARED, fd, 0); };
+    auto* const mine = static_cast<char*>(map(PROT_READ | PROT_WRITE));
+    ASSERT_NE(mine, MAP_FAILED);
+    close_to_writers(fd);
+    EXPECT_EQ(map(PROT_READ | PROT_WRITE), MAP_FAILED);
+    EXPECT_EQ(pwrite(fd, "x", 1, 0), -1);
+    const auto* const theirs = static_cast<const char*>(map(PROT_READ));
+    ASSERT_NE(theirs, MAP_FAILED);
+    mine[5] = 'x';
+    EXPECT_EQ(theirs[5], 'x');
+    EXPECT_EQ(sealed_length(fd), kSize);
+    close(fd);
+}
+
 TEST(SealedFile, LargerThanAnyFileMayBeIsAnError) {
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -132,7 +132,11 @@ int Daemon::open_network() {
     if (error) return fail(error, "epoll: %s", std::strerror(error));
 
     error = qp1_.open(
-        queues_.descriptor(0), queues_.port(), stray_fabric_, random32(),
+        queues_.descriptor(0),
+        {.port = queues_.port(),
+         .fabric = stray_fabric_,
+         .strays = options_.service ? link::Trust::anybody : link::Trust::own_user_and_root},
+        random32(),
         [this](const wire::Path& path) {
             const std::uint32_t scope = path.destination.is_link_local() ? path.interface_index : 0;
             return devices_->find(path.destination, scope).device != nullptr;

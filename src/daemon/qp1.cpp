@@ -30,12 +30,9 @@ void log_mad(const char* direction, const wire::Path& path,
 
 }  // namespace
 
-int Qp1::open(int queue, std::uint16_t port, const std::string& stray_fabric, std::uint32_t first_psn,
-              IsOurs is_ours, Handler handler) {
-    link::UdpLink::Setup setup;
+int Qp1::open(int queue, link::UdpLink::Setup setup, std::uint32_t first_psn, IsOurs is_ours,
+              Handler handler) {
     setup.gso = false;
-    setup.port = port;
-    setup.fabric = stray_fabric;
     link_ = link::UdpLink::create(setup);
     if (!link_) return errno;
     int own = fcntl(queue, F_DUPFD_CLOEXEC, 0);

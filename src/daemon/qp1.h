@@ -30,8 +30,7 @@ class Qp1 final : private link::Receiver {
     using IsOurs = std::function<bool(const wire::Path&)>;
 
     // `queue` is duplicated. 0 or an errno with a reason.
-    int open(int queue, std::uint16_t port, const std::string& stray_fabric, std::uint32_t first_psn,
-             IsOurs is_ours, Handler handler);
+    int open(int queue, link::UdpLink::Setup setup, std::uint32_t first_psn, IsOurs is_ours, Handler handler);
 
     int wait_fd() const { return link_->wait_fd(); }
     void receive();

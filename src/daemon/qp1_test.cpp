@@ -19,7 +19,7 @@ class Qp1Test : public ::testing::Test, private link::PacketObserver {
     Qp1Test() : queue_(link::open_group_socket(0, false)) {
         EXPECT_TRUE(queue_);
         EXPECT_EQ(qp1_.open(
-                      queue_.get(), link::bound_port(queue_.get()), "qp1-test", 0,
+                      queue_.get(), {.port = link::bound_port(queue_.get()), .fabric = "qp1-test"}, 0,
                       [this](const wire::Path& path) { return ours_ && path.destination == kHere; },
                       [this](const wire::Path& path, std::uint32_t source_qp,
                              std::span<const std::uint8_t, wire::kMadLength> mad) {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/own_user.h"
 #include "base/reason.h"
 #include "daemon/proc.h"
 
@@ -73,9 +74,9 @@ bool Sessions::accept_one() {
         reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
         return false;
     }
-    host::Peer peer;
-    if (host::peer_of(socket.get(), peer) != 0) return true;
-    if (!all_users_ && !host::is_own_user(peer.user)) {
+    PeerProcess peer;
+    if (peer_of(socket.get(), peer) != 0) return true;
+    if (!all_users_ && !is_own_user(peer.user)) {
         log(LogLevel::warn, "pid %d of user %u is refused: this daemon serves user %u", peer.pid, peer.user,
             geteuid());
         return true;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_user.h"
 #include "base/reason.h"
 #include "daemon/clock.h"
 #include "daemon/proc.h"
@@ -37,11 +38,11 @@ enum class Holder { none, leaving, busy };
 Holder ask_holder(std::uint16_t port, std::string& note) {
     Descriptor fd(std::max(-1, host::connect_to(host::port_address(port))));
     if (!fd) return Holder::none;
-    host::Peer peer;
+    PeerProcess peer;
     std::array<char, kMaxAnswer> text{};
     host::Received received;
     const iovec part{text.data(), text.size() - 1};
-    if (host::peer_of(fd.get(), peer) != 0 || host::wait_readable(fd.get(), kAnswerTimeoutMs) != 0 ||
+    if (peer_of(fd.get(), peer) != 0 || host::wait_readable(fd.get(), kAnswerTimeoutMs) != 0 ||
         host::receive_datagram(fd.get(), std::span(&part, 1), received, MSG_DONTWAIT) != 0) {
         received.close_all();
         return Holder::none;

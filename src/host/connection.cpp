@@ -13,6 +13,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/own_user.h"
 #include "base/reason.h"
 #include "base/time.h"
 #include "host/address_name.h"
@@ -141,7 +142,7 @@ int greet(Connection& connection) {
 int try_address(const std::string& name, bool service, Connection& out) {
     int fd = connect_to(name);
     if (fd < 0) return -fd;
-    Peer peer;
+    PeerProcess peer;
     int error = peer_of(fd, peer);
     for (const int either : {SO_SNDTIMEO, SO_RCVTIMEO})
         if (!error && setsockopt(fd, SOL_SOCKET, either, &kTimeout, sizeof kTimeout) != 0) error = errno;

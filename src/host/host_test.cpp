@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/own_user.h"
 #include "host/address_name.h"
 #include "host/launch.h"
 #include "host/unix_socket.h"
@@ -142,7 +143,7 @@ TEST(UnixSocket, NamesLiveWithTheirSocket) {
     EXPECT_EQ(bind_name(name, SOCK_SEQPACKET), -EADDRINUSE);
     const int client = connect_to(name);
     ASSERT_GE(client, 0);
-    Peer peer;
+    PeerProcess peer;
     EXPECT_EQ(peer_of(client, peer), 0);
     EXPECT_EQ(peer.pid, getpid());
     EXPECT_TRUE(is_own_user(peer.user));

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    10;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    11;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end

@@ -1,6 +1,5 @@
 #include "host/unix_socket.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,15 +7,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "base/memcheck.h"
 
 namespace verbena::host {
 namespace {
-
-constexpr uid_t kOverflowUser = 65534;
 
 struct AbstractAddress {
     sockaddr_un address{};
@@ -32,19 +28,6 @@ struct AbstractAddress {
     }
     const sockaddr* get() const { return static_cast<const sockaddr*>(static_cast<const void*>(&address)); }
 };
-
-// Whether every user of the machine is mapped to itself here, so that no user is shown as the overflow user.
-bool all_users_are_mapped() {
-    int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    char text[128] = {};
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return false;
-    unsigned inside = 1, outside = 1, count = 0;
-    return std::sscanf(text, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0 &&
-           count == UINT32_MAX;
-}
 
 std::int64_t milliseconds() {
     timespec t{};
@@ -155,18 +138,6 @@ int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int fl
         }
     }
     return 0;
-}
-
-int peer_of(int fd, Peer& peer) {
-    ucred credentials{};
-    socklen_t size = sizeof credentials;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return errno;
-    peer = {credentials.pid, credentials.uid};
-    return 0;
-}
-
-bool is_own_user(uid_t user) {
-    return user == geteuid() && (user != kOverflowUser || all_users_are_mapped());
 }
 
 int wait_readable(int fd, int timeout_ms) {

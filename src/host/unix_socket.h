@@ -1,5 +1,4 @@
-// Unix sockets as the daemon and the programs use them: abstract names, datagrams with descriptors, and who
-// is at the other end.
+// Unix sockets as the daemon and the programs use them: abstract names, and datagrams with descriptors.
 //
 // Thread safety: all functions. Errors are answered as positive errno values without a reason; the caller
 // knows the context.
@@ -43,17 +42,6 @@ struct Received {
 // Receives one datagram; descriptors are close-on-exec and the caller's. 0 or an errno (EAGAIN with
 // MSG_DONTWAIT, or when the socket's time is over; EINTR).
 int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags = 0);
-
-struct Peer {
-    pid_t pid = 0;  // 0: in another pid namespace
-    uid_t user = 0;
-};
-// The process that connected, or that called listen(). 0 or an errno.
-int peer_of(int fd, Peer& peer);
-
-// Whether `user` is this process's own effective user. The kernel shows an unmapped user of another user
-// namespace as the overflow user, so inside a user namespace that one equals nobody.
-bool is_own_user(uid_t user);
 
 // Waits until `fd` is readable or at its end. 0, ETIMEDOUT, or another errno. EINTR is retried, with the time
 // left.

@@ -1,7 +1,5 @@
-// How two processes of one host get to know each other: greetings over abstract unix datagram sockets, one
-// for each block of queue pair numbers. The names contain the fabric's random name, which the daemon tells
-// its programs only, and the block, which the daemon gave to its owner: whoever knows a queue pair's number
-// finds its process.
+// How two processes of one host get to know each other: greetings to the inboxes of their blocks
+// (named_inbox.h).
 //
 //     question   "I own block `from` and want to reach `to`; write to me here" (the descriptors)
 //     answer     the same from the other side, with the question's cookie
@@ -9,9 +7,9 @@
 //     refusal    no memory is shared with you; or: your ring was another's, ask with a new one; or: I do not
 //                know what this answers
 //
-// Who sent a greeting the kernel says (SCM_CREDENTIALS). A process that we cannot see (pid 0), another
-// user's, and the overflow user (whom the kernel gives to everybody it cannot name) are strangers. So is one
-// of another PID namespace, though we may see it: it does not see us.
+// A greeting carries what lets its receiver write to its sender: it leaves for a process of our own user
+// only, and comes from one. Who that is the kernel says. A process that we cannot see (pid 0) is a stranger,
+// and so is one of another PID namespace, though we may see it: it does not see us.
 //
 // Thread safety: no state.
 #pragma once
@@ -20,7 +18,10 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "link/named_inbox.h"
 
 namespace verbena::link {
 
@@ -49,17 +50,17 @@ struct Greeting {
     int take(unsigned index);
 };
 
-// The socket of a block of ours; -1 with errno.
-int open_inbox(const std::string& fabric, std::uint32_t block);
+// That of a block of ours; nullptr with errno.
+std::unique_ptr<NamedInbox> open_inbox(const std::string& fabric, std::uint32_t block);
 
-// To the owner of block text.to. 0 or errno: ECONNREFUSED if nobody is there, EAGAIN if too many wait there.
-// The descriptors stay the caller's.
+// To the owner of block text.to. 0 or errno: ECONNREFUSED if nobody is there, or another user, EAGAIN if too
+// many wait there. The descriptors stay the caller's.
 int send_greeting(const std::string& fabric, const Greeting::Text& text, const std::array<int, 3>& fds);
 
-// Whether the owner of a block still has its socket: it has neither ended nor called exec().
+// Whether the owner of a block still has his.
 bool inbox_exists(const std::string& fabric, std::uint32_t block);
 
 enum class Received : std::uint8_t { nothing, nonsense, greeting };
-Received receive_greeting(int inbox, Greeting& greeting);
+Received receive_greeting(NamedInbox& inbox, Greeting& greeting);
 
 }  // namespace verbena::link

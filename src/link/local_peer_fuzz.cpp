@@ -16,7 +16,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
@@ -96,10 +98,10 @@ int next_descriptor() {
 
 void read_greeting(unsigned descriptors, Bytes text) {
     const int next = next_descriptor();  // the fuzzer itself opens some as it goes
-    std::array<int, 2> ends;
-    require(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
-    const int on = 1;
-    setsockopt(ends[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof on);
+    const std::string fabric = "fuzz-" + std::to_string(getpid());
+    std::unique_ptr<link::NamedInbox> inbox = link::open_inbox(fabric, 1);
+    const int connection = link::connect_to_inbox({"local", fabric, 1}, link::Trust::own_user);
+    require(inbox && connection >= 0);
     alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(16 * sizeof(int))> control{};
     iovec piece{const_cast<std::uint8_t*>(text.data()), text.size()};
     msghdr message{};
@@ -113,12 +115,13 @@ void read_greeting(unsigned descriptors, Bytes text) {
         header->cmsg_type = SCM_RIGHTS;
         header->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
         for (unsigned i = 0; i < descriptors; i++)
-            std::memcpy(CMSG_DATA(header) + i * sizeof(int), &ends[1], sizeof(int));
+            std::memcpy(CMSG_DATA(header) + i * sizeof(int), &connection, sizeof(int));
     }
-    require(sendmsg(ends[1], &message, 0) >= 0);
+    require(sendmsg(connection, &message, 0) >= 0);
+    close(connection);
     {
         link::Greeting greeting;
-        const link::Received received = link::receive_greeting(ends[0], greeting);
+        const link::Received received = link::receive_greeting(*inbox, greeting);
         require(received != link::Received::nothing);
         if (received == link::Received::greeting) {
             require(text.size() == sizeof greeting.text && (descriptors == 0 || descriptors == 3));
@@ -128,8 +131,7 @@ void read_greeting(unsigned descriptors, Bytes text) {
             require(!greeting.has_descriptors());
         }
     }
-    close(ends[0]);
-    close(ends[1]);
+    inbox.reset();
     require(next_descriptor() == next);  // none is left open, whatever came
 }
 

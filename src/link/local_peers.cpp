@@ -45,7 +45,6 @@ LocalPeers::LocalPeers(const Setup& setup, int event_fd, int wait_fd)
     : setup_(setup), event_fd_(event_fd), wait_fd_(wait_fd), next_cookie_(setup.nonce + 1) {}
 
 LocalPeers::~LocalPeers() {
-    for (unsigned i = 0; i < inbox_count_.load(); i++) close(inboxes_[i].fd);
     for (unsigned i = 0; i < count(); i++) {
         close_and_forget(peers_[i]->pidfd);
         close_and_forget(peers_[i]->event_fd);
@@ -53,7 +52,7 @@ LocalPeers::~LocalPeers() {
 }
 
 void LocalPeers::abandon() {
-    for (unsigned i = 0; i < inbox_count_.load(); i++) close(inboxes_[i].fd);
+    for (unsigned i = 0; i < inbox_count_.load(); i++) inboxes_[i].inbox->abandon();
     inbox_count_.store(0);
     for (unsigned i = 0; i < count(); i++)
         if (peers_[i]->memory) peers_[i]->memory->abandon();
@@ -70,13 +69,10 @@ int LocalPeers::add_block(std::uint32_t block) {
     std::lock_guard guard(lock_);
     const unsigned inboxes = inbox_count_.load();
     if (inboxes == kMaxInboxes) return fail(ENOMEM, "at most %u blocks are reached by memory", kMaxInboxes);
-    const int fd = open_inbox(setup_.fabric, block);
-    if (fd < 0 || !watch(fd)) {
-        const int error = errno;
-        if (fd >= 0) close(fd);
-        return fail(error, "opening block %u for peers of this host: %s", block, std::strerror(error));
-    }
-    inboxes_[inboxes] = {fd, block};
+    auto inbox = open_inbox(setup_.fabric, block);
+    if (!inbox || !watch(inbox->wait_fd()))
+        return fail(errno, "opening block %u for peers of this host: %s", block, std::strerror(errno));
+    inboxes_[inboxes] = {std::move(inbox), block};
     inbox_count_.store(inboxes + 1, std::memory_order_release);
     return 0;
 }
@@ -137,12 +133,7 @@ bool LocalPeers::is_dead(const LocalPeer& peer) const {
     return uncancelled::poll_at_once(&state, 1) > 0;
 }
 
-bool LocalPeers::has_inbox(const LocalPeer& peer) const {
-    const int before = errno;
-    const bool there = inbox_exists(setup_.fabric, peer.block);
-    errno = before;
-    return there;
-}
+bool LocalPeers::has_inbox(const LocalPeer& peer) const { return inbox_exists(setup_.fabric, peer.block); }
 
 // Also by exec(), of which a pidfd does not tell, and if there is none.
 bool LocalPeers::is_gone(const LocalPeer& peer) const {
@@ -181,9 +172,9 @@ void LocalPeers::free_if_done(LocalPeer& peer) {
 
 void LocalPeers::look_around() {
     for (unsigned i = 0; i < inbox_count_.load(std::memory_order_acquire); i++)
-        for (;;) {
+        for (unsigned taken = 0; taken < kMostGreetings; taken++) {
             Greeting greeting;
-            const Received received = receive_greeting(inboxes_[i].fd, greeting);
+            const Received received = receive_greeting(*inboxes_[i].inbox, greeting);
             if (received == Received::nothing) break;
             if (received == Received::nonsense || greeting.text.to != inboxes_[i].block) continue;
             std::lock_guard guard(lock_);

@@ -7,7 +7,7 @@
 // another host, is reached by the wire; another question leaves only after thousands of packets. Our own
 // blocks are a peer as well: ourselves.
 //
-// Identity. The pid is the kernel's (SCM_CREDENTIALS), a pidfd follows the process, and PeerMemory reads the
+// Identity. The pid is the kernel's (SO_PEERCRED), a pidfd follows the process, and PeerMemory reads the
 // nonce of the peer's tables back from that process. Life. A dead peer's last packets are read, then its
 // place is free; no thread is inside it then (Visit). Of one that was asked and has not become known nothing
 // tells but that its inbox is there, and the block may be another's by the time that it is asked again.
@@ -169,14 +169,15 @@ class LocalPeers final : public memory::Outsiders {
 
    private:
     static constexpr unsigned kMaxInboxes = 64;
+    static constexpr unsigned kMostGreetings = 16;  // of an inbox, at one look
     static constexpr unsigned kMaxAddresses = 64;
     static constexpr std::uint16_t kRetryCrowded = 64;  // packets until the next question
     static constexpr std::uint16_t kRetry = 4096;
     static constexpr std::uint16_t kRetryRefused = 60'000;
 
     struct Inbox {
-        int fd;
-        std::uint32_t block;
+        std::unique_ptr<NamedInbox> inbox;
+        std::uint32_t block = 0;
     };
     struct Known {
         Gid address;

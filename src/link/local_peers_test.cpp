@@ -34,20 +34,17 @@ std::uint32_t qp_of(std::uint32_t block) { return block << kBlockBits | 5; }
 // The owner of a block, without a link of its own. It ends, or calls exec(), by leave().
 struct ByHand {
     explicit ByHand(std::uint32_t number) : block(number), inbox(open_inbox(fabric(), number)) {
-        EXPECT_GE(inbox, 0);
+        EXPECT_NE(inbox, nullptr);
     }
     ~ByHand() {
         leave();
         close(event);
         close(segment);
     }
-    void leave() {
-        if (inbox >= 0) close(inbox);
-        inbox = -1;
-    }
+    void leave() { inbox.reset(); }
     bool receive() {
         greeting.emplace();
-        return receive_greeting(inbox, *greeting) == Received::greeting;
+        return receive_greeting(*inbox, *greeting) == Received::greeting;
     }
     bool received(Greeting::Kind kind) { return receive() && greeting->text.kind == kind; }
     void send(Greeting::Kind kind, std::uint32_t to, std::uint64_t cookie) const {
@@ -71,7 +68,7 @@ struct ByHand {
     }
 
     const std::uint32_t block;
-    int inbox;
+    std::unique_ptr<NamedInbox> inbox;
     const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), segment = memfd_create("tables", MFD_CLOEXEC);
     const std::unique_ptr<LocalRing> in = LocalRing::create();
     std::optional<Greeting> greeting;

@@ -2,14 +2,11 @@
 
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "base/reason.h"
 #include "base/uncancelled.h"
@@ -19,7 +16,7 @@ namespace verbena::link {
 namespace {
 
 // Precedes the packet: a mark with the version, then the path and the port, in network byte order.
-constexpr std::uint32_t kMark = 0x56535401;  // "VST", version 1
+constexpr std::uint32_t kMark = 0x56535402;  // "VST", version 2
 constexpr std::size_t kHeader = 48;
 
 void encode(const Datagram& datagram, std::uint8_t* out) {
@@ -46,61 +43,18 @@ bool decode(const std::uint8_t* in, wire::Path& path, std::uint16_t& destination
     return true;
 }
 
-// Returns the address's length, 0 if the name is too long.
-socklen_t address_of(const std::string& name, sockaddr_un& address) {
-    address = {};
-    address.sun_family = AF_UNIX;
-    if (name.size() > sizeof address.sun_path) return 0;
-    std::memcpy(address.sun_path, name.data(), name.size());
-    return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-}
-
-bool from_trusted_user(msghdr& message) {
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
-        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS) {
-            ucred credentials;
-            std::memcpy(&credentials, CMSG_DATA(header), sizeof credentials);
-            return credentials.uid == geteuid() || credentials.uid == 0;
-        }
-    return false;
-}
+InboxName name_of(std::string_view fabric, std::uint32_t block) { return {"stray", fabric, block}; }
 
 }  // namespace
 
-std::string stray_name(std::string_view fabric, std::uint32_t block) {
-    char number[16];
-    std::snprintf(number, sizeof number, "/%03x", block);
-    std::string name(1, '\0');
-    name += "verbena-stray/";
-    name += fabric;
-    name += number;
-    return name;
+std::unique_ptr<StrayInbox> StrayInbox::open(std::string_view fabric, std::uint32_t block, Trust trust) {
+    auto inbox = NamedInbox::open(name_of(fabric, block), trust);
+    if (!inbox) return fail_null(errno, "opening the inbox of block %u: %s", block, std::strerror(errno));
+    return std::unique_ptr<StrayInbox>(new StrayInbox(std::move(inbox)));
 }
 
-std::unique_ptr<StrayInbox> StrayInbox::open(std::string_view fabric, std::uint32_t block) {
-    sockaddr_un address;
-    const socklen_t size = address_of(stray_name(fabric, block), address);
-    if (size == 0) return fail_null(ENAMETOOLONG, "the fabric's name is too long for a socket");
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return fail_null(errno, "socket(AF_UNIX): %s", std::strerror(errno));
-    const int on = 1;
-    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
-        bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-        const int error = errno;
-        close(fd);
-        return fail_null(error, "opening the inbox of block %u: %s", block, std::strerror(error));
-    }
-    return std::unique_ptr<StrayInbox>(new StrayInbox(fd));
-}
-
-StrayInbox::StrayInbox(int fd) : fd_(fd), buffer_(new std::uint8_t[kBuffer]) {}
-
-StrayInbox::~StrayInbox() { abandon(); }
-
-void StrayInbox::abandon() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-}
+StrayInbox::StrayInbox(std::unique_ptr<NamedInbox> inbox)
+    : inbox_(std::move(inbox)), buffer_(new std::uint8_t[kBuffer]) {}
 
 unsigned StrayInbox::receive(Receiver& receiver, unsigned max) {
     unsigned count = 0;
@@ -109,50 +63,56 @@ unsigned StrayInbox::receive(Receiver& receiver, unsigned max) {
 }
 
 bool StrayInbox::receive_one(Receiver& receiver) {
-    iovec piece{buffer_.get(), kBuffer};
-    alignas(cmsghdr) std::array<std::uint8_t, 64> control;
-    msghdr message{};
-    message.msg_iov = &piece;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t size = uncancelled::recvmsg(fd_, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (size < 0) return false;
+    NamedInbox::Message message;
+    message.into = buffer_.get();
+    message.room = kBuffer;
+    if (!inbox_->next(message)) return false;
     wire::Path path;
     Datagram datagram;
-    if (static_cast<std::size_t>(size) < kHeader || (message.msg_flags & MSG_TRUNC) ||
-        !from_trusted_user(message) || !decode(buffer_.get(), path, datagram.destination_port)) {
-        refused_.fetch_add(1, std::memory_order_relaxed);
+    if (message.size < kHeader || (message.flags & MSG_TRUNC) ||
+        !decode(buffer_.get(), path, datagram.destination_port)) {
+        malformed_.fetch_add(1, std::memory_order_relaxed);
         return true;
     }
-    datagram.bytes = {buffer_.get() + kHeader, static_cast<std::size_t>(size) - kHeader};
+    datagram.bytes = {buffer_.get() + kHeader, message.size - kHeader};
     datagram.path = &path;
     datagram.forwarded = true;
     receiver.datagram(datagram);
     return true;
 }
 
-StraySender::StraySender(std::string_view fabric)
-    : fabric_(fabric), fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
+StraySender::~StraySender() { abandon(); }
 
-StraySender::~StraySender() {
-    if (fd_ >= 0) close(fd_);
+void StraySender::abandon() {
+    for (Connection& connection : connections_) close_connection(connection);
+}
+
+void StraySender::close_connection(Connection& connection) {
+    if (connection.fd >= 0) uncancelled::close(std::exchange(connection.fd, -1));
 }
 
 bool StraySender::send(const Datagram& datagram, std::uint32_t block) {
-    sockaddr_un address;
-    const socklen_t size = address_of(stray_name(fabric_, block), address);
-    if (size == 0 || fd_ < 0) return false;
     std::array<std::uint8_t, kHeader> header;
     encode(datagram, header.data());
     iovec pieces[2] = {{header.data(), header.size()},
                        {const_cast<std::uint8_t*>(datagram.bytes.data()), datagram.bytes.size()}};
     msghdr message{};
-    message.msg_name = &address;
-    message.msg_namelen = size;
     message.msg_iov = pieces;
     message.msg_iovlen = 2;
-    return uncancelled::sendmsg(fd_, message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+    const std::lock_guard guard(lock_);
+    Connection& connection = connections_[block % kConnections];
+    if (connection.block != block) close_connection(connection);
+    // Twice: who had the block may have ended since.
+    for (const bool again : {false, true}) {
+        const bool known = connection.fd >= 0;
+        if (!known) connection = {connect_to_inbox(name_of(fabric_, block), trust_), block};
+        if (connection.fd < 0) return false;
+        if (uncancelled::sendmsg(connection.fd, message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
+        if (errno == EAGAIN) return false;
+        close_connection(connection);
+        if (!known || again) return false;
+    }
+    return false;
 }
 
 }  // namespace verbena::link

@@ -1,60 +1,51 @@
 // Where packets go that reached the wrong process. A kernel or an adapter may merge packets of one flow for
 // several queue pairs into one delivery (GRO), and without steering the kernel spreads packets by a hash: who
-// gets a packet for a QPN of another block passes it on to that block's inbox, an abstract unix datagram
-// socket, with its addresses.
-//
-// The name contains the fabric's id, which the daemon draws at random and tells its clients only, so that
-// nobody else can take an inbox's name first. The receiver accepts packets of its own user and of root only,
-// by the credentials that the kernel attaches.
+// gets a packet for a QPN of another block passes it on to that block's inbox, with its addresses.
 //
 // Thread safety: StrayInbox one thread at a time; StraySender all calls.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/lock.h"
 #include "link/link.h"
+#include "link/named_inbox.h"
 
 namespace verbena::link {
-
-// The abstract name, leading zero byte included.
-std::string stray_name(std::string_view fabric, std::uint32_t block);
 
 class StrayInbox {
    public:
     // nullptr with errno and a reason.
-    static std::unique_ptr<StrayInbox> open(std::string_view fabric, std::uint32_t block);
-    ~StrayInbox();
+    static std::unique_ptr<StrayInbox> open(std::string_view fabric, std::uint32_t block, Trust trust);
     StrayInbox(const StrayInbox&) = delete;
     StrayInbox& operator=(const StrayInbox&) = delete;
 
-    // In a child after fork(): a name is taken as long as anybody has its descriptor, and the next owner of
-    // the block shall have it. Nothing is received any more.
-    void abandon();
+    void abandon() { inbox_->abandon(); }
 
-    int fd() const { return fd_; }
+    int wait_fd() const { return inbox_->wait_fd(); }
     unsigned receive(Receiver& receiver, unsigned max);
-    std::uint64_t refused() const {
-        return refused_.load(std::memory_order_relaxed);
-    }  // foreign user, or malformed
+    // Of other users, or malformed.
+    std::uint64_t refused() const { return malformed_.load(std::memory_order_relaxed) + inbox_->refused(); }
 
    private:
-    explicit StrayInbox(int fd);
+    explicit StrayInbox(std::unique_ptr<NamedInbox> inbox);
     bool receive_one(Receiver& receiver);
 
     static constexpr std::size_t kBuffer = 16 << 10;
 
-    int fd_;
-    std::atomic<std::uint64_t> refused_{0};
+    const std::unique_ptr<NamedInbox> inbox_;
+    std::atomic<std::uint64_t> malformed_{0};
     std::unique_ptr<std::uint8_t[]> buffer_;
 };
 
 class StraySender {
    public:
-    explicit StraySender(std::string_view fabric);
+    StraySender(std::string_view fabric, Trust trust) : fabric_(fabric), trust_(trust) {}
     ~StraySender();
     StraySender(const StraySender&) = delete;
     StraySender& operator=(const StraySender&) = delete;
@@ -62,9 +53,22 @@ class StraySender {
     // False if the packet is lost: nobody there, or the inbox is full.
     bool send(const Datagram& datagram, std::uint32_t block);
 
+    // In a child after fork(), which is nobody's sender. Takes no lock.
+    void abandon();
+
    private:
+    static constexpr unsigned kConnections = 16;  // of blocks with as many different remainders
+
+    struct Connection {
+        int fd = -1;
+        std::uint32_t block = 0;
+    };
+    void close_connection(Connection& connection);
+
     const std::string fabric_;
-    int fd_;
+    const Trust trust_;
+    Lock lock_;
+    std::array<Connection, kConnections> connections_{};
 };
 
 }  // namespace verbena::link

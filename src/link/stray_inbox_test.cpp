@@ -1,4 +1,4 @@
-// Whose an inbox's name is. (What comes through one: udp_link_test.cpp.)
+// Who gets a stray. (Whom an inbox belongs to: named_inbox_test.cpp.)
 #include "link/stray_inbox.h"
 
 #include <gtest/gtest.h>
@@ -25,13 +25,8 @@ const std::string& fabric() {
     return name;
 }
 
-TEST(StrayInboxTest, ANameIsOnes) {
-    auto inbox = StrayInbox::open(fabric(), 7);
-    ASSERT_NE(inbox, nullptr);
-    EXPECT_EQ(StrayInbox::open(fabric(), 7), nullptr);
-    EXPECT_NE(StrayInbox::open(fabric(), 8), nullptr);
-    inbox.reset();
-    EXPECT_NE(StrayInbox::open(fabric(), 7), nullptr);
+std::unique_ptr<StrayInbox> open_inbox(std::uint32_t block) {
+    return StrayInbox::open(fabric(), block, Trust::own_user);
 }
 
 // A child that lives on does not keep the names from the blocks' next owner.
@@ -55,12 +50,41 @@ TEST(StrayInboxTest, AForkedChildGivesTheNamesUp) {
     }
     char byte;
     ASSERT_EQ(read(said[0], &byte, 1), 1);
-    EXPECT_EQ(StrayInbox::open(fabric(), 7), nullptr) << "the parent's is open";
+    EXPECT_EQ(open_inbox(7), nullptr) << "the parent's is open";
     link.reset();
-    EXPECT_NE(StrayInbox::open(fabric(), 7), nullptr);
+    EXPECT_NE(open_inbox(7), nullptr);
     end_process(child);
     waitpid(child, nullptr, 0);
     for (const int end : said) close(end);
+}
+
+// Who has the block now is found, whatever became of the one before; a block of nobody's is none of an error.
+TEST(StrayInboxTest, AStrayGoesToTheBlocksOwnerOfNow) {
+    class Count final : public Receiver {
+       public:
+        void datagram(const Datagram& datagram) override {
+            EXPECT_EQ(datagram.bytes.size(), 3u);
+            EXPECT_TRUE(datagram.forwarded);
+            arrived++;
+        }
+        int arrived = 0;
+    } count;
+    StraySender sender(fabric(), Trust::own_user);
+    const std::array<std::uint8_t, 3> bytes{1, 2, 3};
+    const wire::Path path;
+    Datagram datagram;
+    datagram.bytes = bytes;
+    datagram.path = &path;
+    EXPECT_FALSE(sender.send(datagram, 7));
+    for (int owner = 1; owner <= 3; owner++) {
+        const auto inbox = open_inbox(7);
+        EXPECT_TRUE(sender.send(datagram, 7));
+        EXPECT_TRUE(sender.send(datagram, 7));
+        EXPECT_FALSE(sender.send(datagram, 7 + 16)) << "which shares its place";
+        EXPECT_EQ(inbox->receive(count, 16), 2u);
+        EXPECT_EQ(count.arrived, 2 * owner);
+        EXPECT_EQ(inbox->refused(), 0u);
+    }
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ UdpLink::UdpLink(const Setup& setup, int wait_fd)
       policy_(setup.gso && probe_segmentation()),
       reader_(setup.port, whole_),
       groups_(setup.port) {
-    if (!setup_.fabric.empty()) stray_sender_ = std::make_unique<StraySender>(setup_.fabric);
+    if (!setup_.fabric.empty()) stray_sender_ = std::make_unique<StraySender>(setup_.fabric, setup_.strays);
 }
 
 UdpLink::~UdpLink() {
@@ -63,9 +63,11 @@ int UdpLink::add_queue(int fd, std::uint32_t block) {
     if (count == kMaxQueues) return fail(ENOMEM, "a process has at most %u receive queues", kMaxQueues);
     std::unique_ptr<StrayInbox> inbox;
     if (!setup_.fabric.empty()) {
-        inbox = StrayInbox::open(setup_.fabric, block);
-        if (!inbox) return errno;
-        if (!watch(inbox->fd())) return fail(errno, "epoll_ctl: %s", std::strerror(errno));
+        inbox = StrayInbox::open(setup_.fabric, block, setup_.strays);
+        if (!inbox)  // strays are lost, then, as packets are
+            log(LogLevel::warn, "block %u gets no packets that went astray: %s", block, last_reason());
+        else if (!watch(inbox->wait_fd()))
+            return fail(errno, "epoll_ctl: %s", std::strerror(errno));
     }
     if (!watch(fd)) return fail(errno, "epoll_ctl: %s", std::strerror(errno));
     queues_[count] = {fd, std::move(inbox)};
@@ -87,6 +89,7 @@ void UdpLink::close_queues() {
 void UdpLink::abandon() {
     for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++)
         if (queues_[i].inbox) queues_[i].inbox->abandon();
+    if (stray_sender_) stray_sender_->abandon();
 }
 
 unsigned UdpLink::receive(Receiver& receiver, unsigned max) {

@@ -31,8 +31,9 @@ class UdpLink final : public Link {
    public:
     struct Setup {
         bool gso = true;
-        std::uint16_t port = wire::kUdpPort;  // of all destinations
-        std::string fabric;                   // names the inboxes for strays; empty: none
+        std::uint16_t port = wire::kUdpPort;      // of all destinations
+        std::string fabric;                       // names the inboxes for strays; empty: none
+        Trust strays = Trust::own_user_and_root;  // with whom they are exchanged
     };
     // nullptr with errno and a reason.
     static std::unique_ptr<UdpLink> create(const Setup& setup);

@@ -1,0 +1,179 @@
+#include "link/named_inbox.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "base/keyed_hash.h"
+#include "base/uncancelled.h"
+
+namespace verbena::link {
+namespace {
+
+constexpr int kBacklog = 128;
+
+// Of any text; of the daemon's 32 digits all of their randomness.
+HashKey key_of(std::string_view fabric) {
+    HashKey key;
+    for (const char c : fabric) key = {keyed_hash(key, static_cast<unsigned char>(c)), key.low ^ key.high};
+    return key;
+}
+
+struct Address {
+    explicit Address(const InboxName& name) {
+        socket.sun_family = AF_UNIX;
+        // The leading zero byte makes the name abstract.
+        const int length =
+            std::snprintf(socket.sun_path + 1, sizeof socket.sun_path - 1, "verbena-%.*s/%016llx",
+                          static_cast<int>(name.purpose.size()), name.purpose.data(),
+                          static_cast<unsigned long long>(keyed_hash(key_of(name.fabric), name.block)));
+        size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+    }
+    const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&socket); }
+
+    sockaddr_un socket{};
+    socklen_t size;
+};
+
+int new_socket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+
+void close_keeping_errno(int fd) {
+    const int before = errno;
+    uncancelled::close(fd);
+    errno = before;
+}
+
+bool trusted(uid_t user, Trust trust) {
+    return trust == Trust::anybody || is_own_user(user) || (user == 0 && trust == Trust::own_user_and_root);
+}
+
+}  // namespace
+
+std::unique_ptr<NamedInbox> NamedInbox::open(const InboxName& name, Trust trust) {
+    const Address address(name);
+    const int listener = new_socket();
+    const int wait_fd = listener < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
+    const int reserve = wait_fd < 0 ? -1 : fcntl(listener, F_DUPFD_CLOEXEC, 0);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (reserve >= 0 && bind(listener, address.get(), address.size) == 0 && listen(listener, kBacklog) == 0 &&
+        epoll_ctl(wait_fd, EPOLL_CTL_ADD, listener, &event) == 0)
+        return std::unique_ptr<NamedInbox>(new NamedInbox(listener, wait_fd, reserve, trust));
+    for (const int fd : {reserve, wait_fd, listener})
+        if (fd >= 0) close_keeping_errno(fd);
+    return nullptr;
+}
+
+NamedInbox::NamedInbox(int listener, int wait_fd, int reserve, Trust trust)
+    : listener_(listener), wait_fd_(wait_fd), reserve_(reserve), trust_(trust) {}
+
+NamedInbox::~NamedInbox() { abandon(); }
+
+// Nothing is taken out of the epoll, which a child shares with its parent.
+void NamedInbox::abandon() {
+    if (listener_ < 0) return;
+    for (Connection& connection : connections_)
+        if (connection.fd >= 0) uncancelled::close(std::exchange(connection.fd, -1));
+    for (int* fd : {&listener_, &wait_fd_, &reserve_}) uncancelled::close(std::exchange(*fd, -1));
+    current_ = nullptr;
+}
+
+bool NamedInbox::next(Message& message) {
+    if (listener_ < 0) return false;
+    for (unsigned i = 0; i < kMostAtOnce; i++) {
+        if (current_ && in_a_row_++ < kInARow && read(*current_, message)) return true;
+        epoll_event event{};
+        if (syscall(SYS_epoll_pwait, wait_fd_, &event, 1, 0, nullptr, 0) <= 0) return false;
+        current_ = static_cast<Connection*>(event.data.ptr);
+        in_a_row_ = 0;
+        if (!current_) accept_one();
+    }
+    return false;
+}
+
+bool NamedInbox::read(Connection& connection, Message& message) {
+    iovec piece{message.into, message.room};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = message.control;
+    header.msg_controllen = message.control_room;
+    const ssize_t size = uncancelled::recvmsg(connection.fd, header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (size > 0) {
+        message.size = static_cast<std::size_t>(size);
+        message.control_size = header.msg_controllen;
+        message.flags = header.msg_flags;
+        message.sender = connection.sender;
+        return true;
+    }
+    if (size == 0 || (errno != EAGAIN && errno != EINTR)) close_connection(connection);
+    current_ = nullptr;
+    return false;
+}
+
+void NamedInbox::accept_one() {
+    int fd = accept_at_once();
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {  // or it would wake us for ever
+        uncancelled::close(reserve_);
+        fd = accept_at_once();
+        if (fd >= 0) uncancelled::close(fd);
+        reserve_ = fcntl(listener_, F_DUPFD_CLOEXEC, 0);
+        return;
+    }
+    if (fd < 0) return;
+    Connection& place = connections_[next_place_++ % kMostConnections];
+    if (place.fd >= 0) close_connection(place);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = &place;
+    if (peer_of(fd, place.sender) != 0 || !trusted(place.sender.user, trust_) ||
+        epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
+        refused_.fetch_add(1, std::memory_order_relaxed);
+        uncancelled::close(fd);
+        return;
+    }
+    place.fd = fd;
+}
+
+// (By number: the library's accept4() is a point of cancellation.)
+int NamedInbox::accept_at_once() const {
+    return static_cast<int>(syscall(SYS_accept4, listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+// Taken out of the epoll first: a child that has it open, too, would keep it there.
+void NamedInbox::close_connection(Connection& connection) {
+    epoll_ctl(wait_fd_, EPOLL_CTL_DEL, connection.fd, nullptr);
+    uncancelled::close(std::exchange(connection.fd, -1));
+}
+
+int connect_to_inbox(const InboxName& name, Trust trust) {
+    const Address address(name);
+    const int fd = new_socket();
+    if (fd < 0) return -1;
+    // (By number: connect() is a point of cancellation.)
+    if (syscall(SYS_connect, fd, address.get(), address.size) == 0) {
+        PeerProcess owner;
+        if (peer_of(fd, owner) == 0 && trusted(owner.user, trust)) return fd;
+        errno = ECONNREFUSED;
+    }
+    close_keeping_errno(fd);
+    return -1;
+}
+
+bool inbox_exists(const InboxName& name, Trust trust) {
+    const int before = errno;
+    const int fd = connect_to_inbox(name, trust);
+    const bool exists = fd >= 0 || errno != ECONNREFUSED;
+    if (fd >= 0) uncancelled::close(fd);
+    errno = before;
+    return exists;
+}
+
+}  // namespace verbena::link

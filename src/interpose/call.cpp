@@ -62,7 +62,7 @@ void end_arguments(Call& call) {
 void end_call(Call& call) {
     depth--;
     if (call.destroyed && call.error) put_back(call.destroyed, call.known);
-    if (call.destroyed && !call.error) strict_mode::gone(call.known.kind, call.destroyed);
+    if (call.destroyed) strict_mode::left(call.destroyed, call.leaving, !call.error);
     if (!call.line.taken()) return;
     if (call.error == EAGAIN && (call.info->flags & kFetches)) call.told = false;
     if (call.told)

@@ -86,6 +86,7 @@ struct Call {
     std::uint64_t note = 0;           // a hook's, from before() to after()
     const void* destroyed = nullptr;  // what kDestroys is about
     Known known{};                    // what it was
+    std::uint64_t leaving = 0;        // strict mode's, of that
     Line line{};
 };
 
@@ -100,6 +101,7 @@ void end_call(Call& call);
 // 0, or the errno with which a call failed that has answered so; `error` is errno.
 template <class Result>
 int error_of(Answer answer, Result result, int error) {
+    if (error == 0) error = EIO;  // it has failed all the same
     if constexpr (std::is_pointer_v<Result>) {
         return answer == Answer::null && !result ? error : 0;
     } else {
@@ -183,6 +185,7 @@ template <class Object, class... More>
 void take_away(Call& call, Object* object, More...) {
     call.destroyed = object;
     call.known = take_object(object);
+    call.leaving = strict_mode::leaves(object);
 }
 
 template <class Result>

@@ -72,12 +72,13 @@ void completed(const ibv_cq* cq, const ibv_wc& wc) {
     });
 }
 
-void completed(ibv_cq_ex* cq, const ibv_cq_ex& f) {
+void completed(ibv_cq_ex* cq, const ibv_cq_ex& f, std::uint64_t began) {
     const bool success = cq->status == IBV_WC_SUCCESS;
     if (strict())
         strict_mode::completed(ibv_cq_ex_to_cq(cq),
-                               f.read_qp_num ? f.read_qp_num(cq) : Requests::kAnyQueuePair, cq->wr_id,
-                               success, success && f.read_opcode(cq) & IBV_WC_RECV);
+                               {f.read_qp_num ? f.read_qp_num(cq) : Requests::kAnyQueuePair, cq->wr_id,
+                                success, success && f.read_opcode(cq) & IBV_WC_RECV},
+                               began);
     if (!tracing()) return;
     const auto read = [&](auto* function) -> std::uint32_t { return function ? function(cq) : 0; };
     tell_completion(ibv_cq_ex_to_cq(cq),

@@ -13,8 +13,9 @@ namespace verbena::interpose {
 void blocks_on(Call& call, int fd);
 
 void completed(const ibv_cq* cq, const ibv_wc& completion);
-// The one at which ibv_start_poll() or ibv_next_poll() has arrived; `functions` are the library's.
-void completed(ibv_cq_ex* cq, const ibv_cq_ex& functions);
+// The one at which ibv_start_poll() or ibv_next_poll() has arrived; `functions` are the library's;
+// `began` is strict mode's moment.
+void completed(ibv_cq_ex* cq, const ibv_cq_ex& functions, std::uint64_t began);
 
 void queue_pair_made(const ibv_qp& qp);
 void queue_pair_modified(const ibv_qp& qp, int from, const ibv_qp_attr& attributes, int mask);

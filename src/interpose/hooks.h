@@ -80,7 +80,7 @@ struct Hook<calls::ibv_get_async_event> : PlainHook {
 template <>
 struct Hook<calls::ibv_ack_async_event> : PlainHook {
     static void show(Line& line, ibv_async_event* event) { show_async_event(line, *event); }
-    static void before(Call&, ibv_async_event* event) { strict_mode::async_event_acknowledged(*event); }
+    static bool is_done(ibv_async_event* event) { return !strict_mode::async_event_acknowledged(*event); }
 };
 
 // --- memory
@@ -112,26 +112,38 @@ template <>
 struct Hook<calls::ibv_reg_mr_iova2> : RegionAtHook {};
 template <>
 struct Hook<calls::ibv_rereg_mr> : PlainHook {
-    static void before(Call&, ibv_mr* region, int, ibv_pd*, void*, std::size_t, int) {
-        strict_mode::region_gone(region, "ibv_rereg_mr");
+    static void before(Call& call, ibv_mr* region, int, ibv_pd*, void*, std::size_t, int) {
+        call.note = strict_mode::region_leaves(region, "ibv_rereg_mr");
     }
-    static void after(Call& call, int, ibv_mr* region, int, ibv_pd*, void*, std::size_t, int access) {
-        if (!call.error)
-            strict_mode::region_made(region, reinterpret_cast<std::uintptr_t>(region->addr), access);
+    static void result(Call& call, int, ibv_mr* region, int flags, ibv_pd*, void*, std::size_t, int access) {
+        strict_mode::region_changed(call.note, !call.error, region, flags, access);
     }
 };
 template <>
 struct Hook<calls::ibv_dereg_mr> : PlainHook {
-    static void before(Call&, ibv_mr* region) { strict_mode::region_gone(region, "ibv_dereg_mr"); }
+    static void before(Call& call, ibv_mr* region) {
+        call.note = strict_mode::region_leaves(region, "ibv_dereg_mr");
+    }
+    static void result(Call& call, int, ibv_mr*) { strict_mode::region_left(call.note, !call.error); }
+};
+struct RegionElsewhereHook : RegionHook {
+    template <class... Arguments>
+    static void result(Call&, ibv_mr* region, Arguments...) {
+        strict_mode::region_made_elsewhere(region);
+    }
 };
 template <>
-struct Hook<calls::ibv_reg_dmabuf_mr> : RegionHook {};
+struct Hook<calls::ibv_reg_dmabuf_mr> : RegionElsewhereHook {};
 template <>
-struct Hook<calls::ibv_reg_dm_mr> : RegionHook {};
+struct Hook<calls::ibv_reg_dm_mr> : RegionElsewhereHook {};
 template <>
-struct Hook<calls::ibv_alloc_null_mr> : RegionHook {};
+struct Hook<calls::ibv_alloc_null_mr> : RegionElsewhereHook {};
 template <>
-struct Hook<calls::ibv_import_mr> : RegionHook {};
+struct Hook<calls::ibv_import_mr> : RegionHook {
+    static void result(Call&, ibv_mr* region, ibv_pd*, std::uint32_t) {
+        strict_mode::region_imported(region);
+    }
+};
 template <>
 struct Hook<calls::ibv_alloc_mw> : PlainHook {
     static void out(Line& line, ibv_mw* window, ibv_pd*, ibv_mw_type) { line.key("rkey").hex(window->rkey); }
@@ -150,8 +162,11 @@ struct Hook<calls::ibv_create_cq> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_create_cq_ex> : PlainHook {
-    static void result(Call&, ibv_cq_ex* cq, ibv_context*, ibv_cq_init_attr_ex*) {
+    static void result(Call&, ibv_cq_ex* cq, ibv_context*, ibv_cq_init_attr_ex* attributes) {
         watch_completion_queue(cq);
+        if (cq && !(attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+                    attributes->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
+            strict_mode::completion_queue_made(ibv_cq_ex_to_cq(cq));
     }
     static void out(Line& line, ibv_cq_ex* cq, ibv_context*, ibv_cq_init_attr_ex*) {
         line.key("cqe").number(cq->cqe);
@@ -176,8 +191,8 @@ struct Hook<calls::ibv_destroy_srq> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_ack_cq_events> : PlainHook {
-    static void before(Call&, ibv_cq* cq, unsigned count) {
-        strict_mode::completion_events_acknowledged(cq, count);
+    static bool is_done(ibv_cq* cq, unsigned count) {
+        return !strict_mode::completion_events_acknowledged(cq, count);
     }
 };
 template <>
@@ -197,33 +212,37 @@ struct Hook<calls::ibv_poll_cq> : PlainHook {
     static void result(Call& call, int count, ibv_cq*, int, ibv_wc*) {
         if (count == 0) call.told = false;
     }
-    static void after(Call&, int count, ibv_cq* cq, int, ibv_wc* completions) {
+    static void before(Call& call, ibv_cq* cq, int most, ibv_wc*) {
+        call.note = strict_mode::poll_begins(cq, most);
+    }
+    static void after(Call& call, int count, ibv_cq* cq, int most, ibv_wc* completions) {
         for (int i = 0; i < count; i++) {
             completed(cq, completions[i]);
-            strict_mode::completed(cq, completions[i]);
+            strict_mode::completed(cq, completions[i], call.note);
             strict_mode::poison(completions[i]);
         }
+        strict_mode::poll_ends(cq, most);
     }
 };
 struct PollHook : PlainHook {
-    static void note(Call& call) {
+    template <class... Arguments>
+    static void before(Call& call, ibv_cq_ex* cq, Arguments...) {
+        call.note = strict_mode::poll_begins(ibv_cq_ex_to_cq(cq), 1);
+    }
+    template <class... Arguments>
+    static void result(Call& call, int, Arguments...) {
         if (call.error == ENOENT) call.told = false;  // nothing there
     }
-};
-template <>
-struct Hook<calls::ibv_start_poll> : PollHook {
-    static void result(Call& call, int, ibv_cq_ex*, ibv_poll_cq_attr*) { note(call); }
-    static void after(Call& call, int, ibv_cq_ex* cq, ibv_poll_cq_attr*) {
-        if (!call.error) completed(cq, pointers_of(cq).functions);
+    template <class... Arguments>
+    static void after(Call& call, int, ibv_cq_ex* cq, Arguments...) {
+        if (!call.error) completed(cq, pointers_of(cq).functions, call.note);
+        strict_mode::poll_ends(ibv_cq_ex_to_cq(cq), 1);
     }
 };
 template <>
-struct Hook<calls::ibv_next_poll> : PollHook {
-    static void result(Call& call, int, ibv_cq_ex*) { note(call); }
-    static void after(Call& call, int, ibv_cq_ex* cq) {
-        if (!call.error) completed(cq, pointers_of(cq).functions);
-    }
-};
+struct Hook<calls::ibv_start_poll> : PollHook {};
+template <>
+struct Hook<calls::ibv_next_poll> : PollHook {};
 
 // --- queue pairs
 
@@ -265,6 +284,10 @@ struct Hook<calls::ibv_modify_qp> : PlainHook {
 };
 template <>
 struct Hook<calls::ibv_query_qp> : PlainHook {
+    static void result(Call& call, int, ibv_qp* qp, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr*) {
+        if (!call.error && mask & IBV_QP_STATE && attributes->qp_state == IBV_QPS_ERR)
+            strict_mode::queue_pair_modified(qp, IBV_QPS_ERR);  // without having been told to
+    }
     static void out(Line& line, int, ibv_qp*, ibv_qp_attr* attributes, int mask, ibv_qp_init_attr*) {
         interpose::show(line.key("attr"), attributes, mask | IBV_QP_STATE);
     }
@@ -285,11 +308,11 @@ struct Hook<calls::ibv_post_send> : PlainHook {
     static void refused(ibv_qp*, ibv_send_wr* list, ibv_send_wr** bad) {
         if (bad) *bad = list;
     }
-    static void before(Call&, ibv_qp* qp, ibv_send_wr* list, ibv_send_wr**) {
-        strict_mode::post_send(qp, list);
+    static void before(Call& call, ibv_qp* qp, ibv_send_wr* list, ibv_send_wr**) {
+        call.note = strict_mode::post_send(qp, list);
     }
-    static void result(Call& call, int, ibv_qp* qp, ibv_send_wr*, ibv_send_wr** bad) {
-        if (call.error && bad) strict_mode::refused_send(qp, *bad);
+    static void result(Call& call, int, ibv_qp* qp, ibv_send_wr* list, ibv_send_wr** bad) {
+        strict_mode::posted_send(qp, call.note, list, call.error && bad ? *bad : nullptr);
     }
 };
 template <>
@@ -297,11 +320,11 @@ struct Hook<calls::ibv_post_recv> : PlainHook {
     static void refused(ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** bad) {
         if (bad) *bad = list;
     }
-    static void before(Call&, ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr**) {
-        strict_mode::post_receive(qp, list);
+    static void before(Call& call, ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr**) {
+        call.note = strict_mode::post_receive(qp, qp->context, list);
     }
-    static void result(Call& call, int, ibv_qp* qp, ibv_recv_wr*, ibv_recv_wr** bad) {
-        if (call.error && bad) strict_mode::refused_receive(qp, *bad);
+    static void result(Call& call, int, ibv_qp* qp, ibv_recv_wr* list, ibv_recv_wr** bad) {
+        strict_mode::posted_receive(qp, call.note, list, call.error && bad ? *bad : nullptr);
     }
 };
 template <>
@@ -309,21 +332,21 @@ struct Hook<calls::ibv_post_srq_recv> : PlainHook {
     static void refused(ibv_srq*, ibv_recv_wr* list, ibv_recv_wr** bad) {
         if (bad) *bad = list;
     }
-    static void before(Call&, ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr**) {
-        strict_mode::post_receive(srq, list);
+    static void before(Call& call, ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr**) {
+        call.note = strict_mode::post_receive(srq, srq->context, list);
     }
-    static void result(Call& call, int, ibv_srq* srq, ibv_recv_wr*, ibv_recv_wr** bad) {
-        if (call.error && bad) strict_mode::refused_receive(srq, *bad);
+    static void result(Call& call, int, ibv_srq* srq, ibv_recv_wr* list, ibv_recv_wr** bad) {
+        strict_mode::posted_receive(srq, call.note, list, call.error && bad ? *bad : nullptr);
     }
 };
 template <>
 struct Hook<calls::ibv_wr_complete> : PlainHook {
     static void refused(ibv_qp_ex* qp) { pointers_of(qp).functions.wr_abort(qp); }
-    static void before(Call&, ibv_qp_ex* qp) {
-        strict_mode::post_send(&qp->qp_base, pointers_of(qp).requests);
+    static void before(Call& call, ibv_qp_ex* qp) {
+        call.note = strict_mode::post_send(&qp->qp_base, pointers_of(qp).requests);
     }
     static void result(Call& call, int, ibv_qp_ex* qp) {
-        if (call.error) strict_mode::refused_send(&qp->qp_base, pointers_of(qp).requests.size());
+        strict_mode::posted_send(&qp->qp_base, call.note, !call.error);
     }
     static void show(Line& line, ibv_qp_ex* qp) {
         show_object(line.key("qp"), qp);

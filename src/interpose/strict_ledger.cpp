@@ -6,27 +6,35 @@
 
 namespace verbena::interpose {
 
+unsigned Unacknowledged::take_given_up(Object object, int type, unsigned count) {
+    const auto found = given_up_.find({object, type});
+    if (found == given_up_.end()) return 0;
+    const unsigned taken = std::min(count, found->second);
+    found->second -= taken;
+    if (found->second == 0) given_up_.erase(found);
+    return taken;
+}
+
 bool Unacknowledged::acknowledged(Object event) {
-    if (const auto found = given_up_.find(event); found != given_up_.end()) {
-        given_up_.erase(found);
-        return false;
-    }
     for (auto& [object, events] : events_) {
         const auto found = std::find_if(events.begin(), events.end(),
                                         [&](const Event& each) { return each.event == event; });
         if (found == events.end()) continue;
         events.erase(found);
-        break;
+        return true;
     }
-    return true;
+    return take_given_up(event, 0, 1) == 0;
 }
 
-void Unacknowledged::acknowledged(Object object, unsigned count) {
-    const auto found = events_.find(object);
-    if (found == events_.end()) return;
-    auto& events = found->second;
-    events.erase(events.begin(), events.begin() + std::min<std::ptrdiff_t>(
-                                                      count, static_cast<std::ptrdiff_t>(events.size())));
+unsigned Unacknowledged::acknowledged(Object object, unsigned count, int type) {
+    unsigned left = count;
+    if (const auto found = events_.find(object); found != events_.end()) {
+        auto& events = found->second;
+        const auto taken = [&](const Event& each) { return each.type == type && left > 0 && left--; };
+        events.erase(std::remove_if(events.begin(), events.end(), taken), events.end());
+        if (events.empty()) events_.erase(found);
+    }
+    return count - take_given_up(object, type, left);
 }
 
 const std::vector<Unacknowledged::Event>& Unacknowledged::of(Object object) const {
@@ -35,10 +43,11 @@ const std::vector<Unacknowledged::Event>& Unacknowledged::of(Object object) cons
     return found == events_.end() ? none : found->second;
 }
 
-void Unacknowledged::give_up(Object object) {
-    for (const Event& event : of(object))
-        if (event.event) given_up_.insert(event.event);
+std::vector<Unacknowledged::Event> Unacknowledged::give_up(Object object) {
+    std::vector<Event> events = std::exchange(events_[object], {});
     events_.erase(object);
+    for (const Event& each : events) given_up_[{each.event ? each.event : object, each.type}]++;
+    return events;
 }
 
 std::vector<Inventory::Left> Inventory::left(pid_t process) const {

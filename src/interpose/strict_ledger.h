@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace verbena::interpose {
@@ -21,28 +21,27 @@ class Unacknowledged {
    public:
     using Object = const void*;
 
-    // An event is known by its address, if the program acknowledges it by that; completion events are counted
-    // (nullptr).
-    void fetched(Object object, Object event, const std::string& name) {
-        events_[object].push_back({event, name});
-    }
-    // False if it is one that forget() has given up.
-    bool acknowledged(Object event);
-    void acknowledged(Object object, unsigned count);
-
     struct Event {
-        Object event;
-        std::string name;
+        Object event;      // by which the program acknowledges it; nullptr: they are counted
+        std::string name;  // or by type
+        int type = 0;
     };
+    void fetched(Object object, Event event) { events_[object].push_back(std::move(event)); }
+    // The program acknowledges: whether, or for how many of them, the library is to be told. Not for what
+    // give_up() has taken, unless events came since then that look the same.
+    bool acknowledged(Object event);
+    unsigned acknowledged(Object object, unsigned count, int type = 0);
+
     const std::vector<Event>& of(Object object) const;
-    // They have been acknowledged in the program's place; what it does about them now is not to be done
-    // again.
-    void give_up(Object object);
+    // They are acknowledged in the program's place, who may still do it.
+    std::vector<Event> give_up(Object object);
     void forget(Object object) { events_.erase(object); }
 
    private:
+    unsigned take_given_up(Object object, int type, unsigned count);
+
     std::map<Object, std::vector<Event>> events_;
-    std::set<Object> given_up_;
+    std::map<std::pair<Object, int>, unsigned> given_up_;  // by event, or by object and type
 };
 
 // The objects of a process, and where they were made.

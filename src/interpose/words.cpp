@@ -141,6 +141,7 @@ constexpr Word kAsyncEvents[] = {
     FLAG(EVENT_CLIENT_REREGISTER),
     FLAG(EVENT_GID_CHANGE),
     FLAG(EVENT_WQ_FATAL),
+    {20, "IBV_EVENT_DEVICE_SPEED_CHANGE"},  // of release 62 on
 };
 #undef FLAG
 #define CM(name) \

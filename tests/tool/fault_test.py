@@ -98,6 +98,10 @@ class Faults(Base):
         result = run(VERBENA, "run", "--fault", "drop oopcode=send", "--", "true")
         self.assertEqual(2, result.returncode)
         self.assertRegex(result.stderr, r"^verbena: the plan of faults: column 6: 'oopcode' is no condition of 'drop'")
+        for plan in ("", " ", "# only a comment"):
+            result = run(VERBENA, "run", "--fault", plan, "--", "true")
+            self.assertEqual((2, "verbena: the plan of faults: column 1: there is no fault in this plan\n"),
+                             (result.returncode, result.stderr))
         file = self.write("plan", "drop\nexplode\n")
         self.assertIn(f"{file}, line 2, column 1: 'explode' is no fault",
                       run(VERBENA, "run", "--fault", file, "--", "true").stderr)
@@ -146,6 +150,9 @@ class OtherLibraries(Base):
         self.under("fail call=ibv_reg_mr errno=EPERM; drop nth=1", "send", status=2)
         self.assertEqual("verbena: the plan of faults: 'drop nth=1' needs Verbena's libraries; with --system calls can fail, "
                          "nothing else\n", self.stderr)
+        for call in ("rsend", "ibv_memcpy_to_dm", "ibv_query_gid_type", "ibv_read_sysfs_file"):
+            self.under(f"fail call={call} errno=EPERM", "send", status=2)
+            self.assertIn(f"nothing stands in front of {call}\n", self.stderr)
 
 
 class Connections(Case):

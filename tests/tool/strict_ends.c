@@ -1,104 +1,11 @@
-/* Mistakes on purpose, and the same without them, for `verbena run --strict`: strict_ends WORD [right]. Two connected RC
- * queue pairs in one process, as in two_ends.c. DEVICE=name for another device than the loopback interface's. */
-#include <errno.h>
-#include <fcntl.h>
-#include <infiniband/verbs.h>
-#include <poll.h>
-#include <rdma/rdma_cma.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+/* Mistakes on purpose, and the same without them, for `verbena run --strict`: strict_ends WORD [right]. See
+ * strict_pair.h. */
+#include <pthread.h>
+#include <semaphore.h>
 
-#define BYTES 65536
+#include "strict_pair.h"
 
-static struct ibv_context* context;
-static struct ibv_pd* pd;
-static struct ibv_mr* mr;
-static struct ibv_comp_channel* channel;
-static struct ibv_cq *send_cq, *receive_cq;
-static struct ibv_qp *left, *right_qp;
-static char* memory;
 static int right;
-
-static void die(const char* what) {
-    perror(what);
-    exit(3);
-}
-
-static struct ibv_qp* make(void) {
-    struct ibv_qp_init_attr init = {.send_cq = send_cq, .recv_cq = receive_cq, .qp_type = IBV_QPT_RC,
-                                    .cap = {.max_send_wr = 8, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64}};
-    struct ibv_qp* qp = ibv_create_qp(pd, &init);
-    if (!qp) die("ibv_create_qp");
-    return qp;
-}
-
-static void join(struct ibv_qp* qp, struct ibv_qp* to, union ibv_gid gid) {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) die("INIT");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num,
-                                .max_dest_rd_atomic = 1, .min_rnr_timer = 20,
-                                .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 64}}};
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-        die("RTR");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                     IBV_QP_MAX_QP_RD_ATOMIC))
-        die("RTS");
-}
-
-static void set_up(int entries) {
-    int count;
-    struct ibv_device** list = ibv_get_device_list(&count);
-    for (int i = 0; i < count; i++)
-        if (!strcmp(ibv_get_device_name(list[i]), getenv("DEVICE") ? getenv("DEVICE") : "verbena_lo")) context = ibv_open_device(list[i]);
-    ibv_free_device_list(list);
-    if (!context || !(pd = ibv_alloc_pd(context))) die("device");
-    memory = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mr = ibv_reg_mr(pd, memory, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    channel = ibv_create_comp_channel(context);
-    send_cq = ibv_create_cq(context, 64, 0, 0, 0);
-    receive_cq = ibv_create_cq(context, entries, 0, channel, 0);
-    if (!mr || !channel || !send_cq || !receive_cq) die("objects");
-    union ibv_gid gid;
-    ibv_query_gid(context, 1, 0, &gid);
-    left = make();
-    right_qp = make();
-    join(left, right_qp, gid);
-    join(right_qp, left, gid);
-}
-
-static void tear_down(void) {
-    ibv_destroy_qp(left);
-    ibv_destroy_qp(right_qp);
-    ibv_destroy_cq(send_cq);
-    ibv_destroy_cq(receive_cq);
-    ibv_destroy_comp_channel(channel);
-    if (mr) ibv_dereg_mr(mr);
-    ibv_dealloc_pd(pd);
-    ibv_close_device(context);
-}
-
-static int receive(uint64_t wr_id, size_t offset, uint32_t length) {
-    struct ibv_sge sge = {(uintptr_t)memory + offset, length, mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
-    return ibv_post_recv(right_qp, &wr, &bad);
-}
-
-static int send_it(uint64_t wr_id, size_t offset, uint32_t length, uint32_t lkey, int flags) {
-    struct ibv_sge sge = {(uintptr_t)memory + offset, length, lkey};
-    struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
-    return ibv_post_send(left, &wr, &bad);
-}
-
-static struct ibv_wc take(struct ibv_cq* cq) {
-    struct ibv_wc wc;
-    while (ibv_poll_cq(cq, 1, &wc) == 0) usleep(10);
-    return wc;
-}
 
 static void changed(void) {
     set_up(16);
@@ -150,6 +57,17 @@ static void key(void) {
     tear_down();
 }
 
+static void read_key(void) {
+    set_up(16);
+    struct ibv_mr* other = ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+    uint32_t lkey = other->lkey;
+    if (!right) ibv_dereg_mr(other);
+    one_sided(left, 1, lkey, IBV_WR_RDMA_READ, 0);
+    take(send_cq);
+    if (right) ibv_dereg_mr(other);
+    tear_down();
+}
+
 static void unmapped(void) {
     set_up(16);
     if (right) send_it(2, 4096, 0, mr->lkey, 0);
@@ -165,6 +83,24 @@ static void overrun(void) {
     tear_down();
 }
 
+static void extended_overrun(void) {
+    struct ibv_cq_init_attr_ex init = {.cqe = right ? 16 : 4};
+    set_up(16);
+    ibv_destroy_qp(left);
+    ibv_destroy_qp(right_qp);
+    ibv_destroy_cq(receive_cq);
+    struct ibv_cq_ex* cq = ibv_create_cq_ex(context, &init);
+    if (!cq) die("ibv_create_cq_ex");
+    receive_cq = ibv_cq_ex_to_cq(cq);
+    left = make();
+    right_qp = make();
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    if (ibv_modify_qp(right_qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) die("INIT");
+    int count = right ? 12 : receive_cq->cqe + 1;
+    for (int i = 0; i < count; i++) receive(i, 64 * i, 64);
+    tear_down();
+}
+
 static void unsignaled(void) {
     set_up(64);
     for (int i = 0; i < 16; i++) receive(i, 4096 + 64 * i, 64);
@@ -176,17 +112,49 @@ static void unsignaled(void) {
     tear_down();
 }
 
-static void unacknowledged(void) {
+static struct ibv_cq* take_event(void) {
     struct ibv_cq* cq;
     void* ignored;
-    set_up(16);
     receive(1, 4096, 64);
     ibv_req_notify_cq(receive_cq, 0);
     send_it(2, 0, 8, mr->lkey, IBV_SEND_SIGNALED);
     ibv_get_cq_event(channel, &cq, &ignored);
-    if (right) ibv_ack_cq_events(cq, 1);
     take(receive_cq);
     take(send_cq);
+    return cq;
+}
+
+static void unacknowledged(void) {
+    set_up(16);
+    struct ibv_cq* cq = take_event();
+    if (right) ibv_ack_cq_events(cq, 1);
+    tear_down();
+}
+
+static sem_t destroyed;
+
+static void* acknowledge(void* cq) {
+    if (right) sleep(1);
+    else sem_wait(&destroyed);
+    ibv_ack_cq_events(cq, 1);
+    return 0;
+}
+
+/* Another thread acknowledges while ibv_destroy_cq() waits for it, or only when that has been ended. */
+static void late(void) {
+    pthread_t thread;
+    set_up(16);
+    sem_init(&destroyed, 0, 0);
+    pthread_create(&thread, 0, acknowledge, take_event());
+    ibv_destroy_qp(left);
+    ibv_destroy_qp(right_qp);
+    ibv_destroy_cq(receive_cq);
+    struct ibv_cq* next = ibv_create_cq(context, 16, 0, channel, 0); /* probably in the same place */
+    sem_post(&destroyed);
+    pthread_join(thread, 0);
+    if (next->comp_events_completed != 0) puts("acknowledged in another's place");
+    receive_cq = next;
+    left = right_qp = 0;
     tear_down();
 }
 
@@ -262,7 +230,8 @@ int main(int argc, char** argv) {
         void (*run)(void);
     } all[] = {{"changed", changed}, {"overlap", overlap}, {"twice", twice}, {"region", region}, {"key", key},
                {"unmapped", unmapped}, {"overrun", overrun}, {"unsignaled", unsignaled}, {"unacknowledged", unacknowledged},
-               {"cm_event", cm_event}, {"async_event", async_event}, {"leak", leak}, {"poison", poison}, {"poison_extended", poison_extended}};
+               {"cm_event", cm_event}, {"async_event", async_event}, {"leak", leak}, {"poison", poison}, {"poison_extended", poison_extended},
+               {"read_key", read_key}, {"extended_overrun", extended_overrun}, {"late", late}};
     right = argc > 2;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (argc > 1 && !strcmp(argv[1], all[i].word)) return all[i].run(), 0;

@@ -17,8 +17,10 @@ SENTENCES = {
     "twice": "that the receive wr_id=0x2 of qp 0x",
     "region": "ibv_dereg_mr(mr 1) while the receive wr_id=0x1 of qp 0x",
     "key": "of mr 2, which is gone (ibv_dereg_mr)",
+    "read_key": "of mr 2, which is gone (ibv_dereg_mr)",
     "unmapped": "of mr 1, which are not mapped any more",
     "overrun": "cq 2 can overrun: 9 requests that complete there are outstanding, and it has 8 entries",
+    "extended_overrun": "cq 3 can overrun: 5 requests",
     "unsignaled": "is full of 8 requests without IBV_SEND_SIGNALED",
     "unacknowledged": "ibv_destroy_cq(cq 2) would wait for ever: 1 of its events",
     "async_event": "destroying qp 0x",
@@ -29,7 +31,7 @@ SENTENCES = {
 class Strict(Case):
     def setUp(self):
         super().setUp()
-        self.program = self.compile_file("strict_ends", "-g", "-lrdmacm", "-libverbs")
+        self.program = self.compile_file("strict_ends", "-g", "-pthread", "-lrdmacm", "-libverbs")
 
     def strict(self, *words, link="local", options=()):
         return run(VERBENA, "run", "--strict", *options, "--", self.program, *words, env=dict(ENVIRONMENT, VERBENA_LINK=link))
@@ -49,6 +51,22 @@ class Strict(Case):
                 result = self.strict(word, "right")
                 self.assertEqual((0, ""), (result.returncode, result.stderr))
 
+    def test_what_is_sound(self):
+        self.program = self.compile_file("strict_sound", "-g", "-pthread", "-libverbs")
+        for word in ("alone", "threads"):
+            for link in ("wire", "local"):
+                with self.subTest(word, link=link):
+                    result = self.strict(word, link=link)
+                    self.assertEqual((0, "", ""), (result.returncode, result.stdout, result.stderr))
+
+    def test_another_thread_acknowledges(self):
+        """While the destroy waits, or long after strict mode has ended that."""
+        result = self.strict("late", "right")
+        self.assertEqual((0, "", ""), (result.returncode, result.stdout, result.stderr))
+        result = self.strict("late")
+        self.assertEqual((FOUND, ""), (result.returncode, result.stdout))
+        self.assertIn("ibv_destroy_cq(cq 2) has waited 10 s: 1 of its events", result.stderr)
+
     def test_what_is_left(self):
         result = self.strict("leak")
         self.assertEqual(FOUND, result.returncode)
@@ -66,7 +84,7 @@ class Strict(Case):
     @unittest.skipUnless(shutil.which("addr2line"), "no binutils")
     def test_places_of_a_program_from_somewhere(self):
         """Found by PATH, started from another folder, or one that is at fixed addresses."""
-        fixed = self.compile_file("strict_ends", "-g", "-no-pie", "-lrdmacm", "-libverbs")
+        fixed = self.compile_file("strict_ends", "-g", "-no-pie", "-pthread", "-lrdmacm", "-libverbs")
         os.mkdir(os.path.join(self.folder, "below"))
         for program, folder in (("strict_ends", "/"), ("../strict_ends", os.path.join(self.folder, "below")), (fixed, "/")):
             result = run(VERBENA, "run", "--strict", "--", "sh", "-c", f'cd "{folder}"; exec {program} leak',

@@ -96,8 +96,9 @@ class Case(unittest.TestCase):
 
     def compile_file(self, name, *flags):
         """NAME.c of this folder."""
-        with open(os.path.join(os.path.dirname(__file__), name + ".c"), encoding="utf-8") as source:
-            return self.compile(name, source.read(), *flags)
+        folder = os.path.dirname(os.path.realpath(__file__))
+        with open(os.path.join(folder, name + ".c"), encoding="utf-8") as source:
+            return self.compile(name, source.read(), "-I" + folder, *flags)
 
     def wait_for_listener(self, port):
         for _ in range(200):

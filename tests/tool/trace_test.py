@@ -181,6 +181,23 @@ class Forms(Traced):
         self.assertIn(0x04, opcodes)  # RC SEND ONLY
         self.assertNotIn(0x0A, opcodes)  # RC RDMA WRITE ONLY
 
+    def test_a_forked_child_begins_before_its_first_call(self):
+        program = self.compile("forks", r"""
+            #include <infiniband/verbs.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            int main(void) {
+                ibv_fork_init();
+                if (!fork()) return ibv_fork_init();
+                return wait(0) < 0;
+            }""", "-libverbs")
+        _, told = self.tell(program, options=("--no-packets",), command="record")
+        events = [json.loads(each) for each in told.splitlines()]
+        self.assertEqual(["process", "call"] * 2, [event["k"] for event in events])
+        for process, call in (events[:2], events[2:]):
+            self.assertEqual(process["pid"], call["pid"])
+            self.assertLessEqual(process["t"], call["t"])
+
     def test_a_daemon_that_goes(self):
         settings = dict(ENVIRONMENT, VERBENA_FABRIC=ENVIRONMENT["VERBENA_FABRIC"] + "-goes")
         started = subprocess.Popen([VERBENA, "trace", "--", "sh", "-c", "echo; read line"], env=settings, stdin=subprocess.PIPE,
@@ -217,6 +234,58 @@ class Forms(Traced):
         result = run(VERBENA, "trace", "--system", "--fault", "drop", "--", "true")
         self.assertEqual(2, result.returncode)
         self.assertIn("'drop' needs Verbena's libraries", result.stderr)
+
+
+class Losses(Traced):
+    """Programs whose events' file takes no more, for a while or for good."""
+
+    def lose(self, command, *words):
+        program = self.compile("loses", r"""
+            #include <infiniband/verbs.h>
+            #include <signal.h>
+            #include <stdlib.h>
+            #include <sys/resource.h>
+            #include <sys/stat.h>
+            int main(int count, char** words) {
+                struct stat file;
+                struct rlimit limit, before;
+                ibv_fork_init();
+                if (stat(getenv("VERBENA_TRACE_EVENTS"), &file) || getrlimit(RLIMIT_FSIZE, &before)) return 1;
+                signal(SIGXFSZ, SIG_IGN);
+                limit = before;
+                limit.rlim_cur = file.st_size + 30; /* half a line */
+                setrlimit(RLIMIT_FSIZE, &limit);
+                for (int i = 0; i < 3; i++) ibv_fork_init();
+                if (count > 1) setrlimit(RLIMIT_FSIZE, &before);
+                return count > 1 && ibv_fork_init();
+            }""", "-libverbs")
+        result, told = self.tell(program, *words, options=("--no-packets",), command=command)
+        self.assertEqual(1, result.returncode)
+        self.assertRegex(result.stderr, "^verbena: .*: File too large; 3 events are missing\n$")
+        return told
+
+    def test_for_good(self):
+        told = self.lose("record")
+        self.assertEqual(["process", "call"], [json.loads(each)["k"] for each in told.splitlines()[:2]])
+        self.assertEqual(30, len(told.splitlines()[2]))
+        self.lose("trace")
+
+    def test_for_a_while(self):
+        told = self.lose("record", "again").splitlines()
+        self.assertEqual(30, len(told[2]))
+        lost, call = map(json.loads, told[3:])
+        self.assertEqual(("lost", 3, "EFBIG"), (lost["k"], lost["count"], lost["errno"]))
+        self.assertEqual("ibv_fork_init", call["call"])
+        self.has(self.lose("trace", "again"), "ibv_fork_init", "ibv_fork_init")
+        result = run(VERBENA, "report", "-o", "-", self.write("lost.vrec", "\n".join(told)))
+        self.assertEqual(0, result.returncode, result.stderr)
+        self.assertRegex(result.stdout, r"lost\.vrec: loses \(pid [0-9]+\) could not write 3 events \(EFBIG\); they are missing")
+        self.assertRegex(result.stdout, r"lost\.vrec:3: parse error .*; the line is left out")
+
+    def test_a_device_that_is_full(self):
+        result = run(VERBENA, "record", "--no-packets", "-o", "/dev/full", "--", "ibv_devices")
+        self.assertEqual(1, result.returncode)
+        self.assertRegex(result.stderr, "^verbena: /dev/full: No space left on device; [0-9]+ events are missing\n$")
 
 
 class Undisturbed(Traced):

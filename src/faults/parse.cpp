@@ -76,6 +76,7 @@ class Statement {
         for (const ActionWord& known : kActions)
             if (name == known.name) {
                 rule_.action = known.action;
+                if (rule_.action == Action::fail) rule_.subject = Subject::call;
                 at_ = 1;
                 return action_value(word, name, value_of(word));
             }
@@ -131,7 +132,8 @@ class Statement {
     }
 
     bool take_time(const Word& word) {
-        return take(duration_of(word.text), rule_.time, word, "no time (20ms, 1.5s, 100us)");
+        return take(duration_of(word.text), rule_.time, word, "no time (20ms, 1.5s, 100us)") &&
+               (rule_.time > 0 || wrong(word, quoted(word.text) + " is no time at all"));
     }
 
     bool condition(const Word& word) {
@@ -186,8 +188,9 @@ class Statement {
         if (key == "qp" || key == "dest_qp") {
             std::uint32_t& number = key == "qp" ? rule_.qp : rule_.destination_qp;
             (key == "qp" ? rule_.has_qp : rule_.has_destination_qp) = true;
-            if (!take(number_of(value.text), number, value, "no queue pair number")) return false;
-            return number <= kMask || wrong(value, "queue pair numbers have 24 bits");
+            const auto given = number_of(value.text);
+            if (given > kMask) return wrong(value, "queue pair numbers have 24 bits");
+            return take(given, number, value, "no queue pair number");
         }
         rule_.has_psn = true;
         const std::size_t dots = value.text.find("..");
@@ -211,7 +214,7 @@ class Statement {
     }
 
     bool take_messages(const Word& value) {
-        rule_.subject = Subject::cm;
+        if (rule_.subject == Subject::packet) rule_.subject = Subject::cm;
         cm_word_ = value;
         return each(value, [&](const Word& one) {
             const auto message = message_of(one.text);
@@ -239,7 +242,6 @@ class Statement {
     bool take_call(const Word& value) {
         if (rule_.action != Action::fail) return wrong(value, "only 'fail' is about calls");
         if (const std::string why = why_not_failing(value.text); !why.empty()) return wrong(value, why);
-        rule_.subject = Subject::call;
         return take_text(value, rule_.call, "a call's name");
     }
 
@@ -274,8 +276,9 @@ class Statement {
             std::memcpy(text, value.text.data(), value.text.size());
             chance = strtod(text, &end);
         }
-        if (value.text.empty() || *end != '\0' || !(chance > 0 && chance <= 1))
-            return wrong(value, quoted(value.text) + " is no probability (above 0, at most 1)");
+        constexpr double kLeast = 1e-9;  // what a rule can hold is a little less
+        if (value.text.empty() || *end != '\0' || !(chance >= kLeast && chance <= 1))
+            return wrong(value, quoted(value.text) + " is no probability (1e-9 to 1)");
         constexpr double kScale = 4294967295.0;
         rule_.chance = chance >= 1 ? kAlways : static_cast<std::uint32_t>(chance * kScale);
         return true;
@@ -300,11 +303,12 @@ class Statement {
             return wrong(*packet_word_, "a rule about CM messages has no conditions of packets");
         switch (rule_.action) {
             case Action::fail:
-                if (rule_.subject != Subject::call)
+                if (!rule_.call[0])
                     return wrong(first, "fail needs the call: fail call=ibv_reg_mr errno=ENOMEM");
                 if (rule_.code == 0) return wrong(first, "fail needs the error: errno=ENOMEM");
                 if (packet_word_)
                     return wrong(*packet_word_, "a rule about calls has no conditions of packets");
+                if (cm_word_) return wrong(*cm_word_, "a rule about calls has no conditions of CM messages");
                 if (direction_word_) return wrong(*direction_word_, "calls have no direction");
                 return true;
             case Action::refuse: {
@@ -343,7 +347,7 @@ class Statement {
                 return true;
             case Action::link_down:
             case Action::device_fatal:
-                if (rule_.subject != Subject::port)
+                if (cm_word_)
                     return wrong(*cm_word_, "a link goes down by a packet: link down opcode=send nth=3");
                 rule_.at_once = !packet_word_ && !direction_word_ && given_.count("nth") == 0 &&
                                 given_.count("probability") == 0;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/call_fault.h"
+#include "base/own_file.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "rdmacm/daemon_call.h"
@@ -163,7 +164,7 @@ std::shared_ptr<Channel> open_channel() {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return fail_null(errno, "no socket pair for an event channel: %s", std::strerror(errno));
     auto channel = std::make_shared<Channel>();
-    channel->fd = ends[0];
+    channel->fd = beside_standard_files(ends[0]);
     host::FileReply reply;
     int error = host::call(host::Command::create_file, host::Empty{}, reply, ends[1]);
     close(ends[1]);  // the daemon's copy must be the only one, or its death would not end the socket
@@ -218,7 +219,12 @@ int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
         // Blocks, or not, as the program set the descriptor up; takes nothing.
         char byte;
         const int descriptor = channel.closed ? -1 : channel.fd;
-        if (recv(descriptor, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) return errno;
+        if (recv(descriptor, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) {
+            if (channel.closed) return errno;
+            return fail(errno, "%s",
+                        errno == EAGAIN ? "no event has come, and the channel's descriptor is non-blocking"
+                                        : std::strerror(errno));
+        }
         std::unique_lock lock(channel.mutex);
         if (channel.closed) {
             // Destroyed under a waiting reader. A kernel's reader sleeps on until the process ends, and

@@ -1,6 +1,7 @@
 #include "report/conversation.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
@@ -160,7 +161,7 @@ class Finder {
             Conversation& conversation = add(Kind::service);
             conversation.request_id = req.request_id;
             name_ends(conversation, captured, req.service_id, req.private_data);
-            services_.push_back(index);
+            services_[{req.request_id, conversation.ends[kLeft].address.bytes}] = index;
         }
         belongs(view, index, kLeft);
     }
@@ -168,8 +169,12 @@ class Finder {
     void sidr_reply(const link::CapturedPacket& captured, ViewedPacket& view, const wire::SidrRep& rep) {
         const std::size_t index = find_service(rep.request_id, captured.path.destination);
         if (index == kNone) return;
-        view.repeated = all_[index].ends[kRight].qpn != 0;
-        if (rep.qpn) all_[index].ends[kRight].qpn = rep.qpn;
+        End(&ends)[2] = all_[index].ends;
+        view.repeated = ends[kRight].qpn != 0;
+        if (rep.qpn && rep.qpn != ends[kRight].qpn) {
+            ends[kRight].qpn = rep.qpn;
+            expected_[{ends[kLeft].address.bytes, ends[kRight].address.bytes, rep.qpn}].push_back(index);
+        }
         belongs(view, index, kRight);
     }
 
@@ -190,13 +195,10 @@ class Finder {
         return newest;
     }
 
+    // The newest one.
     std::size_t find_service(std::uint32_t request, const Gid& client) const {
-        for (std::size_t i = services_.size(); i-- > 0;) {
-            const Conversation& conversation = all_[services_[i]];
-            if (conversation.request_id == request && conversation.ends[kLeft].address == client)
-                return services_[i];
-        }
-        return kNone;
+        const auto found = services_.find({request, client.bytes});
+        return found == services_.end() ? kNone : found->second;
     }
 
     // ---- packets of data
@@ -208,11 +210,13 @@ class Finder {
 
     // A queue pair that its program connected itself: the attributes of RTR name the other.
     void know_peers() {
+        std::map<std::uint32_t, std::uint32_t> peers;
         for (const Transition& transition : recording_.transitions)
             for (const auto& [name, value] : transition.attributes)
                 if (name == "dest_qp_num")
-                    peers_[transition.qp] =
+                    peers[transition.qp] =
                         static_cast<std::uint32_t>(std::strtoul(value.c_str(), nullptr, 0));
+        for (const auto& [qp, peer] : peers) connected_to_.try_emplace(peer, qp);
     }
 
     void take_data(const link::CapturedPacket& captured, ViewedPacket& view) {
@@ -227,7 +231,8 @@ class Finder {
         if (found == receivers_.end()) {
             const std::uint32_t sender = sender_of(captured, headers.bth, opcode);
             if (const auto other = receivers_.find({captured.path.source.bytes, sender});
-                sender && other != receivers_.end()) {
+                sender && other != receivers_.end() &&
+                peer_of(other->second).address == captured.path.destination) {
                 set_qpn(other->second.first, 1 - other->second.second, headers.bth.destination_qp);
             } else {
                 Conversation& conversation = add(Kind::queue_pairs);
@@ -244,12 +249,16 @@ class Finder {
         belongs(view, found->second.first, 1 - found->second.second);
     }
 
+    const End& peer_of(const std::pair<std::size_t, int>& end) const {
+        return all_[end.first].ends[1 - end.second];
+    }
+
     // The queue pair that a packet of a connected service comes from, which it does not say itself: 0 if
     // unknown.
     std::uint32_t sender_of(const link::CapturedPacket& captured, const wire::Bth& bth,
                             const wire::OpcodeInfo& opcode) const {
-        for (const auto& [qp, peer] : peers_)
-            if (peer == bth.destination_qp) return qp;
+        if (const auto known = connected_to_.find(bth.destination_qp); known != connected_to_.end())
+            return known->second;
         if (!opcode.response) return 0;
         // An answer has the PSN of its request, which went the other way to the queue pair that answers.
         const auto request =
@@ -261,29 +270,40 @@ class Finder {
         const wire::Headers& headers = view.parsed.headers;
         const std::uint32_t to = headers.bth.destination_qp, from = headers.deth.source_qp;
         const bool multicast = to == wire::kMulticastQp;
-        for (const std::size_t index : services_) {
-            End(&ends)[2] = all_[index].ends;
-            if (captured.path.destination == ends[kRight].address && to == ends[kRight].qpn && !multicast &&
-                captured.path.source == ends[kLeft].address &&
-                (!ends[kLeft].qpn || ends[kLeft].qpn == from)) {
-                ends[kLeft].qpn = from;
-                return belongs(view, index, kLeft);
-            }
-            if (from == ends[kRight].qpn && to == ends[kLeft].qpn &&
-                captured.path.source == ends[kRight].address)
-                return belongs(view, index, kRight);
-        }
         const std::tuple forward(captured.path.source.bytes, from, captured.path.destination.bytes, to);
         const std::tuple backward(captured.path.destination.bytes, to, captured.path.source.bytes, from);
-        if (const auto known = datagrams_.find(forward); known != datagrams_.end())
-            return belongs(view, known->second, kLeft);
-        if (const auto known = datagrams_.find(backward); known != datagrams_.end())
-            return belongs(view, known->second, kRight);
+        const auto there = datagrams_.find(forward), back = datagrams_.find(backward);
+        const auto of_service = [&](const auto& known) {
+            return known != datagrams_.end() && all_[known->second].kind == Kind::service;
+        };
+        if (!multicast && !of_service(there) && !of_service(back))
+            if (const std::size_t index = begun_service(captured, to); index != kNone) {
+                all_[index].ends[kLeft].qpn = from;
+                datagrams_[forward] = index;
+                datagrams_.erase(backward);
+                return belongs(view, index, kLeft);
+            }
+        if (there != datagrams_.end()) return belongs(view, there->second, kLeft);
+        if (back != datagrams_.end()) return belongs(view, back->second, kRight);
         Conversation& conversation = add(multicast ? Kind::multicast : Kind::queue_pairs);
         conversation.ends[kLeft] = {captured.path.source, 0, 0, from};
         conversation.ends[kRight] = {captured.path.destination, 0, 0, to};
         datagrams_[forward] = all_.size() - 1;
         belongs(view, all_.size() - 1, kLeft);
+    }
+
+    // The oldest service that was looked up there and whose client has not sent yet.
+    std::size_t begun_service(const link::CapturedPacket& captured, std::uint32_t to) {
+        const auto found = expected_.find({captured.path.source.bytes, captured.path.destination.bytes, to});
+        if (found == expected_.end()) return kNone;
+        std::deque<std::size_t>& waiting = found->second;
+        while (!waiting.empty()) {
+            const std::size_t index = waiting.front();
+            waiting.pop_front();
+            const End(&ends)[2] = all_[index].ends;
+            if (ends[kLeft].qpn == 0 && ends[kRight].qpn == to) return index;
+        }
+        return kNone;
     }
 
     // Requests, and READ responses, whose PSN is not behind that of the last one.
@@ -305,10 +325,11 @@ class Finder {
     const Recording& recording_;
     std::vector<ViewedPacket>& views_;
     std::vector<Conversation> all_;
-    std::vector<std::size_t> services_;
+    std::map<std::pair<std::uint32_t, Address>, std::size_t> services_;  // by request, client
+    std::map<std::tuple<Address, Address, std::uint32_t>, std::deque<std::size_t>> expected_;
     std::map<std::uint32_t, std::vector<std::size_t>> by_comm_id_;
     std::map<QpKey, std::pair<std::size_t, int>> receivers_;
-    std::map<std::uint32_t, std::uint32_t> peers_;
+    std::map<std::uint32_t, std::uint32_t> connected_to_;  // the queue pair that a program connected to this
     std::map<std::tuple<Address, Address, std::uint32_t>, std::uint32_t> last_request_;
     std::map<std::tuple<Address, std::uint32_t, Address, std::uint32_t>, std::size_t> datagrams_;
     std::map<std::tuple<Address, Address, std::uint32_t, bool>, std::uint32_t> last_psn_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/gid.h"
+#include "report/program_index.h"
 #include "report/recording.h"
 #include "wire/fields.h"
 #include "wire/packet.h"
@@ -73,14 +74,15 @@ struct Conversation {
 // Parses the packets and sorts them into conversations, whose `packets` and `ends` are filled.
 std::vector<Conversation> find_conversations(const Recording& recording, std::vector<ViewedPacket>& views);
 
-// Fills the steps of each.
+// Fills the steps of `count` of them, from the one at `first`: as many as there are.
 void find_steps(const Recording& recording, const std::vector<ViewedPacket>& views,
-                std::vector<Conversation>& conversations);
+                std::vector<Conversation>& conversations, std::size_t first, std::size_t count);
 
 // What a program did and was told at one end of a conversation (notes.cpp); adds to `left_out` what is too
 // much to draw.
-std::vector<Step> notes_of(const Recording& recording, const std::vector<Conversation>& all,
-                           const Conversation& conversation, int side, unsigned& left_out);
+std::vector<Step> notes_of(const Recording& recording, const std::vector<ProgramIndex>& programs,
+                           const std::vector<Conversation>& all, const Conversation& conversation, int side,
+                           unsigned& left_out);
 
 // The CM state of both ends, followed through a conversation's messages (IBA 12.9).
 class CmStates {

@@ -2,6 +2,7 @@
 // the events and completions that the program got, and its queue pair's states.
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 
@@ -68,22 +69,6 @@ bool is_data(std::string_view call) {
     return call.starts_with("ibv_post_") || call.starts_with("rdma_post_") || call == "ibv_wr_complete";
 }
 
-// "id 1" in "id 1, channel 1" but not in "id 12".
-bool names(const std::string& text, const std::string& object) {
-    for (std::size_t at = text.find(object); at != std::string::npos; at = text.find(object, at + 1)) {
-        const std::size_t end = at + object.size();
-        if ((at == 0 || !std::isalnum(static_cast<unsigned char>(text[at - 1]))) &&
-            (end == text.size() || !std::isalnum(static_cast<unsigned char>(text[end]))))
-            return true;
-    }
-    return false;
-}
-
-bool names(const Pairs& pairs, const std::string& object) {
-    return std::any_of(pairs.begin(), pairs.end(),
-                       [&](const auto& pair) { return names(pair.second, object); });
-}
-
 std::string value_of(const Pairs& pairs, std::string_view name) {
     const auto found =
         std::find_if(pairs.begin(), pairs.end(), [&](const auto& pair) { return pair.first == name; });
@@ -98,9 +83,10 @@ std::string qp_name(std::uint32_t qpn) {
 
 class Notes {
    public:
-    Notes(const Recording& recording, const std::vector<Conversation>& all, const Conversation& conversation,
-          int side)
+    Notes(const Recording& recording, const std::vector<ProgramIndex>& programs,
+          const std::vector<Conversation>& all, const Conversation& conversation, int side)
         : recording_(recording),
+          index_(programs[conversation.ends[side].process]),
           end_(conversation.ends[side]),
           peer_(conversation.ends[1 - side]),
           side_(side) {
@@ -118,15 +104,19 @@ class Notes {
     }
 
     std::vector<Step> take(unsigned& left_out) {
-        unsigned data = 0;
-        for (const Call& call : recording_.calls) data += mine(call) && is_data(call.name) && concerns(call);
-        for (const Completion& wc : recording_.completions) data += mine(wc) && ours(wc.qp);
-        few_ = data <= kFewDataNotes;
-        for (const Call& call : recording_.calls) take(call);
+        const Places calls = calls_that_concern_it();
+        const Places& completions =
+            any_qp_ ? index_.completions : ProgramIndex::find(index_.completions_of, end_.qpn);
+        const Places& transitions =
+            any_qp_ ? index_.transitions : ProgramIndex::find(index_.transitions_of, end_.qpn);
+        const auto posts = std::count_if(calls.begin(), calls.end(),
+                                         [&](std::size_t i) { return is_data(recording_.calls[i].name); });
+        few_ = static_cast<std::size_t>(posts) + completions.size() <= kFewDataNotes;
+        for (const std::size_t i : calls) take(recording_.calls[i]);
         for (const CmEvent& event : recording_.cm_events) take(event);
         for (const AsyncEvent& event : recording_.async_events) take(event);
-        for (const Transition& transition : recording_.transitions) take(transition);
-        for (const Completion& completion : recording_.completions) take(completion);
+        for (const std::size_t i : transitions) take(recording_.transitions[i]);
+        for (const std::size_t i : completions) take(recording_.completions[i]);
         std::stable_sort(steps_.begin(), steps_.end(),
                          [](const Step& a, const Step& b) { return a.time < b.time; });
         if (steps_.size() > kMostNotes) {
@@ -144,24 +134,14 @@ class Notes {
 
     bool mine(const Entry& entry) const { return entry.process == end_.process; }
 
-    bool ours(std::uint32_t qpn) const { return any_qp_ || qpn == end_.qpn; }
-
     void find_objects() {
         if (!end_.qpn) return find_ids_without_qp();
         const std::string qp = qp_name(end_.qpn);
         objects_.insert(qp);
         // Calls that name both, and calls of an id inside which librdmacm works on the queue pair.
-        std::vector<const Call*> on_qp;
-        for (const Call& call : recording_.calls)
-            if (mine(call) && (names(call.arguments, qp) || names(call.out, qp) || names(call.result, qp)))
-                on_qp.push_back(&call);
-        for (const Call& call : recording_.calls) {
-            if (!mine(call) || call.depth != 0) continue;
-            const bool about = std::any_of(on_qp.begin(), on_qp.end(), [&](const Call* inner) {
-                return inner == &call || (inner->thread == call.thread && inner->time >= call.time &&
-                                          inner->time <= call.time + call.duration);
-            });
-            if (about && !call.name.starts_with("rdma_get_cm_event")) add_ids(call);
+        for (const std::size_t i : ProgramIndex::find(index_.calls_of, qp)) {
+            const Call* const outer = outer_call(recording_, index_, recording_.calls[i]);
+            if (outer && !outer->name.starts_with("rdma_get_cm_event")) add_ids(*outer);
         }
         find_ids_without_qp();
     }
@@ -182,17 +162,23 @@ class Notes {
                 std::strtoul(value_of(event.parameters, "qp_num").c_str(), nullptr, 0) == peer_.qpn)
                 objects_.insert(event.id);
         if (!requested_ || objects_.size() > (end_.qpn ? 1U : 0U)) return;
-        for (const Call& call : recording_.calls)
-            if (mine(call) && call.name == "rdma_get_request" && !call.failed() &&
-                call.time + call.duration > requested_)
+        for (const std::size_t i : index_.calls) {
+            const Call& call = recording_.calls[i];
+            if (call.name == "rdma_get_request" && !call.failed() && call.time + call.duration > requested_)
                 return add_ids(call);
+        }
     }
 
-    bool concerns(const Call& call) const {
-        return alone_ || std::any_of(objects_.begin(), objects_.end(), [&](const std::string& object) {
-                   return names(call.arguments, object) || names(call.out, object) ||
-                          names(call.result, object);
-               });
+    Places calls_that_concern_it() const {
+        if (alone_) return index_.calls;
+        Places all;
+        for (const std::string& object : objects_) {
+            const Places& named = ProgramIndex::find(index_.calls_of, object);
+            all.insert(all.end(), named.begin(), named.end());
+        }
+        std::sort(all.begin(), all.end());
+        all.erase(std::unique(all.begin(), all.end()), all.end());
+        return all;
     }
 
     Step& add(const Entry& entry, What what, std::string label) {
@@ -224,10 +210,9 @@ class Notes {
     }
 
     void take(const Call& call) {
-        if (!mine(call)) return;
         const bool shown = call.failed() || call.hung ||
                            (call.depth == 0 && (is_control(call.name) || (few_ && is_data(call.name))));
-        if (!shown || !concerns(call)) return;
+        if (!shown) return;
         // A call that took long and failed stands where it began, and where it failed.
         const bool took_long = call.failed() && call.duration > kLong;
         Step& step = add(call, What::call, call.name);
@@ -258,20 +243,20 @@ class Notes {
     }
 
     void take(const Transition& transition) {
-        if (!mine(transition) || !ours(transition.qp) || transition.to.empty() || transition.from.empty())
-            return;
+        if (transition.to.empty() || transition.from.empty()) return;
         add(transition, What::transition, "QP " + transition.from + " → " + transition.to).bad =
             transition.to == "ERR";
     }
 
     void take(const Completion& completion) {
-        if (!mine(completion) || !ours(completion.qp) || !(few_ || completion.failed())) return;
+        if (!few_ && !completion.failed()) return;
         Step& step = add(completion, What::completion, completion_label(completion));
         step.bad = completion.failed();
         step.remark = completion.reason;
     }
 
     const Recording& recording_;
+    const ProgramIndex& index_;
     const End &end_, &peer_;
     const int side_;
     std::uint64_t requested_ = 0;  // when the REQ came
@@ -282,10 +267,11 @@ class Notes {
 
 }  // namespace
 
-std::vector<Step> notes_of(const Recording& recording, const std::vector<Conversation>& all,
-                           const Conversation& conversation, int side, unsigned& left_out) {
+std::vector<Step> notes_of(const Recording& recording, const std::vector<ProgramIndex>& programs,
+                           const std::vector<Conversation>& all, const Conversation& conversation, int side,
+                           unsigned& left_out) {
     if (conversation.ends[side].process == kNone) return {};
-    return Notes(recording, all, conversation, side).take(left_out);
+    return Notes(recording, programs, all, conversation, side).take(left_out);
 }
 
 }  // namespace verbena::report

@@ -39,10 +39,10 @@ class Page {
     Page(const Recording& recording, Language language, const PageLimits& limits)
         : recording_(recording), language_(language), limits_(limits), start_(recording.first_time()) {
         conversations_ = find_conversations(recording, views_);
-        find_steps(recording, views_, conversations_);
     }
 
     std::string run() {
+        find_steps(recording_, views_, conversations_, 0, limits_.conversations);
         Json data;
         data["language"] = language_ == Language::chinese ? "zh" : "en";
         data["version"] = VERBENA_VERSION;
@@ -75,9 +75,11 @@ class Page {
                        {"DATA", dump(data)}});
     }
 
-    std::string picture(std::size_t number, std::string& error) const {
-        if (number >= 1 && number <= conversations_.size())
+    std::string picture(std::size_t number, std::string& error) {
+        if (number >= 1 && number <= conversations_.size()) {
+            find_steps(recording_, views_, conversations_, number - 1, 1);
             return draw_ladder(recording_, conversations_[number - 1], {false, true, language_});
+        }
         error = conversations_.empty() ? "there is no conversation in it to draw"
                                        : "there is no conversation " + std::to_string(number) + ", only " +
                                              std::to_string(conversations_.size());

@@ -20,11 +20,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDeepest = 32;  // of nested values
+constexpr int kDeepest = 32;                   // of nested values
+constexpr std::size_t kLongestLine = 1 << 24;  // far more than a call with a list of everything
 
 struct Malformed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+// No whole line: whoever wrote it was interrupted, or its file took no more.
+struct Broken : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// nlohmann's sentences begin with its own numbering, "[json.exception.parse_error.101] parse error at ...",
+// and quote what they stumbled over: a terminal shall not get it as it is.
+std::string sentence_of(const char* what) {
+    const char* end = std::strstr(what, "] ");
+    std::string sentence = end && what[0] == '[' ? end + 2 : what;
+    for (char& c : sentence)
+        if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
+    return sentence;
+}
 
 const Json* get(const Json& line, const char* key) {
     const auto found = line.find(key);
@@ -102,6 +117,7 @@ class Reader {
         if (kind == "async_event") return take_async_event(value);
         if (kind == "qp") return take_transition(value);
         if (kind == "packet") return take_packet(value);
+        if (kind == "lost") return take_loss(value);
     }
 
     // Calls that began and did not return.
@@ -114,17 +130,20 @@ class Reader {
 
    private:
     static Json parse(const std::string& line) {
-        return Json::parse(line, [](int depth, Json::parse_event_t, Json&) {
-            if (depth > kDeepest) throw Malformed("values are nested too deeply");
-            return true;
-        });
+        try {
+            return Json::parse(line, [](int depth, Json::parse_event_t, Json&) {
+                if (depth > kDeepest) throw Malformed("values are nested too deeply");
+                return true;
+            });
+        } catch (const Json::parse_error& error) {
+            throw Broken(sentence_of(error.what()));
+        }
     }
 
     std::size_t process(long pid) {
-        for (std::size_t i = recording_.processes.size(); i-- > 0;)
-            if (recording_.processes[i].file == file_ && recording_.processes[i].pid == pid) return i;
-        recording_.processes.push_back({file_, pid, {}, {}});
-        return recording_.processes.size() - 1;
+        const auto [place, fresh] = processes_.try_emplace(pid, recording_.processes.size());
+        if (fresh) recording_.processes.push_back({file_, pid, {}, {}});
+        return place->second;
     }
 
     void fill(Entry& entry, const Json& line) {
@@ -226,47 +245,59 @@ class Reader {
         recording_.packets.push_back(std::move(packet));
     }
 
+    void take_loss(const Json& line) {
+        const Process& loser = recording_.processes[process(number<long>(line, "pid"))];
+        recording_.remarks.push_back(recording_.files[file_] + ": " + loser.name() + " could not write " +
+                                     std::to_string(number<std::uint64_t>(line, "count")) + " events (" +
+                                     text_or(line, "errno") + "); they are missing");
+    }
+
     Recording& recording_;
     const unsigned file_;
+    std::map<long, std::size_t> processes_;  // of this file, by pid
     std::map<std::tuple<std::size_t, long, std::uint64_t, std::string>, Call> begun_;
 };
 
-// nlohmann's sentences begin with its own numbering, "[json.exception.parse_error.101] parse error at ...",
-// and quote what they stumbled over: a terminal shall not get it as it is.
-std::string sentence_of(const char* what) {
-    const char* end = std::strstr(what, "] ");
-    std::string sentence = end && what[0] == '[' ? end + 2 : what;
-    for (char& c : sentence)
-        if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
-    return sentence;
-}
-
 std::string place(const std::string& name, unsigned line) { return name + ":" + std::to_string(line) + ": "; }
+
+// As std::getline, but of a line that is too long only the beginning, one byte more than it may have.
+bool next_line(std::istream& stream, std::string& line) {
+    constexpr int kEnd = std::istream::traits_type::eof();
+    line.clear();
+    for (int c; line.size() <= kLongestLine && (c = stream.rdbuf()->sbumpc()) != '\n';) {
+        if (c == kEnd) return !line.empty();
+        line.push_back(static_cast<char>(c));
+    }
+    return true;
+}
 
 bool read_lines(const std::string& name, std::istream& stream, unsigned file, Recording& recording,
                 std::string& error) {
     Reader reader(recording, file);
-    unsigned number = 0;
-    for (std::string line; std::getline(stream, line);) {
+    unsigned number = 0, read = 0, broken = 0;
+    std::string first_broken;
+    for (std::string line; next_line(stream, line);) {
         number++;
+        if (line.size() > kLongestLine)
+            return error = place(name, number) + "the line is longer than " + std::to_string(kLongestLine) +
+                           " bytes",
+                   false;
         if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-        std::string wrong;
         try {
             reader.take(line);
-        } catch (const Malformed& malformed) {
-            wrong = malformed.what();
-        } catch (const Json::exception& malformed) {
-            wrong = sentence_of(malformed.what());
+            read++;
+        } catch (const Broken& what) {
+            if (broken++ == 0) first_broken = place(name, number) + what.what();
+        } catch (const Malformed& what) {
+            return error = place(name, number) + what.what(), false;
+        } catch (const Json::exception& what) {
+            return error = place(name, number) + sentence_of(what.what()), false;
         }
-        if (wrong.empty()) continue;
-        wrong.insert(0, place(name, number));
-        if (stream.eof() && number > 1) {  // no newline: whoever wrote it was interrupted
-            recording.remarks.push_back(wrong);
-            break;
-        }
-        error = wrong;
-        return false;
     }
+    if (read == 0 && broken) return error = first_broken, false;  // no recording at all
+    if (broken) recording.remarks.push_back(first_broken + "; the line is left out");
+    if (broken > 1)
+        recording.remarks.push_back(name + ": likewise " + std::to_string(broken - 1) + " other lines");
     reader.end();
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "report/conversation.h"
 #include "wire/cm_messages.h"
@@ -114,9 +115,11 @@ std::vector<std::string> details_of_packet(const wire::Packet& packet) {
 class Builder {
    public:
     Builder(const Recording& recording, const std::vector<ViewedPacket>& views,
-            const std::vector<Conversation>& all, Conversation& conversation)
+            const std::vector<ProgramIndex>& programs, const std::vector<Conversation>& all,
+            Conversation& conversation)
         : recording_(recording),
           views_(views),
+          programs_(programs),
           all_(all),
           conversation_(conversation),
           states_(conversation.kind) {}
@@ -125,7 +128,7 @@ class Builder {
         std::vector<Step> steps;
         for (const std::size_t index : conversation_.packets) steps.push_back(step_of(index));
         for (int side : {kLeft, kRight}) {
-            auto notes = notes_of(recording_, all_, conversation_, side, conversation_.left_out);
+            auto notes = notes_of(recording_, programs_, all_, conversation_, side, conversation_.left_out);
             std::move(notes.begin(), notes.end(), std::back_inserter(steps));
         }
         std::stable_sort(steps.begin(), steps.end(),
@@ -220,6 +223,7 @@ class Builder {
 
     const Recording& recording_;
     const std::vector<ViewedPacket>& views_;
+    const std::vector<ProgramIndex>& programs_;
     const std::vector<Conversation>& all_;
     Conversation& conversation_;
     CmStates states_;
@@ -230,9 +234,12 @@ class Builder {
 }  // namespace
 
 void find_steps(const Recording& recording, const std::vector<ViewedPacket>& views,
-                std::vector<Conversation>& conversations) {
-    for (Conversation& conversation : conversations)
-        Builder(recording, views, conversations, conversation).run();
+                std::vector<Conversation>& conversations, std::size_t first, std::size_t count) {
+    if (first >= conversations.size()) return;
+    const auto programs = index_programs(recording);
+    for (Conversation& conversation :
+         std::span(conversations).subspan(first).first(std::min(count, conversations.size() - first)))
+        Builder(recording, views, programs, conversations, conversation).run();
 }
 
 }  // namespace verbena::report

@@ -122,9 +122,9 @@ class Collector {
     }
 
     void take(const AsyncEvent& event) {
-        static constexpr const char* kHarmless[] = {"IBV_EVENT_COMM_EST", "IBV_EVENT_SQ_DRAINED",
-                                                    "IBV_EVENT_QP_LAST_WQE_REACHED", "IBV_EVENT_PORT_ACTIVE",
-                                                    "IBV_EVENT_GID_CHANGE"};
+        static constexpr const char* kHarmless[] = {
+            "IBV_EVENT_COMM_EST",    "IBV_EVENT_SQ_DRAINED", "IBV_EVENT_QP_LAST_WQE_REACHED",
+            "IBV_EVENT_PORT_ACTIVE", "IBV_EVENT_GID_CHANGE", "IBV_EVENT_DEVICE_SPEED_CHANGE"};
         if (std::any_of(std::begin(kHarmless), std::end(kHarmless),
                         [&](const char* name) { return event.event == name; }))
             return;

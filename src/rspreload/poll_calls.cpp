@@ -1,6 +1,5 @@
 // poll, select and epoll of a program whose sockets may be rsockets.
 #include <poll.h>
-#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -11,6 +10,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/select_sets.h"
@@ -28,29 +28,65 @@ using namespace verbena::rspreload;
 
 namespace {
 
-// With the program's signal mask for a while.
+// The signal mask of the program's call while librdmacm waits for it. librdmacm's calls take none, but wait
+// by the names defined here: so the kernel gets it with the one call that waits, and changes masks as one.
+thread_local const sigset_t* waiting_mask = nullptr;
+
 class Masked {
    public:
-    explicit Masked(const sigset_t* mask) : used_(mask != nullptr) {
-        if (used_) pthread_sigmask(SIG_SETMASK, mask, &before_);
-    }
-    ~Masked() {
-        if (used_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    }
+    explicit Masked(const sigset_t* mask) { waiting_mask = mask; }
+    ~Masked() { waiting_mask = nullptr; }
     Masked(const Masked&) = delete;
     Masked& operator=(const Masked&) = delete;
+};
+
+// For a call of the kernel; a handler that runs meanwhile waits with a mask of its own.
+class TakenMask {
+   public:
+    ~TakenMask() { waiting_mask = mask_; }
+    TakenMask() = default;
+    TakenMask(const TakenMask&) = delete;
+    TakenMask& operator=(const TakenMask&) = delete;
+    const sigset_t* get() const { return mask_; }
 
    private:
-    bool used_;
-    sigset_t before_{};
+    const sigset_t* const mask_ = std::exchange(waiting_mask, nullptr);
 };
+
+timespec time_of(int milliseconds) { return {milliseconds / 1000, milliseconds % 1000 * 1'000'000L}; }
+
+int kernel_poll(pollfd* fds, nfds_t count, int timeout) {
+    if (!waiting_mask || timeout == 0) return real().poll(fds, count, timeout);
+    const TakenMask mask;
+    const timespec time = time_of(timeout);
+    return real().ppoll(fds, count, timeout < 0 ? nullptr : &time, mask.get());
+}
+
+int kernel_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+    const bool looks = timeout && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+    if (!waiting_mask || looks) return real().ppoll(fds, count, timeout, mask);
+    const TakenMask taken;
+    return real().ppoll(fds, count, timeout, taken.get());
+}
+
+int kernel_epoll_wait(int epoll, epoll_event* events, int count, int timeout) {
+    if (!waiting_mask || timeout == 0) return real().epoll_wait(epoll, events, count, timeout);
+    const TakenMask mask;
+    return real().epoll_pwait(epoll, events, count, timeout, mask.get());
+}
+
+// Nothing is ready: then a signal that has come is, also for those who do not wait.
+int signal_or_nothing(const sigset_t* mask) {
+    const timespec now{};
+    return mask ? real().ppoll(nullptr, 0, &now, mask) : 0;
+}
 
 bool any_entry(const pollfd* fds, nfds_t count) {
     return std::any_of(fds, fds + count, [](const pollfd& entry) { return find(entry.fd) != nullptr; });
 }
 
 // A connection under way may end as the kernel's: then the wait begins anew with that.
-int poll_all(pollfd* fds, nfds_t count, int timeout) {
+int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = nullptr) {
     thread_local std::vector<pollfd> translated;
     for (;;) {
         translated.assign(fds, fds + count);
@@ -61,7 +97,10 @@ int poll_all(pollfd* fds, nfds_t count, int timeout) {
             connecting |= find(entry.fd)->state == State::connecting;
             entry.fd = rs;
         }
-        const int ready = rpoll(translated.data(), count, timeout);
+        const int ready = [&] {
+            const Masked masked(mask);
+            return rpoll(translated.data(), count, timeout);
+        }();
         if (ready > 0 && connecting) {
             bool again = false;
             for (nfds_t i = 0; i < count; i++) {
@@ -71,7 +110,7 @@ int poll_all(pollfd* fds, nfds_t count, int timeout) {
             if (again) continue;
         }
         for (nfds_t i = 0; i < count; i++) fds[i].revents = translated[i].revents;
-        return ready;
+        return ready == 0 ? signal_or_nothing(mask) : ready;
     }
 }
 
@@ -88,10 +127,11 @@ bool any_entry(int count, std::initializer_list<const fd_set*> sets) {
     return false;
 }
 
-int select_all(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, int timeout) {
+int select_all(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, int timeout,
+               const sigset_t* mask) {
     const verbena::SelectSets sets{readable, writable, exceptional};
     std::vector<pollfd> fds = sets.entries(count);
-    const int ready = poll_all(fds.data(), fds.size(), timeout);
+    const int ready = poll_all(fds.data(), fds.size(), timeout, mask);
     if (ready < 0) return ready;
     const auto bits = sets.answer(fds);
     if (!bits) errno = EBADF;
@@ -122,9 +162,12 @@ int drop_settled(int epoll, epoll_event* events, int found) {
 }
 
 // As poll_all: if nothing is left, the wait begins anew.
-int wait_settled(int epoll, epoll_event* events, int count, int timeout) {
+int wait_settled(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {
     for (;;) {
-        const int found = repoll_wait(epoll, events, count, timeout);
+        const int found = [&] {
+            const Masked masked(mask);
+            return repoll_wait(epoll, events, count, timeout);
+        }();
         if (found <= 0) return found;
         if (const int left = drop_settled(epoll, events, found)) return left;
     }
@@ -147,15 +190,14 @@ extern "C" {
 
 int poll(pollfd* fds, nfds_t count, int timeout) {
     if (!fds || !any_entry(fds, count) || is_library_code(__builtin_return_address(0)))
-        return real().poll(fds, count, timeout);
+        return kernel_poll(fds, count, timeout);
     return poll_all(fds, count, timeout);
 }
 
 int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
     if (!fds || !any_entry(fds, count) || is_library_code(__builtin_return_address(0)))
-        return real().ppoll(fds, count, timeout, mask);
-    Masked masked(mask);
-    return poll_all(fds, count, milliseconds(timeout));
+        return kernel_ppoll(fds, count, timeout, mask);
+    return poll_all(fds, count, milliseconds(timeout), mask);
 }
 
 int __poll_chk(pollfd* fds, nfds_t count, int timeout, size_t) { return poll(fds, count, timeout); }
@@ -168,15 +210,15 @@ int select(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, t
         return real().select(count, readable, writable, exceptional, timeout);
     timespec time{};
     if (timeout) time = {timeout->tv_sec, timeout->tv_usec * 1000};
-    return select_all(count, readable, writable, exceptional, milliseconds(timeout ? &time : nullptr));
+    return select_all(count, readable, writable, exceptional, milliseconds(timeout ? &time : nullptr),
+                      nullptr);
 }
 
 int pselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, const timespec* timeout,
             const sigset_t* mask) {
     if (!any_entry(count, {readable, writable, exceptional}))
         return real().pselect(count, readable, writable, exceptional, timeout, mask);
-    Masked masked(mask);
-    return select_all(count, readable, writable, exceptional, milliseconds(timeout));
+    return select_all(count, readable, writable, exceptional, milliseconds(timeout), mask);
 }
 
 int epoll_create(int size) {
@@ -202,14 +244,15 @@ int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
 
 int epoll_wait(int epoll, epoll_event* events, int count, int timeout) {
     if (!repoll_wait || is_library_code(__builtin_return_address(0)))
-        return real().epoll_wait(epoll, events, count, timeout);
-    return with_epoll([&] { return wait_settled(epoll, events, count, timeout); },
+        return kernel_epoll_wait(epoll, events, count, timeout);
+    return with_epoll([&] { return wait_settled(epoll, events, count, timeout, nullptr); },
                       [&] { return real().epoll_wait(epoll, events, count, timeout); });
 }
 
 int epoll_pwait(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {
-    Masked masked(mask);
-    return epoll_wait(epoll, events, count, timeout);
+    const auto kernels = [&] { return real().epoll_pwait(epoll, events, count, timeout, mask); };
+    if (!repoll_wait) return kernels();
+    return with_epoll([&] { return wait_settled(epoll, events, count, timeout, mask); }, kernels);
 }
 
 }  // extern "C"

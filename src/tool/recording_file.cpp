@@ -38,21 +38,16 @@ void RecordingFile::begin() {
 void RecordingFile::add(std::vector<trace::Json> packets) {
     if (events_)
         for (const trace::Json& event : events_->read()) trace::leniently([&] { concerned_.note(event); });
-    std::string lines;
+    std::string lines = half_line_ ? "\n" : "";
     const bool all = data_ && !events_;
     for (const trace::Json& packet : waiting_)
         if (all || concerned_.concerns(packet, data_)) lines += json_text(packet) + "\n";
     waiting_ = std::move(packets);
-    // After an error nothing more: what is there is whole but for its last line.
-    if (!error_) error_ = write_all(fd_, lines);
+    const int error = write_all(fd_, lines);
+    half_line_ = error != 0;
+    if (error) error_ = error;
 }
 
 void RecordingFile::end() { add({}); }
-
-bool RecordingFile::tell_what_failed() const {
-    if (error_)
-        std::fprintf(stderr, "verbena: %s: %s; packets are missing\n", name_.c_str(), std::strerror(error_));
-    return error_ == 0;
-}
 
 }  // namespace verbena::tool

@@ -23,16 +23,17 @@ class RecordingFile {
     void begin();
     // Packets are kept back until the next call, when it is known which of them concern the programs.
     void add(std::vector<trace::Json> packets);
-    void end();  // the last ones
-    // On stderr, if not everything could be written; false then.
-    bool tell_what_failed() const;
+    void end();                           // the last ones
+    int error() const { return error_; }  // an errno, if not all packets could be written
 
+    const std::string& name() const { return name_; }
     const std::string& path() const { return path_; }
 
    private:
     const bool data_;
     std::string name_, path_;
     int fd_ = -1, error_ = 0;
+    bool half_line_ = false;  // what we wrote last may have no end
     std::unique_ptr<trace::EventTail> events_;
     trace::Concerned concerned_;
     std::vector<trace::Json> waiting_;

@@ -15,6 +15,7 @@
 #include "faults/program.h"
 #include "host/address_name.h"
 #include "host/launch.h"
+#include "interpose/interposed_calls.h"
 #include "tool/installation.h"
 #include "tool/plan.h"
 #include "tool/program_check.h"
@@ -207,6 +208,27 @@ int environment(const RunOptions& options, Variables& variables) {
     return 0;
 }
 
+// Over other libraries there is nobody but the interposer.
+bool can_be_interposed(const std::vector<faults::PlannedRule>& rules) {
+    for (const faults::PlannedRule& each : rules) {
+        const std::string call(each.rule.call_name());
+        if (each.rule.subject != faults::Subject::call)
+            std::fprintf(stderr,
+                         "verbena: the plan of faults: '%s' needs Verbena's libraries; with --system calls "
+                         "can fail, nothing else\n",
+                         each.text.c_str());
+        else if (!interpose::stands_in_front_of(call))
+            std::fprintf(stderr,
+                         "verbena: the plan of faults: '%s' needs Verbena's libraries; with --system nothing "
+                         "stands in front of %s\n",
+                         each.text.c_str(), call.c_str());
+        else
+            continue;
+        return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 int prepare(const RunOptions& options, const std::vector<std::string>& command) {
@@ -221,17 +243,10 @@ int prepare(const RunOptions& options, const std::vector<std::string>& command) 
 }
 
 int ActivePlan::begin(RunOptions& options) {
-    if (options.faults.empty()) return 0;
+    if (!options.faults) return 0;
     std::vector<faults::PlannedRule> rules;
-    if (!read_plan(options.faults, rules)) return 2;
-    for (const faults::PlannedRule& each : rules)
-        if (options.system && each.rule.subject != faults::Subject::call) {
-            std::fprintf(stderr,
-                         "verbena: the plan of faults: '%s' needs Verbena's libraries; with --system calls "
-                         "can fail, nothing else\n",
-                         each.text.c_str());
-            return 2;
-        }
+    if (!read_plan(*options.faults, rules)) return 2;
+    if (options.system && !can_be_interposed(rules)) return 2;
     board_ = make_board(path_);
     if (!board_) return 1;
     if (!add_rules(*board_, rules)) return 2;
@@ -272,7 +287,7 @@ int run_supervised(RunOptions options, const std::vector<std::string>& command) 
 }  // namespace
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
-    if (!options.faults.empty() || options.strict) return run_supervised(options, command);
+    if (options.faults || options.strict) return run_supervised(options, command);
     if (int status = prepare(options, command)) return status;
     return become(command);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +13,13 @@ namespace verbena::tool {
 
 struct RunOptions {
     std::string fabric;
-    std::string log;       // VERBENA_LOG
-    std::string capture;   // VERBENA_CAPTURE
-    std::string disable;   // VERBENA_DISABLE
-    std::string faults;    // a plan, or the name of a file with one
-    bool sockets = false;  // librspreload.so: the program's TCP connections go over RDMA
-    bool strict = false;   // mistakes that no library has to notice are told (docs/strict.md)
-    bool system = false;   // over the libraries that the program has without us
+    std::string log;                    // VERBENA_LOG
+    std::string capture;                // VERBENA_CAPTURE
+    std::string disable;                // VERBENA_DISABLE
+    std::optional<std::string> faults;  // a plan, or the name of a file with one
+    bool sockets = false;               // librspreload.so: the program's TCP connections go over RDMA
+    bool strict = false;                // mistakes that no library has to notice are told (docs/strict.md)
+    bool system = false;                // over the libraries that the program has without us
     std::vector<std::pair<std::string, std::string>>
         interposer;  // its variables; it is loaded if there are any
 };

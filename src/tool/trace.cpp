@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "adapter/clock.h"
+#include "tool/event_losses.h"
 #include "tool/recording_file.h"
 #include "tool/scratch_file.h"
 #include "tool/supervise.h"
@@ -102,9 +103,12 @@ class Output {
 // The interposer's environment, the fabric's packets, faults: what both commands need before the program
 // starts.
 int prepare_watched(const TraceOptions& options, const std::string& events,
-                    const std::vector<std::string>& command, ActivePlan& plan, WatchedPackets& packets) {
+                    const std::vector<std::string>& command, ActivePlan& plan, EventLosses& losses,
+                    WatchedPackets& packets) {
+    if (!losses.open()) return 1;
     RunOptions run = options.run;
     run.interposer.emplace_back("VERBENA_TRACE_EVENTS", events);
+    run.interposer.emplace_back(losses.variable(), losses.path());
     run.interposer.emplace_back("VERBENA_TRACE_DATA", options.no_data ? "0" : "1");
     if (int status = plan.begin(run)) return status;
     if (int status = prepare(run, command)) return status;
@@ -118,10 +122,11 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
     {
         ScratchFile events;
         ActivePlan plan;
+        EventLosses losses;
         WatchedPackets packets;
         Output output(options);
         if (!output.open(options) || !events.open("trace")) return 1;
-        if (int wrong = prepare_watched(options, events.path(), command, plan, packets)) return wrong;
+        if (int wrong = prepare_watched(options, events.path(), command, plan, losses, packets)) return wrong;
         output.begin(options);
         trace::EventTail tail(events.fd(), trace::Afterwards::goes);
         trace::Timeline timeline([&](const Json& event, Part part) { output.show(event, part); });
@@ -138,7 +143,8 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
         trace::leniently([&] { timeline.end(); });
         output.end();
         instead_of_0 = plan.end();
-        if (!output.tell_what_failed()) instead_of_0 = 1;
+        const bool all = losses.tell(events.path());
+        if (!output.tell_what_failed() || !all) instead_of_0 = 1;
     }
     return end_as(status, instead_of_0);
 }
@@ -148,16 +154,17 @@ int record(const TraceOptions& options, const std::vector<std::string>& command)
     {
         RecordingFile file(!options.no_data);
         ActivePlan plan;
+        EventLosses losses;
         WatchedPackets packets;
         if (!file.open(options.output.empty() ? "verbena.vrec" : options.output)) return 1;
-        if (int wrong = prepare_watched(options, file.path(), command, plan, packets)) return wrong;
+        if (int wrong = prepare_watched(options, file.path(), command, plan, losses, packets)) return wrong;
         file.begin();
         status = run_and_wait(command, [&] { file.add(packets.read()); });
         packets.end();
         file.add(packets.read());
         file.end();
         instead_of_0 = plan.end();
-        if (!file.tell_what_failed()) instead_of_0 = 1;
+        if (!losses.tell(file.name(), file.error())) instead_of_0 = 1;
     }
     return end_as(status, instead_of_0);
 }

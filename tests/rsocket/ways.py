@@ -4,6 +4,7 @@
 preload_test.py runs each under `verbena run --sockets` and without."""
 
 import asyncio
+import ctypes
 import errno
 import os
 import select
@@ -11,6 +12,7 @@ import selectors
 import signal
 import socket
 import socketserver
+import struct
 import subprocess
 import sys
 import tempfile
@@ -284,6 +286,44 @@ def a_plain_server_in_an_epoll_set():
         server.stdout.close()
 
 
+def signals_while_waiting():
+    """ppoll, pselect and epoll_pwait let a signal through while they wait, with nothing ready, and at no other time."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    listener = socket.create_server(HERE)
+    epoll = select.epoll()
+    epoll.register(listener, select.EPOLLIN)
+    entry = ctypes.create_string_buffer(struct.pack("ihh", listener.fileno(), select.POLLIN, 0))
+    event, no_signal = ctypes.create_string_buffer(16), (ctypes.c_ulong * 16)()
+    bits = ctypes.sizeof(ctypes.c_ulong) * 8
+
+    def pselect(time):
+        wanted = (ctypes.c_ulong * 16)()
+        wanted[listener.fileno() // bits] = 1 << listener.fileno() % bits
+        return libc.pselect(listener.fileno() + 1, wanted, None, None, time, no_signal)
+
+    def ppoll(time):
+        return libc.ppoll(entry, ctypes.c_ulong(1), time, no_signal)
+
+    def epoll_pwait(time):
+        return libc.epoll_pwait(epoll.fileno(), event, 1, time[0] * 1000, no_signal)
+
+    def pending():
+        return signal.SIGUSR1 in signal.sigpending()
+
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    at_once, later = (ctypes.c_long * 2)(0, 0), (ctypes.c_long * 2)(SECONDS, 0)
+    for wait, time in ((ppoll, later), (ppoll, at_once), (pselect, later), (pselect, at_once), (epoll_pwait, later)):
+        signal.raise_signal(signal.SIGUSR1)
+        assert (wait(time), ctypes.get_errno(), pending()) == (-1, errno.EINTR, False), (wait, time[0])
+        assert wait(at_once) == 0, wait
+    with socket.create_connection(listener.getsockname(), timeout=SECONDS):
+        select.select([listener], [], [])
+        signal.raise_signal(signal.SIGUSR1)
+        for wait in (ppoll, pselect, epoll_pwait):
+            assert (wait(later), pending()) == (1, True), wait
+
+
 WAYS = {
     "a_number_used_again": a_number_used_again,
     "event_loop": event_loop,
@@ -295,6 +335,7 @@ WAYS = {
     "duplicates": duplicates,
     "forking": forking,
     "signals_of_a_closed_connection": signals_of_a_closed_connection,
+    "signals_while_waiting": signals_while_waiting,
     "a_plain_server_in_an_epoll_set": a_plain_server_in_an_epoll_set,
 }
 

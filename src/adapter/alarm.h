@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "adapter/waiting.h"
+#include "base/own_file.h"
 #include "base/time.h"
 
 namespace verbena::adapter {
@@ -28,7 +29,7 @@ class Alarm {
 
     // False: errno says why. Before all others.
     bool open() {
-        if (fd_ < 0) fd_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (fd_ < 0) fd_ = out_of_the_way(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
         return fd_ >= 0;
     }
     int fd() const { return fd_; }

@@ -20,6 +20,7 @@
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
+#include "base/stay_loaded.h"
 
 namespace verbena::adapter {
 namespace {
@@ -52,9 +53,11 @@ Engine::~Engine() {
         if (fd >= 0) close(fd);
 }
 
-void Engine::watch(int fd, std::function<bool()> ready) {
-    watched_fd_ = fd;
+void Engine::watch(int fd, std::function<bool()> ready, std::function<void()> lost) {
+    lifeline_ = watched_fd_ = fd;
+    lifeline_file_ = FileIdentity::of(fd);
     ready_ = std::move(ready);
+    lost_ = std::move(lost);
 }
 
 int Engine::start() {
@@ -62,11 +65,12 @@ int Engine::start() {
     std::lock_guard guard(start_lock_);
     if (started_.load()) return 0;
     start_capture_if_asked(program_invocation_short_name);
-    if (kick_fd_ < 0) kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (nap_fd_ < 0) nap_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (kick_fd_ < 0) kick_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (nap_fd_ < 0) nap_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (kick_fd_ < 0 || nap_fd_ < 0 || !timer_.open() || !gathering_timer_.open())
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
     make_room_out_of_the_way();
+    stay_loaded([] {});
 
     // The program's signals are for the program's threads.
     sigset_t all, before;
@@ -84,7 +88,9 @@ int Engine::start() {
     return 0;
 }
 
-void Engine::kick() { signal_event(kick_fd_); }
+void Engine::kick() {
+    if (!files_lost_.load(std::memory_order_relaxed)) signal_event(kick_fd_);
+}
 
 void Engine::farewell() {
     constexpr Duration kPatience = 10 * kMillisecond;
@@ -228,6 +234,7 @@ void Engine::enter_sleep() {
 }
 
 void Engine::leave_sleep() {
+    if (files_lost_.load(std::memory_order_relaxed)) return;
     link_.leave_sleep();
     std::lock_guard guard(timer_lock_);
     if (--sleepers_ == 0) sleeping_until_.store(kNobody);
@@ -303,6 +310,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
     Time kernel_asked = now();
     for (unsigned round = 1;; round++) {
         const Time time = now();
+        if (files_lost_.load(std::memory_order_relaxed)) return Wait::readable;
         // Others of the program may go on posting while this one waits.
         const bool served =
             progress(time, round == 1 ? Adapter::Caller::waits : Adapter::Caller::stands_in) > 0;

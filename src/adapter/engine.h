@@ -32,6 +32,7 @@
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
 #include "adapter/waiting.h"
+#include "base/own_file.h"
 #include "base/time.h"
 #include "base/trial.h"
 #include "link/link.h"
@@ -48,8 +49,11 @@ class Engine {
     Engine& operator=(const Engine&) = delete;
 
     // Calls `ready`, in the helper, when `fd` becomes readable or its other end is closed; the last time is
-    // when it answers false. Before start().
-    void watch(int fd, std::function<bool()> ready);
+    // when it answers false. Once the program has closed `fd`, and with it perhaps all that is ours, it calls
+    // `lost`, and ends: who else has such a number now is not read from. Before start().
+    void watch(int fd, std::function<bool()> ready, std::function<void()> lost);
+    // As far as `fd` tells.
+    bool files_are_ours() const { return lifeline_ < 0 || lifeline_file_.is(lifeline_); }
 
     // Makes the helper, all signals blocked in it; later calls do nothing. With the first queue pair. 0, or
     // errno with a reason.
@@ -130,6 +134,7 @@ class Engine {
     void look_at_share(Time now);
     bool take_orders(Time until);
     void look_at_watched();
+    bool lost_files();
     void kicked();
 
     static bool ask_whether_blocks(Awaited& awaited);
@@ -162,8 +167,12 @@ class Engine {
     int nap_fd_ = -1;
     Alarm timer_;            // ends the sleep at the earliest deadline
     Alarm gathering_timer_;  // for the helper that nobody needs otherwise
-    int watched_fd_ = -1;
+    int lifeline_ = -1;      // what watch() was given
+    FileIdentity lifeline_file_;
+    int watched_fd_ = -1;  // the same, until `ready` answers false
     std::function<bool()> ready_;
+    std::function<void()> lost_;
+    std::atomic<bool> files_lost_{false};
 
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them

@@ -311,12 +311,14 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
     Engine engine(adapter, *link);
     std::atomic<int> gone{0};
     std::atomic<int> bytes{0};
-    engine.watch(ends[0], [&] {
+    const auto ready = [&] {
         char byte;
         if (read(ends[0], &byte, 1) == 1) return ++bytes > 0;
         gone++;
         return false;
-    });
+    };
+    std::atomic<int> lost{0};
+    engine.watch(ends[0], ready, [&] { lost++; });
     ASSERT_EQ(engine.start(), 0);
     auto write_one = [&](int expected) {
         ASSERT_EQ(write(ends[1], "x", 1), 1);
@@ -329,7 +331,41 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
     close(ends[1]);
     for (int i = 0; i < 1000 && gone == 0; i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_EQ(gone, 1);
+    EXPECT_EQ(lost, 0);
     close(ends[0]);
+}
+
+// A program has closed what it did not know, and opened a file of its own.
+TEST(EngineWatchTest, WhoHasTheLifelinesNumberKeepsWhatIsHis) {
+    int ends[2], programs[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(programs, O_CLOEXEC), 0);
+    const int kept = dup(ends[0]);  // somebody who reads
+    auto link = link::UdpLink::create({.fabric = {}});
+    auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .objects = 1});
+    Adapter adapter({link.get(), segment.get(), 4096, 16, 1});
+    std::atomic<int> lost{0};
+    {
+        Engine engine(adapter, *link);
+        const auto ready = [&] {
+            char byte;
+            return read(ends[0], &byte, 1) == 1;
+        };
+        engine.watch(ends[0], ready, [&] { lost++; });
+        ASSERT_EQ(engine.start(), 0);
+        EXPECT_TRUE(engine.files_are_ours());
+        ASSERT_EQ(write(programs[1], "its", 3), 3);
+        ASSERT_EQ(dup2(programs[0], ends[0]), ends[0]);
+        EXPECT_FALSE(engine.files_are_ours());
+        // Wherever it sleeps: on the old file, or by now on the new one.
+        ASSERT_EQ(write(ends[1], "x", 1), 1);
+        for (int i = 0; i < 1000 && lost == 0; i++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(lost, 1);
+    char text[4];
+    EXPECT_EQ(read(programs[0], text, sizeof text), 3);
+    for (const int fd : {ends[0], ends[1], programs[0], programs[1], kept}) close(fd);
 }
 
 // Voluntary context switches of the helper threads, which bear the library's name.

@@ -92,6 +92,7 @@ bool Engine::take_orders(Time until) {
         pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
         const int ready = poll_until(fds, 3, by);
         looks_at_.store(kAwake);
+        if (lost_files()) return true;
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready < 0) return false;
         if (fds[1].revents) look_at_watched();
@@ -112,6 +113,15 @@ bool Engine::take_orders(Time until) {
 
 void Engine::look_at_watched() {
     if (!ready_ || !ready_()) watched_fd_ = -1;
+}
+
+// After each sleep: while it lasted the program may have closed what it did not know, and opened other files.
+bool Engine::lost_files() {
+    if (files_are_ours()) return false;
+    files_lost_.store(true);
+    stop_.store(true);
+    lost_();
+    return true;
 }
 
 void Engine::tick() {
@@ -144,6 +154,7 @@ void Engine::stand_in() {
                          {link_.wait_fd(), POLLIN, 0},
                          {timer_.fd(), POLLIN, 0}};
         const int ready = poll_until(fds, 4, kNever);
+        if (lost_files()) return;
         leave_sleep();
         if (ready <= 0) continue;
         if (fds[0].revents) kicked();

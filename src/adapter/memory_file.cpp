@@ -21,8 +21,7 @@ int open_memory(pid_t pid) {
     char name[32];
     std::snprintf(name, sizeof name, "/proc/%d/mem", pid);
     const int before = errno;
-    const auto low = static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC));
-    const int fd = low < 0 ? low : out_of_the_way(low);
+    const int fd = out_of_the_way(static_cast<int>(syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CLOEXEC)));
     errno = before;
     return fd;
 }

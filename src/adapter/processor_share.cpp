@@ -7,6 +7,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "base/own_file.h"
+
 namespace verbena::adapter {
 
 ProcessorShare::~ProcessorShare() {
@@ -16,7 +18,8 @@ ProcessorShare::~ProcessorShare() {
 // One file for all looks: it is the thread's that opened it.
 std::optional<bool> ProcessorShare::is_small(Time now) {
     next_look_ = now + kLookEvery;
-    if (file_ == kNotOpened) file_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (file_ == kNotOpened)
+        file_ = out_of_the_way(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
     std::array<char, 80> text;
     const ssize_t length = file_ < 0 ? -1 : pread(file_, text.data(), text.size() - 1, 0);
     ProcessorTimes times;

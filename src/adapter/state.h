@@ -203,6 +203,7 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
+    std::atomic<bool> link_is_lost{false};
     std::atomic<std::uint64_t> long_rounds{0};  // of transmit(), behind the first
     std::atomic<Time> gathers_until{kNever};    // the first to have waited for others for long enough
     Lock progress_lock;

@@ -1,6 +1,7 @@
 // Descriptors of our own in somebody else's program. Programs close descriptors that they do not know
 // (daemons do), and open others, which get low numbers: so ours have high ones, and are looked at before they
-// are used for what would do harm elsewhere.
+// are used for what would do harm elsewhere. Programs also start without standard input, output or error, and
+// print nevertheless: none of ours is one of these.
 //
 // Thread safety: all calls.
 #pragma once
@@ -11,18 +12,49 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+
 #include "base/uncancelled.h"
 
 namespace verbena {
 
-// The same file under a high number if there is one free, and the low one closed; no cancellation point.
-inline int out_of_the_way(int low) {
-    constexpr int kFirst = 512;
-    const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirst);
-    if (high < 0) return low;
-    uncancelled::close(low);
-    return high;
+inline constexpr int kFirstOwnFile = 512;
+inline constexpr int kFirstUnusedFile = 3;  // what precedes it has a meaning for every program
+
+// The file under another number, closed by exec(). (By number: librspreload has an fcntl() of its own.)
+inline int duplicate(int fd, int first) {
+    const auto other = static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, first));
+    if (other < 0 && errno == EINVAL) errno = EMFILE;  // the process may have none as high as that
+    return other;
 }
+
+// The same under a high number if there is one free; -1 with errno.
+inline int duplicate_out_of_the_way(int fd) {
+    const int high = duplicate(fd, kFirstOwnFile);
+    return high >= 0 ? high : duplicate(fd, kFirstUnusedFile);
+}
+
+// What a call that opens a file has answered: the file under a number of at least `first` instead, if it can
+// be had, and never as standard input, output or error. -1 with errno as it was, or EMFILE.
+inline int renumbered(int low, int first) {
+    if (low < 0 || low >= first) return low;
+    int other = duplicate(low, first);
+    if (other < 0) {
+        if (low >= kFirstUnusedFile) return low;
+        other = duplicate(low, kFirstUnusedFile);
+    }
+    const int error = errno;
+    uncancelled::close(low);
+    errno = error;
+    return other;
+}
+
+// Of a file that is for us alone.
+inline int out_of_the_way(int low) { return renumbered(low, kFirstOwnFile); }
+
+// Of one that programs are shown, who may have it among a select()'s.
+inline int beside_standard_files(int low) { return renumbered(low, kFirstUnusedFile); }
 
 // Makes the process's table of descriptors as long as those numbers need. Early, while the process has one
 // thread: threads share it, and the kernel lets whoever makes it longer stand still for 5 to 40 ms then.
@@ -32,6 +64,10 @@ inline void make_room_out_of_the_way() {
     if (low >= 0) uncancelled::close(out_of_the_way(low));
 }
 
+// The program has closed some of ours in this process: each is looked at from then on.
+inline std::atomic<bool> some_files_were_closed{false};
+
+// (Those without a place in any file system, an eventfd or an epoll, are one file by this.)
 struct FileIdentity {
     dev_t device = 0;
     ino_t inode = 0;

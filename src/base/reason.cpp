@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/failures.h"
+#include "base/own_file.h"
 #include "base/quick_thread_local.h"
 #include "base/thread_text.h"
 
@@ -26,6 +27,7 @@ namespace {
 struct LogTarget {
     LogLevel level = LogLevel::none;
     int fd = STDERR_FILENO;
+    FileIdentity file{};  // of one of our own, which the program may close
 };
 
 LogTarget read_environment() {
@@ -39,8 +41,9 @@ LogTarget read_environment() {
         if (std::strlen(kNames[i]) == length && std::strncmp(setting, kNames[i], length) == 0)
             target.level = static_cast<LogLevel>(i);
     if (const char* file = std::strstr(setting, ",file=")) {
-        int fd = open(file + 6, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+        int fd = out_of_the_way(open(file + 6, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
         if (fd >= 0) target.fd = fd;
+        target.file = FileIdentity::of(fd);
     }
     return target;
 }
@@ -67,8 +70,10 @@ void write_line(const char* text) {
         n = sizeof line - 1;
         line[n - 1] = '\n';
     }
+    const LogTarget& target = log_target();
+    if (target.fd != STDERR_FILENO && !target.file.is(target.fd)) return;
     if (n > 0) [[maybe_unused]]
-        auto written = write(log_target().fd, line, static_cast<std::size_t>(n));
+        auto written = write(target.fd, line, static_cast<std::size_t>(n));
 }
 
 void record(int error, const char* format, std::va_list arguments) {

@@ -19,7 +19,7 @@ class RouteSocket {
    public:
     RouteSocket(const Gid& destination, std::uint32_t interface_index) {
         const SocketAddress to(destination, kPort, interface_index);
-        fd_ = own_socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC);
+        fd_ = own_socket(to.get()->sa_family, SOCK_DGRAM);
         if (fd_ < 0 || connect(fd_, to.get(), to.size()) != 0) error_ = errno;
     }
     ~RouteSocket() {

@@ -10,6 +10,8 @@
 
 #include <cerrno>
 
+#include "base/own_file.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -22,7 +24,7 @@ int create_memory_file(const char* name) {
     int fd = memfd_create(name, kWanted | kNotExecutable);
     if (fd < 0 && errno == EINVAL) fd = memfd_create(name, kWanted);
     if (fd >= 0) fchmod(fd, S_IRUSR | S_IWUSR);
-    return fd;
+    return out_of_the_way(fd);
 }
 
 int create_sized_file(const char* name, std::size_t size) {

@@ -4,6 +4,7 @@
 // Thread safety: all calls.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <optional>
 
@@ -11,8 +12,12 @@ namespace verbena {
 
 // An empty one that can be sealed, for its own user: who got a descriptor for reading must not open it for
 // writing by /proc. It cannot be executed, which some systems insist on (sysctl vm.memfd_noexec); closed by
-// exec(). -1 with errno (ENOSYS: this kernel has no such files).
+// exec(). -1 with errno.
 int create_memory_file(const char* name);
+
+// Why there are no such files at all: the kernel does not know them, or a filter on system calls forbids
+// them.
+inline bool forbids_memory_files(int error) { return error == ENOSYS || error == EPERM || error == EACCES; }
 
 // So many zero bytes for good; likewise. EFBIG: no file of the process may be that large (ulimit -f).
 int create_sealed_file(const char* name, std::size_t size);

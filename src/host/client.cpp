@@ -4,14 +4,15 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
 
 #include "base/no_cancellation.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
+#include "base/standard_error.h"
 #include "host/connection.h"
 
 namespace verbena::host {
@@ -84,15 +85,12 @@ int ensure_connection(State& s, Command command) {
     return 0;
 }
 
-// The one line for a program that opens a device that has no wire, without having asked for that. One write,
-// so that lines of several processes do not mix.
+// The one line for a program that opens a device that has no wire, without having asked for that.
 void announce_fabric(State& s) {
     const FabricInfo& fabric = s.connection.hello.fabric;
     if (s.announced || fabric.wire_available || fabric.chosen) return;
     s.announced = true;
-    char line[220];
-    int n = std::snprintf(line, sizeof line, "verbena: %s\n", fabric.note.data());
-    if (n > 0 && write(STDERR_FILENO, line, static_cast<std::size_t>(n)) < 0) return;
+    tell_user("verbena: " + std::string(fabric.note.data()) + "\n");
 }
 
 // What `send` gives to the daemon; false: the conversation broke.
@@ -124,7 +122,6 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
         if (error < 0) {
             const int why = errno;
             lose(s);
-            if (why == EMFILE) return errno = EMFILE;
             if (why == EPROTO || why == ETIMEDOUT) return errno = EIO;
             // One that is just dying may look alive until then; what needs nothing of it asks the next one.
             if ((why == ECONNRESET || why == EPIPE) && starts_anew(command) && !again) continue;

@@ -1,5 +1,6 @@
 #include "host/unix_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,6 +11,8 @@
 #include <cstring>
 
 #include "base/memcheck.h"
+#include "base/own_file.h"
+#include "base/own_socket.h"
 
 namespace verbena::host {
 namespace {
@@ -40,7 +43,7 @@ std::int64_t milliseconds() {
 int bind_name(const std::string& name, int type) {
     AbstractAddress address;
     if (!address.set(name)) return -ENAMETOOLONG;
-    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+    int fd = own_socket(AF_UNIX, type);
     if (fd < 0) return -errno;
     if (bind(fd, address.get(), address.length) != 0) {
         int error = errno;
@@ -65,10 +68,9 @@ int listen_on(const std::string& name, int backlog) {
 int connect_to(const std::string& name) {
     AbstractAddress address;
     if (!address.set(name)) return -ENAMETOOLONG;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = own_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK);
     if (fd < 0) return -errno;
-    while (connect(fd, address.get(), address.length) != 0) {
-        if (errno == EINTR) continue;
+    if (connect(fd, address.get(), address.length) != 0 || fcntl(fd, F_SETFL, O_RDWR) != 0) {
         int error = errno;
         close(fd);
         return -error;
@@ -132,7 +134,7 @@ int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int fl
             int received;
             std::memcpy(&received, CMSG_DATA(header) + i * sizeof(int), sizeof received);
             if (out.descriptor_count < kMaxDescriptors)
-                out.descriptors[out.descriptor_count++] = received;
+                out.descriptors[out.descriptor_count++] = out_of_the_way(received);
             else
                 close(received);
         }

@@ -15,7 +15,8 @@
 namespace verbena::host {
 
 // A new SOCK_SEQPACKET socket (close on exec) bound to and listening on, or connected to, the abstract name.
-// Returns the descriptor, or a negative errno.
+// Returns the descriptor, or a negative errno. Connecting never waits: -EAGAIN says that whoever listens
+// there takes nobody at the moment, which another user may have arranged to last.
 int listen_on(const std::string& name, int backlog);
 int connect_to(const std::string& name);
 // A bound socket without any listening, for a lock that vanishes with its holder.

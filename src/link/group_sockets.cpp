@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/features.h"
+#include "base/own_file.h"
 #include "base/own_socket.h"
 #include "base/reason.h"
 #include "base/socket_address.h"
@@ -54,7 +55,7 @@ int bind_to(int fd, const Gid& group, std::uint32_t interface_index, std::uint16
 }
 
 int open_socket(const Gid& group, std::uint32_t interface_index, std::uint16_t port, int& fd) {
-    fd = own_socket(group.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+    fd = own_socket(group.is_ipv4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK);
     if (fd < 0)
         return fail(errno, "a socket for group %s: %s", to_string(group).c_str(), std::strerror(errno));
     int error = prepare_receive_socket(fd, features().gro);
@@ -72,7 +73,7 @@ GroupSockets::~GroupSockets() {
 }
 
 int GroupSockets::join(const Gid& group, std::uint32_t interface_index) {
-    if (wait_fd_ < 0) wait_fd_ = epoll_create1(EPOLL_CLOEXEC);
+    if (wait_fd_ < 0) wait_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
     if (wait_fd_ < 0) return fail(errno, "epoll_create1: %s", std::strerror(errno));
     int fd = -1;
     if (int error = open_socket(group, interface_index, port_, fd)) return error;

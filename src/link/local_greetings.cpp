@@ -1,12 +1,12 @@
 // How peers are met (local_peers.h, local_meeting.h): what is asked, what is answered, and what both sides
 // make of it.
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "base/features.h"
+#include "base/own_file.h"
 #include "base/reason.h"
 #include "link/local_peers.h"
 #include "link/local_reference.h"
@@ -82,7 +82,7 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
         if (!out) return declare_dead(*peer);
         peer->pid = getpid();
         peer->nonce = setup_.nonce;
-        peer->event_fd = fcntl(event_fd_, F_DUPFD_CLOEXEC, 0);
+        peer->event_fd = duplicate_out_of_the_way(event_fd_);
         if (peer->event_fd < 0) return declare_dead(*peer);
         if (setup_.open_memory)
             peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
@@ -123,7 +123,7 @@ void LocalPeers::choose_copying(LocalPeer& peer) {
 
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
-    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0));
+    const int pidfd = out_of_the_way(static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0)));
     if (!out || pidfd < 0 || !watch(pidfd)) {
         if (pidfd >= 0) close(pidfd);
         return false;

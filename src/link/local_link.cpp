@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/heavy_barrier.h"
+#include "base/own_file.h"
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "link/local_reference.h"
@@ -215,8 +216,8 @@ class LocalLink::Sink final : public wire::PacketSink {
 };
 
 std::unique_ptr<LocalLink> LocalLink::create(Link& wire, const LocalPeers::Setup& setup) {
-    const int wait_fd = epoll_create1(EPOLL_CLOEXEC);
-    const int event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    const int wait_fd = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+    const int event_fd = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wait_fd >= 0 && event_fd >= 0 && watch(wait_fd, event_fd) && watch(wait_fd, wire.wait_fd()))
         return std::unique_ptr<LocalLink>(new LocalLink(wire, setup, wait_fd, event_fd));
     const int error = errno;

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/own_file.h"
 #include "base/uncancelled.h"
 
 namespace verbena::link {
@@ -94,7 +95,7 @@ Received receive_greeting(NamedInbox& inbox, Greeting& greeting) {
         for (std::size_t i = 0; i < count; i++) close(fds[i]);
         return Received::nonsense;
     }
-    for (std::size_t i = 0; i < count; i++) greeting.fds[i] = fds[i];
+    for (std::size_t i = 0; i < count; i++) greeting.fds[i] = out_of_the_way(fds[i]);
     greeting.pid = message.sender.pid;
     greeting.stranger = is_stranger(message.sender, greeting.text.pid_namespace);
     return Received::greeting;

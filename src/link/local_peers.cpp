@@ -14,6 +14,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "base/socket_address.h"
@@ -25,6 +26,7 @@ namespace {
 using State = LocalPeer::State;
 
 bool is_address_of_this_host(const Gid& wanted) {
+    const NoCancellation whole;  // a post comes here, with locks
     ifaddrs* list = nullptr;
     if (getifaddrs(&list) != 0) return false;
     bool found = false;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancellation_testing.h"
 #include "link/local_link_harness.h"
 #include "link/local_meeting.h"
 
@@ -241,6 +242,14 @@ TEST(LocalPeersTest, WhoRefusesTheAnswerIsNotWrittenTo) {
     there.send(Greeting::Kind::refusal, 3, 77);
     here.receive();
     EXPECT_EQ(here.peers().find(kLoopback, qp_of(9)), nullptr);
+}
+
+// Whether the address is one of the host's is asked of the kernel, with locks held.
+TEST(LocalPeersTest, ACancelledThreadLooksForAnAddressToTheEnd) {
+    End left(3);
+    const Gid unknown = Gid::from_ipv4(0x7f000009);
+    ASSERT_TRUE(is_through_although_cancelled([&] { left.peers().meet(unknown, qp_of(4)); }));
+    EXPECT_EQ(left.peers().meet(unknown, qp_of(4)), LocalPeers::Met::no);
 }
 
 TEST(LocalPeersTest, WithoutDescriptorsWeDoNotMeetOurselves) {

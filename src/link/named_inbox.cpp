@@ -1,6 +1,5 @@
 #include "link/named_inbox.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -12,6 +11,8 @@
 #include <utility>
 
 #include "base/keyed_hash.h"
+#include "base/own_file.h"
+#include "base/own_socket.h"
 #include "base/uncancelled.h"
 
 namespace verbena::link {
@@ -42,7 +43,7 @@ struct Address {
     socklen_t size;
 };
 
-int new_socket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+int new_socket() { return own_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK); }
 
 void close_keeping_errno(int fd) {
     const int before = errno;
@@ -59,8 +60,8 @@ bool trusted(uid_t user, Trust trust) {
 std::unique_ptr<NamedInbox> NamedInbox::open(const InboxName& name, Trust trust) {
     const Address address(name);
     const int listener = new_socket();
-    const int wait_fd = listener < 0 ? -1 : epoll_create1(EPOLL_CLOEXEC);
-    const int reserve = wait_fd < 0 ? -1 : fcntl(listener, F_DUPFD_CLOEXEC, 0);
+    const int wait_fd = listener < 0 ? -1 : out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+    const int reserve = wait_fd < 0 ? -1 : duplicate_out_of_the_way(listener);
     epoll_event event{};
     event.events = EPOLLIN;
     if (reserve >= 0 && bind(listener, address.get(), address.size) == 0 && listen(listener, kBacklog) == 0 &&
@@ -124,7 +125,7 @@ void NamedInbox::accept_one() {
         uncancelled::close(reserve_);
         fd = accept_at_once();
         if (fd >= 0) uncancelled::close(fd);
-        reserve_ = fcntl(listener_, F_DUPFD_CLOEXEC, 0);
+        reserve_ = duplicate_out_of_the_way(listener_);
         return;
     }
     if (fd < 0) return;
@@ -144,7 +145,8 @@ void NamedInbox::accept_one() {
 
 // (By number: the library's accept4() is a point of cancellation.)
 int NamedInbox::accept_at_once() const {
-    return static_cast<int>(syscall(SYS_accept4, listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return out_of_the_way(
+        static_cast<int>(syscall(SYS_accept4, listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)));
 }
 
 // Taken out of the epoll first: a child that has it open, too, would keep it there.

@@ -88,7 +88,7 @@ std::size_t build_headers(const PacketEvent& event, std::uint8_t* out) {
 
 std::unique_ptr<PcapWriter> PcapWriter::create(const std::string& path, const std::string& application,
                                                const std::string& interface) {
-    int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+    int fd = out_of_the_way(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
     if (fd < 0) return fail_null(errno, "capture file %s: %s", path.c_str(), std::strerror(errno));
     return begin(fd, application, interface);
 }
@@ -105,7 +105,9 @@ std::unique_ptr<PcapWriter> PcapWriter::join(int fd) {
     return std::unique_ptr<PcapWriter>(new PcapWriter(fd));
 }
 
-PcapWriter::~PcapWriter() { close(fd_); }
+PcapWriter::~PcapWriter() {
+    if (file_.is(fd_)) close(fd_);
+}
 
 bool PcapWriter::start(const std::string& application, const std::string& interface) {
     Block section(block_, kSectionHeader);
@@ -131,7 +133,8 @@ bool PcapWriter::start(const std::string& application, const std::string& interf
 
 bool PcapWriter::put() {
     if (failed_) return false;
-    failed_ = ::write(fd_, block_.data(), block_.size()) != static_cast<ssize_t>(block_.size());
+    failed_ =
+        !file_.is(fd_) || ::write(fd_, block_.data(), block_.size()) != static_cast<ssize_t>(block_.size());
     return !failed_;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/own_file.h"
 #include "base/time.h"
 #include "link/hooks.h"
 
@@ -46,6 +47,7 @@ class PcapWriter {
     bool put();
 
     const int fd_;
+    const FileIdentity file_ = FileIdentity::of(fd_);  // a program may close it
     std::mutex lock_;
     std::vector<std::uint8_t> block_;  // under construction
     bool failed_ = false;

@@ -56,7 +56,7 @@ SourcePorts::Source SourcePorts::open(Family& family, bool ipv4, std::uint16_t w
 
     const unsigned count = family.count.load(std::memory_order_relaxed);
     const int domain = ipv4 ? AF_INET : AF_INET6;
-    const int fd = own_socket(domain, SOCK_DGRAM | SOCK_CLOEXEC);
+    const int fd = own_socket(domain, SOCK_DGRAM);
     std::uint16_t port = 0;
     if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, domain, wanted);
     if (port == 0) {

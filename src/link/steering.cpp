@@ -54,7 +54,7 @@ class FreePort {
 }  // namespace
 
 int open_lone_socket(std::uint16_t port) {
-    const int fd = open_receive_socket(SOCK_CLOEXEC);
+    const int fd = open_receive_socket(0);
     if (fd < 0) return -1;
     const int off = 0;
     if (family_of(fd) == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -62,7 +62,7 @@ int open_lone_socket(std::uint16_t port) {
 }
 
 int open_group_socket(std::uint16_t port, bool gro) {
-    int fd = open_receive_socket(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = open_receive_socket(SOCK_NONBLOCK);
     if (fd < 0) return fail_minus_one(errno, "no UDP socket: %s", std::strerror(errno));
     if (int error = share(fd))
         return close_and_fail(fd, fail(error, "setsockopt(SO_REUSEPORT): %s", std::strerror(error)));

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_file.h"
 #include "base/own_socket.h"
 #include "base/reason.h"
 #include "base/thread_number.h"
@@ -21,7 +22,7 @@ namespace verbena::link {
 namespace {
 
 bool probe_segmentation() {
-    int fd = own_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC);
+    int fd = own_socket(AF_INET, SOCK_DGRAM);
     if (fd < 0) return false;
     const bool known = kernel_has_segmentation(fd);
     close(fd);
@@ -31,7 +32,7 @@ bool probe_segmentation() {
 }  // namespace
 
 std::unique_ptr<UdpLink> UdpLink::create(const Setup& setup) {
-    int wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    int wait_fd = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
     if (wait_fd < 0) return fail_null(errno, "epoll_create1: %s", std::strerror(errno));
     return std::unique_ptr<UdpLink>(new UdpLink(setup, wait_fd));
 }
@@ -77,7 +78,7 @@ int UdpLink::add_queue(int fd, std::uint32_t block) {
 
 // A thread may be reading from the sockets: the descriptors stay, but lead to a socket that receives nothing.
 void UdpLink::close_queues() {
-    const int nothing = own_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int nothing = own_socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK);
     for (unsigned i = 0; i < queue_count_.load(std::memory_order_acquire); i++) {
         epoll_ctl(wait_fd_, EPOLL_CTL_DEL, queues_[i].fd, nullptr);
         if (nothing >= 0) dup3(nothing, queues_[i].fd, O_CLOEXEC);

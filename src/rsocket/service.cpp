@@ -13,9 +13,11 @@
 #include <cstring>
 #include <vector>
 
+#include "base/own_file.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
+#include "base/stay_loaded.h"
 #include "rsocket/sleeper.h"
 
 namespace verbena::rsocket {
@@ -42,14 +44,15 @@ int Service::start() {
     channel_ = rdma_create_event_channel();
     if (!channel_) return errno;
     fcntl(channel_->fd, F_SETFL, O_NONBLOCK);
-    epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
-    kick_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    epoll_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+    kick_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     for (int fd : {channel_->fd, kick_fd_}) {
         epoll_event event{EPOLLIN, {}};
         event.data.fd = fd;
         if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
             return fail(errno, "no descriptors for rsockets: %s", std::strerror(errno));
     }
+    stay_loaded([] {});
     // The program's signals are for the program's threads.
     sigset_t all, before;
     sigfillset(&all);

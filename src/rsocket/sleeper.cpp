@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/own_file.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "verbs/private.h"
@@ -29,7 +30,7 @@ Sleeper::~Sleeper() {
 }
 
 int Sleeper::prepare() {
-    if (event_fd_ < 0) event_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_fd_ < 0) event_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     return event_fd_ < 0 ? fail(errno, "no descriptor to sleep on: %s", std::strerror(errno)) : 0;
 }
 
@@ -39,7 +40,7 @@ void Sleeper::drain() const { take_events(event_fd_); }
 
 int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline) {
     if (both_fd_ < 0) {
-        both_fd_ = epoll_create1(EPOLL_CLOEXEC);
+        both_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
         epoll_event event{EPOLLIN, {}};
         if (both_fd_ < 0 || epoll_ctl(both_fd_, EPOLL_CTL_ADD, event_fd_, &event) != 0)
             return fail(errno, "no descriptor to sleep on: %s", std::strerror(errno));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/own_file.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
 
@@ -20,7 +21,7 @@ Socket::~Socket() {
 
 int Socket::open() {
     fd_ = epoll_create1(EPOLL_CLOEXEC);
-    nudge_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    nudge_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (fd_ < 0 || nudge_fd_ < 0) return fail(errno, "no descriptor for a socket: %s", std::strerror(errno));
     return watch(nudge_fd_, EPOLL_CTL_ADD);
 }

@@ -53,7 +53,7 @@ int keep(Entry& entry) {
 // leaves it. Others look again after a moment, since nobody can wait for a name.
 class OnePerPort {
    public:
-    explicit OnePerPort(std::uint16_t port) : fd_(own_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC)) {
+    explicit OnePerPort(std::uint16_t port) : fd_(own_socket(AF_UNIX, SOCK_DGRAM)) {
         sockaddr_un name{};
         name.sun_family = AF_UNIX;
         const int length =

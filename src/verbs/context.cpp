@@ -98,6 +98,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
         delete context;
         return nullptr;
     }
+    context->command_file = FileIdentity::of(base->cmd_fd);
     base->async_fd = context->async_events.fd();
     base->num_comp_vectors = 1;
     pthread_mutex_init(&base->mutex, nullptr);
@@ -119,7 +120,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
 }
 
 int ibv_close_device(struct ibv_context* base) {
-    if (const Fault fault{"ibv_close_device"}) return fault.error();
+    if (const Fault fault{"ibv_close_device"}) return fault.minus_one();
     Call call("ibv_close_device");
     const NoCancellation whole;
     Context* context = Context::of(base);
@@ -148,7 +149,7 @@ int ibv_close_device(struct ibv_context* base) {
     }
     while (!context->device_memories.empty() && free_dm(&(*context->device_memories.begin())->base) == 0) {
     }
-    if (base->cmd_fd >= 0) close(base->cmd_fd);
+    if (context->command_file.is(base->cmd_fd)) close(base->cmd_fd);
     pthread_mutex_destroy(&base->mutex);
     delete context;
     return 0;

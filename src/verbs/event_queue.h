@@ -22,6 +22,7 @@
 #include <optional>
 
 #include "adapter/waiting.h"
+#include "base/own_file.h"
 #include "base/signal_event.h"
 
 namespace verbena::verbs {
@@ -29,9 +30,9 @@ namespace verbena::verbs {
 template <class Event>
 class EventQueue {
    public:
-    EventQueue() : awaited_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE), true) {}
+    EventQueue() : awaited_(beside_standard_files(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)), true) {}
     ~EventQueue() {
-        if (fd() >= 0) close(fd());
+        if (file_.is(fd())) close(fd());
     }
     EventQueue(const EventQueue&) = delete;
     EventQueue& operator=(const EventQueue&) = delete;
@@ -142,15 +143,22 @@ class EventQueue {
 
     // The descriptor counts the events but for those untold. Neither call is a cancellation point: what a
     // thread has taken it returns with, and what it leaves it tells, whoever cancels it.
-    void add(std::uint64_t more) { signal_event(fd(), more); }
+    void add(std::uint64_t more) {
+        if (is_ours()) signal_event(fd(), more);
+    }
     bool take_back() {
+        if (!is_ours()) return false;
         constexpr long kHere = -1;  // the file's own position
         std::uint64_t one;
         iovec place{&one, sizeof one};
         return syscall(SYS_preadv2, fd(), &place, 1, kHere, kHere, RWF_NOWAIT) == ssize_t{sizeof one};
     }
 
+    // Whether the program has left it open, as far as there is any doubt.
+    bool is_ours() const { return !some_files_were_closed.load(std::memory_order_relaxed) || file_.is(fd()); }
+
     adapter::Awaited awaited_;
+    const FileIdentity file_ = FileIdentity::of(fd());
     std::mutex mutex_;
     std::deque<Event> events_;
     std::optional<pthread_t> expecting_;

@@ -3,7 +3,7 @@
 #include "verbs/import.h"
 
 #include <infiniband/verbs.h>
-#include <sys/mman.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +11,7 @@
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/own_file.h"
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "verbs/objects.h"
@@ -24,7 +25,11 @@ constexpr std::uint64_t kMagic = 0x3158'5443'4252'4556;  // "VERBCTX1" in memory
 
 int make_command_file(std::uint32_t index, std::uint64_t node_guid) {
     const CommandFile content{kMagic, static_cast<std::uint32_t>(getpid()), index, node_guid};
-    const int fd = create_memory_file("verbena-context");
+    int fd = create_memory_file("verbena-context");
+    if (fd < 0 && forbids_memory_files(errno)) {  // a descriptor, then, that nobody can import
+        fd = out_of_the_way(eventfd(0, EFD_CLOEXEC));
+        if (fd >= 0) return fd;
+    }
     if (fd < 0) return fail_minus_one(errno, "no descriptor for the context: %s", std::strerror(errno));
     if (pwrite(fd, &content, sizeof content, 0) == sizeof content) return fd;
     close(fd);
@@ -65,6 +70,7 @@ struct ibv_context* ibv_import_device(int cmd_fd) {
     if (!context) return nullptr;
     close(context->cmd_fd);
     context->cmd_fd = cmd_fd;
+    Context::of(context)->command_file = FileIdentity::of(cmd_fd);
     Context::of(context)->foreign = content.pid != static_cast<std::uint32_t>(getpid());
     return context;
 }

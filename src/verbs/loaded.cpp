@@ -1,20 +1,24 @@
-// What the kernel does at once for a process of one thread, and in a grace period (5 to 40 ms) once it has
-// more: so it is asked when the library is loaded, which mostly is before main().
+// What is looked at, and what is asked of the kernel, when the library is loaded, which mostly is before
+// main(): the kernel does it at once for a process of one thread, and in a grace period (5 to 40 ms) once it
+// has more.
 #include <sys/single_threaded.h>
 
 #include <cerrno>
 
 #include "base/heavy_barrier.h"
 #include "base/own_file.h"
+#include "base/standard_error.h"
 
 namespace verbena {
 namespace {
 
-[[gnu::constructor]] void while_there_is_one_thread() {
-    if (!__libc_single_threaded) return;
+[[gnu::constructor]] void at_load() {
     const int before = errno;
-    allow_heavy_barriers();
-    make_room_out_of_the_way();
+    remember_standard_error();
+    if (__libc_single_threaded) {
+        allow_heavy_barriers();
+        make_room_out_of_the_way();
+    }
     errno = before;
 }
 

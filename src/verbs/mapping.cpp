@@ -38,13 +38,16 @@ int advise(const void* address, std::uint64_t length, int advice) {
     return 0;
 }
 
-// EINVAL means an old kernel, or that the mapping does not permit it.
+// False if the kernel says that it cannot be done. Other errors say nothing of the memory (EPERM, ENOSYS: a
+// filter on system calls), and EINVAL means an old kernel, or that the mapping does not permit it.
 bool populate(const void* address, std::uint64_t length, int advice) {
     const int error = advise(address, length, advice);
-    if (error != EINVAL) return error == 0;
-    static char writable;
-    static const bool known = advise(&writable, 1, kPopulateWrite) == 0;
-    return !known;
+    if (error == EINVAL) {
+        static char writable;
+        static const bool known = advise(&writable, 1, kPopulateWrite) == 0;
+        return !known;
+    }
+    return error != EFAULT && error != ENOMEM && error != EHWPOISON;
 }
 
 }  // namespace

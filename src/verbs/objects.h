@@ -19,6 +19,7 @@
 #include "transport/queue_pair.h"
 #include "verbs/abi/verbs_context_ex.h"
 #include "verbs/event_queue.h"
+#include "verbs/port_view.h"
 #include "verbs/work_builder.h"
 
 namespace verbena::verbs {
@@ -44,19 +45,11 @@ struct AsyncEvent {
     ibv_async_event event;
 };
 
-// What a program is told of when it changes.
-struct PortView {
-    bool present = false;  // the device
-    bool active = false;
-    std::uint64_t gid_generation = 0;
-
-    bool operator==(const PortView&) const = default;
-};
-
 struct Context {
     abi::VerbsContextEx shown{};  // ends with the struct ibv_context that programs see
     Device* device = nullptr;
     Process* process = nullptr;
+    FileIdentity command_file;  // that of cmd_fd
     EventQueue<AsyncEvent> async_events;
     std::atomic<bool> failed{false};  // its device is gone, or failed by a plan of faults: for good
     PortView seen;                    // the port as the program has been told; the process's, under its lock

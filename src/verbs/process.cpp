@@ -16,10 +16,13 @@
 #include "base/heavy_barrier.h"
 #include "base/memcheck.h"
 #include "base/no_cancellation.h"
+#include "base/own_file.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
+#include "base/sealed_file.h"
 #include "faults/program.h"
 #include "host/client.h"
+#include "host/port.h"
 #include "link/local_link.h"
 #include "link/socket_options.h"
 #include "verbs/limits.h"
@@ -36,8 +39,15 @@ std::atomic<Process*> current{nullptr};
 std::atomic<const host::DeviceTable*> device_table{nullptr};  // of the daemon talked to last
 std::atomic<void (*)(std::uint32_t)> daemon_ended{nullptr};   // whom to tell
 
-adapter::Segment::Sizes segment_sizes() {
-    return {.regions = kMaxRegions, .queue_pairs = kMaxQps, .objects = 2 * kMaxCqs};
+// nullptr with errno and a reason.
+std::unique_ptr<adapter::Segment> make_segment() {
+    const adapter::Segment::Sizes sizes{
+        .regions = kMaxRegions, .queue_pairs = kMaxQps, .objects = 2 * kMaxCqs};
+    if (features().memfd) {
+        auto shared = adapter::Segment::create_shared(sizes, adapter::now());
+        if (shared || !forbids_memory_files(errno)) return shared;
+    }
+    return adapter::Segment::create_on_heap(sizes);
 }
 
 // Peers of this host are reached by memory, but with VERBENA_LINK=wire. A capture needs packets, and so does
@@ -48,8 +58,7 @@ bool wants_local_link() {
     if (!link.empty() && link != "wire" && link != "local")
         log(LogLevel::warn, "VERBENA_LINK is '%s'; it may be 'wire' or 'local'", setting);
     const char* capture = secure_getenv("VERBENA_CAPTURE");
-    return link != "wire" && features().local && features().memfd && !(capture && *capture) &&
-           !memcheck::watches();
+    return link != "wire" && features().local && !(capture && *capture) && !memcheck::watches();
 }
 
 // VERBENA_KEYS=either: a region's lkey serves as its rkey, too, and the other way round.
@@ -81,20 +90,17 @@ bool is_local(const Gid& address) { return device_of(address) != adapter::kNoDev
 PortView port_view(Context& context) {
     host::Device device;
     if (!find_device(context, device)) return {};
-    return {true, device.active != 0 && !faults::link_is_down(), device.gid_generation};
+    return {true, device.active != 0 && !faults::link_is_down(), device.gid_generation,
+            host::port_of(device).speed};
 }
 
-// What has changed on the port, for the context's program (IBA 11.6.3).
 void tell(Context& context, const PortView& now) {
-    auto push = [&context](ibv_event_type type) {
+    events_between(context.seen, now, [&context](ibv_event_type type) {
         AsyncEvent event{};
         event.event.event_type = type;
         event.event.element.port_num = 1;
         context.async_events.push(event);
-    };
-    if (!now.present) return push(IBV_EVENT_DEVICE_FATAL);
-    if (now.gid_generation != context.seen.gid_generation) push(IBV_EVENT_GID_CHANGE);
-    if (now.active != context.seen.active) push(now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+    });
 }
 
 // IBA 11.6.3.2, local catastrophic error: nothing of the context works any more.
@@ -141,8 +147,7 @@ Process::~Process() = default;
 
 int Process::start() {
     allow_heavy_barriers();
-    segment_ = features().memfd ? adapter::Segment::create_shared(segment_sizes(), adapter::now())
-                                : adapter::Segment::create_on_heap(segment_sizes());
+    segment_ = make_segment();
     if (!segment_) return errno;
     read_plan();
     objects_ = std::make_unique<adapter::ObjectTable>(segment_->objects());
@@ -162,11 +167,12 @@ int Process::open_queue() {
     host::OpenQueueRequest request{static_cast<std::uint32_t>(getpid())};
     host::OpenQueueReply reply;
     int socket = -1;
-    if (int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket))
-        return error;
-    if (socket < 0) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
-    if (int error = use_queue(reply, socket)) {
-        close(socket);
+    int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket);
+    if (error && !reply.qp_numbers) return error;
+    if (!error && socket < 0) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
+    if (!error) error = use_queue(reply, socket);
+    if (error) {  // its socket may have found no room here
+        if (socket >= 0) close(socket);
         host::Empty nothing;
         host::call(host::Command::close_queue, host::QueueNumber{reply.queue}, nothing);
         return errno = error;
@@ -190,7 +196,7 @@ int Process::make_adapter(const host::OpenQueueReply& reply) {
     link_ = link::UdpLink::create(
         {.gso = features().gso, .port = reply.udp_port, .fabric = reply.stray_fabric.data()});
     if (!link_) return errno;
-    if (wants_local_link()) start_local(reply.stray_fabric.data());
+    if (segment_->fd() >= 0 && wants_local_link()) start_local(reply.stray_fabric.data());
     link::Link& link = local_ ? static_cast<link::Link&>(*local_) : *link_;
     std::random_device random;
     adapter_ = std::make_unique<adapter::Adapter>(
@@ -205,7 +211,8 @@ int Process::make_adapter(const host::OpenQueueReply& reply) {
     if (takes_either_key()) adapter_->regions().take_either_key();
     engine_ = std::make_unique<adapter::Engine>(*adapter_, link);
     const int lifeline = host::lifeline_fd();
-    engine_->watch(lifeline, [this, lifeline] { return lifeline_ready(lifeline); });
+    engine_->watch(
+        lifeline, [this, lifeline] { return lifeline_ready(lifeline); }, [this] { files_closed(); });
     return 0;
 }
 
@@ -249,6 +256,10 @@ void Process::meet(const Gid& destination, std::uint32_t qp_number) {
 int Process::refuse() const {
     if (forked())
         return fail(EIO, "this object was made before fork(); the child has to open the device itself");
+    if (state_ == State::files_closed)
+        return fail(EIO,
+                    "the program has closed descriptors of this device that it did not open (closefrom(3)?); "
+                    "close the device and open it again");
     return fail(EIO, "verbenad has died, and with it this device; close it and open it again");
 }
 
@@ -302,17 +313,34 @@ void Process::when_daemon_ends(void (*ended)(std::uint32_t generation)) { daemon
 
 // By the helper, or by who has met the next daemon before it.
 void Process::daemon_died() {
+    if (!engine_->files_are_ours()) return files_closed();
     State alive = State::alive;
     if (!state_.compare_exchange_strong(alive, State::daemon_died)) return;
     log(LogLevel::error, "verbenad has died: every device of this process reports a fatal error");
     if (const auto ended = daemon_ended.load()) ended(generation_);
+    end_contexts("verbenad has died");
+    link_->close_queues();  // so that a new daemon finds the port free
+}
+
+// None of the numbers may be used any more, not even to close it: other files of the program may have them.
+void Process::files_closed() {
+    State alive = State::alive;
+    if (!state_.compare_exchange_strong(alive, State::files_closed)) return;
+    some_files_were_closed = true;
+    adapter_->lose_link();
+    log(LogLevel::error,
+        "the program has closed descriptors that it did not open (closefrom(3)?), and with them every device "
+        "of this process");
+    end_contexts("the program has closed its descriptors");
+}
+
+void Process::end_contexts(const char* why) {
     std::lock_guard lock(contexts_lock_);
     for (Context* context : contexts_) {
-        end_queue_pairs(*context, *adapter_, "verbenad has died");
+        end_queue_pairs(*context, *adapter_, why);
         if (context->seen.present) tell(*context, {});
         context->seen = {};
     }
-    link_->close_queues();  // so that a new daemon finds the port free
 }
 
 void Process::after_fork_in_child() {
@@ -321,6 +349,7 @@ void Process::after_fork_in_child() {
     process->state_ = State::forked;
     failures_forked();
     adapter::Engine::forked();
+    if (!process->engine_->files_are_ours()) return;
     if (process->local_) process->local_->peers().abandon();
     if (process->link_) process->link_->abandon();
 }

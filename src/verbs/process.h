@@ -80,7 +80,7 @@ class Process {
     void fail_port(const faults::Rule& rule);
 
    private:
-    enum class State : std::uint8_t { alive, forked, daemon_died };
+    enum class State : std::uint8_t { alive, forked, daemon_died, files_closed };
 
     Process();
     int start();
@@ -91,6 +91,8 @@ class Process {
     int make_adapter(const host::OpenQueueReply& queue);
     bool lifeline_ready(int lifeline);
     void daemon_died();
+    void files_closed();
+    void end_contexts(const char* why);
     void look_at_devices();
     static void after_fork_in_child();
 

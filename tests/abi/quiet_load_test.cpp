@@ -1,6 +1,6 @@
 // Loading and unloading the libraries does nothing that a program could notice: no thread, descriptor, file,
 // child or output. Many programs link them and never use RDMA. What the kernel is asked for once, and would
-// have to wait for later (verbs/loaded.cpp), is there.
+// have to wait for later (verbs/loaded.cpp), is there. Who has opened a device keeps the library.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -134,6 +134,28 @@ TEST_P(QuietLoad, LeavesNoTrace) {
     EXPECT_FALSE(loaded("libibverbs.so.1")) << "something pins the library in the process";
     EXPECT_FALSE(loaded("librdmacm.so.1")) << "something pins the library in the process";
     std::filesystem::remove_all(scratch);
+}
+
+// Its threads' code may not go away under them.
+TEST_P(QuietLoad, StaysOnceADeviceWasOpened) {
+    setenv("VERBENA_FABRIC", ("test-load-" + std::to_string(getpid())).c_str(), 1);
+    void* library = dlopen(GetParam(), RTLD_NOW);
+    ASSERT_TRUE(library) << dlerror();
+    // One of them has the calls, the other one needs that.
+    const auto list = reinterpret_cast<void** (*)(int*)>(dlsym(library, "ibv_get_device_list"));
+    const auto free_list = reinterpret_cast<void (*)(void**)>(dlsym(library, "ibv_free_device_list"));
+    const auto open = reinterpret_cast<void* (*)(void*)>(dlsym(library, "ibv_open_device"));
+    const auto close = reinterpret_cast<int (*)(void*)>(dlsym(library, "ibv_close_device"));
+    ASSERT_TRUE(list && free_list && open && close);
+    int count = 0;
+    void** const devices = list(&count);
+    ASSERT_GT(count, 0);
+    void* const context = open(devices[0]);
+    ASSERT_TRUE(context);
+    free_list(devices);
+    EXPECT_EQ(close(context), 0);
+    dlclose(library);
+    EXPECT_TRUE(loaded("libibverbs.so.1"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Libraries, QuietLoad, ::testing::Values(IBVERBS_PATH, RDMACM_PATH));

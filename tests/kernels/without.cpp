@@ -2,6 +2,8 @@
 //
 //     without process_vm PROGRAM [WORD...]    process_vm_readv and process_vm_writev answer EPERM, as under
 //                                             containers' profiles
+//     without memfd PROGRAM [WORD...]         memfd_create answers EPERM, likewise
+//     without madvise PROGRAM [WORD...]       madvise answers EPERM, likewise
 //     without ipv6 PROGRAM [WORD...]          socket(AF_INET6) answers EAFNOSUPPORT, as where the kernel was
 //                                             started with ipv6.disable=1
 //
@@ -38,6 +40,10 @@ constexpr sock_filter kLoadNumber{kLoad, 0, 0, offsetof(seccomp_data, nr)},
 
 constexpr sock_filter refuse(unsigned error) { return {kReturn, 0, 0, SECCOMP_RET_ERRNO | error}; }
 
+std::vector<sock_filter> filter_without(unsigned call) {
+    return {kLoadNumber, {kEquals, 0, 1, call}, refuse(EPERM), kAllow};
+}
+
 // Empty: of nothing that is known here.
 std::vector<sock_filter> filter_of(const std::string& what) {
     if (what == "process_vm")
@@ -46,6 +52,8 @@ std::vector<sock_filter> filter_of(const std::string& what) {
                 {kEquals, 0, 1, SYS_process_vm_writev},
                 refuse(EPERM),
                 kAllow};
+    if (what == "memfd") return filter_without(SYS_memfd_create);
+    if (what == "madvise") return filter_without(SYS_madvise);
     if (what == "ipv6")
         return {kLoadNumber,          {kEquals, 0, 3, SYS_socket},
                 kLoadFirst,           {kEquals, 0, 1, AF_INET6},
@@ -63,7 +71,7 @@ int fail(const char* what, int status) {
 int main(int count, char** words) {
     const std::vector<sock_filter> rest = count < 3 ? std::vector<sock_filter>() : filter_of(words[1]);
     if (rest.empty()) {
-        std::fprintf(stderr, "without process_vm|ipv6 PROGRAM [WORD...]\n");
+        std::fprintf(stderr, "without process_vm|memfd|madvise|ipv6 PROGRAM [WORD...]\n");
         return 2;
     }
     // Numbers of calls are of a machine.

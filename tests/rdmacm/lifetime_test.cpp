@@ -1,5 +1,6 @@
 // Ends that are not asked for: processes that are killed, forks, the daemon's death; and several threads at
 // once. Each test runs in processes of its own, forked before the library is used.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
@@ -275,6 +276,21 @@ TEST(Lifetime, DaemonsDeathIsToldOnAChannelThatTheLibraryWritesTo) {
 }
 
 // No handler of pthread_atfork(3) has run in it.
+// It prints nevertheless.
+TEST(Lifetime, AChannelIsNotTheOutputOfWhoStartedWithoutOne) {
+    isolated([] {
+        const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        close(STDOUT_FILENO);
+        rdma_event_channel* const channel = rdma_create_event_channel();
+        const bool closed = fcntl(STDOUT_FILENO, F_GETFD) == -1;
+        dup2(output, STDOUT_FILENO);
+        ASSERT_TRUE(channel);
+        EXPECT_GT(channel->fd, STDERR_FILENO);
+        EXPECT_TRUE(closed);
+        rdma_destroy_event_channel(channel);
+    });
+}
+
 TEST(Lifetime, AChildOfABareCloneLeavesItsParentAlone) {
     isolated([] {
         Pair pair;

@@ -6,24 +6,11 @@
 
 #include <thread>
 
+#include "base/cancellation_testing.h"
 #include "harness.h"
 
 namespace verbena::verbs_test {
 namespace {
-
-// Cancelled before it begins: the first point of cancellation ends it.
-template <class Work>
-bool is_through_although_cancelled(Work work) {
-    bool through = false;
-    std::thread([&] {
-        pthread_cancel(pthread_self());
-        work();
-        through = true;
-        pthread_testcancel();
-        through = false;
-    }).join();
-    return through;
-}
 
 void poll_for(ibv_cq* cq, std::uint64_t wr_id) {
     ibv_wc completion{};

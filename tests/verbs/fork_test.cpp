@@ -8,31 +8,6 @@
 namespace verbena::verbs_test {
 namespace {
 
-// Runs `work` in a child, whose failures are this test's.
-template <class Work>
-void in_child(Work work) {
-    std::fflush(stdout);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-        work();
-        std::fflush(stdout);
-        _exit(testing::Test::HasFailure());
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-}
-
-void exchange_message(Pair& pair) {
-    Memory local(pair.a.pd, 64), remote(pair.b.pd, 64);
-    ASSERT_EQ(pair.b.post_receive(5, remote.sge(0, 64)), 0);
-    ibv_sge sge = local.sge(0, 64);
-    ASSERT_EQ(Request(4, IBV_WR_SEND, &sge, 1).post(pair.a.qp), 0);
-    EXPECT_EQ(success(pair.a.send_cq).wr_id, 4u);
-    EXPECT_EQ(success(pair.b.receive_cq).wr_id, 5u);
-}
-
 TEST(Fork, ParentsObjectsRefuseInTheChild) {
     Options options;
     options.with_channel = true;

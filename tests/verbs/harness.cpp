@@ -1,7 +1,10 @@
 #include "harness.h"
 
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -310,6 +313,29 @@ ibv_wc success(ibv_cq* cq) {
 bool empty(ibv_cq* cq) {
     ibv_wc extra;
     return ibv_poll_cq(cq, 1, &extra) == 0;
+}
+
+void exchange_message(Pair& pair) {
+    Memory local(pair.a.pd, 64), remote(pair.b.pd, 64);
+    ASSERT_EQ(pair.b.post_receive(5, remote.sge(0, 64)), 0);
+    ibv_sge sge = local.sge(0, 64);
+    ASSERT_EQ(Request(4, IBV_WR_SEND, &sge, 1).post(pair.a.qp), 0);
+    EXPECT_EQ(success(pair.a.send_cq).wr_id, 4u);
+    EXPECT_EQ(success(pair.b.receive_cq).wr_id, 5u);
+}
+
+void in_child(const std::function<void()>& work) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        work();
+        std::fflush(stdout);
+        _exit(testing::Test::HasFailure());
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 }  // namespace verbena::verbs_test

@@ -141,6 +141,12 @@ struct Request : ibv_send_wr {
     ibv_send_wr* bad = nullptr;
 };
 
+// A SEND from `a` to `b`.
+void exchange_message(Pair& pair);
+
+// Runs `work` in a child, whose failures are this test's.
+void in_child(const std::function<void()>& work);
+
 // The next completion, which must come.
 ibv_wc completion(ibv_cq* cq);
 // And be a success.

@@ -34,7 +34,7 @@ using Pairs = std::vector<std::unique_ptr<Ends>>;
 
 // The counters that this process exports: in a memfd, the one that says what it is.
 const verbena::adapter::AdapterCounters& counters() {
-    for (int fd = 0; fd < 256; fd++) {
+    for (int fd = 0; fd < 2048; fd++) {
         struct stat status;
         if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
             status.st_size < static_cast<off_t>(sizeof(verbena::adapter::SegmentHeader)))

@@ -51,7 +51,7 @@ constexpr Forged kForged[] = {
 // The UDP port of the fabric, which is not 4791 for a test's: our receive queue is the one socket that shares
 // its port.
 std::uint16_t wire_port() {
-    for (int fd = 0; fd < 256; fd++) {
+    for (int fd = 0; fd < 2048; fd++) {
         int shares = 0, type = 0;
         socklen_t size = sizeof shares;
         sockaddr_in address{};  // or a sockaddr_in6, which has the port at the same place

@@ -192,7 +192,6 @@ void Manager::State::address_resolved(Id& id, int error) {
 // What rdma_cm puts into the path record of a RoCE route.
 void Manager::State::fill_route(Id& id) {
     id.route.flow_label = wire::flow_label_from_ports(id.local.port, id.remote.port);
-    id.route.udp_source_port = wire::udp_source_port(id.route.flow_label);
     if (id.traffic_class_set) id.route.traffic_class = id.traffic_class;
     // The ACK timeout that the program asked for is two life times, one exponent more.
     if (id.ack_timeout_set && id.ack_timeout > 0)

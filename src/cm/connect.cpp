@@ -186,7 +186,7 @@ int Manager::State::notify(Id& id, int event) {
     if (event != kCommunicationEstablished)
         return fail(EINVAL, "asynchronous event %d means nothing to a connection", event);
     int error = connections.establish(id.connection);
-    if (error == EISCONN) return 0;
+    if (error == EISCONN) return fail(error, "the connection of id %u is established already", id.number);
     if (error) return fail(error, "the connection of id %u does not wait for the peer", id.number);
     return 0;
 }

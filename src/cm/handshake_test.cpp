@@ -67,7 +67,7 @@ TEST_F(Handshake, RequestFieldsAreLinuxs) {
     EXPECT_EQ(req.primary.hop_limit, 64);
     EXPECT_EQ(req.primary.local_ack_timeout, 19);
     EXPECT_EQ(req.alternate, wire::CmPath{});
-    EXPECT_EQ(info.route.udp_source_port, wire::udp_source_port(req.primary.flow_label));
+    EXPECT_EQ(info.route.flow_label, req.primary.flow_label);
     wire::CmaHeader header;
     ASSERT_TRUE(wire::decode(std::span(req.private_data).first<36>(), header));
     EXPECT_EQ(header.ip_version, 4);
@@ -89,7 +89,7 @@ TEST_F(Handshake, RequestFieldsAreLinuxs) {
     EXPECT_EQ(child.local.port, 7430);
     EXPECT_EQ(child.remote.address, client.address().address);
     EXPECT_EQ(child.remote.port, info.local.port);
-    EXPECT_EQ(child.route.udp_source_port, info.route.udp_source_port);
+    EXPECT_EQ(child.route.flow_label, info.route.flow_label);
     EXPECT_EQ(child.route.destination_gid, client.address().address);
 
     ASSERT_EQ(accept(server, event.id, 0x21, "welcome"), 0);

@@ -223,8 +223,6 @@ ConnectionUser::Verdict Manager::State::connection_requested(Connection& connect
     route.path_mtu = req.path_mtu;
     route.traffic_class = listener.traffic_class_set ? listener.traffic_class : req.primary.traffic_class;
     route.flow_label = req.primary.flow_label;
-    route.udp_source_port =
-        req.primary.flow_label ? wire::udp_source_port(req.primary.flow_label) : std::uint16_t{0};
 
     Id* child = new_child(listener, target.source, target.destination, route);
     if (!child) return ConnectionUser::Verdict::dropped;

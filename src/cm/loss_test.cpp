@@ -151,7 +151,7 @@ TEST_F(Loss, FirstDataStandsForALostRtu) {
     net.run(kMinute);
     EXPECT_TRUE(server.quiet());
     EXPECT_EQ(net.sent(CmAttribute::rep).size(), 1u);
-    EXPECT_EQ(server->notify(child, 4), 0);
+    EXPECT_EQ(server->notify(child, 4), EISCONN);
 }
 
 TEST_F(Loss, NotifyEstablishes) {
@@ -164,6 +164,7 @@ TEST_F(Loss, NotifyEstablishes) {
     EXPECT_EQ(server->notify(child, 5), EINVAL);
     EXPECT_EQ(server->notify(child, 4), 0);
     EXPECT_EQ(server.take().type, EventType::established);
+    EXPECT_EQ(server->notify(child, 4), EISCONN);
     EXPECT_EQ(client->notify(id, 4), EINVAL);
 }
 

@@ -99,6 +99,69 @@ TEST_F(Option, PathRecord) {
     EXPECT_EQ(client.take().type, EventType::route_resolved);
     EXPECT_EQ(query(client, id).state, IdState::route_resolved);
     EXPECT_EQ(query(client, id).path_count, 1u);
+    EXPECT_EQ(query(client, id).route.path_mtu, 3) << "an MTU of 0 is none";
+    EXPECT_EQ(query(client, id).route.hop_limit, 64);
+}
+
+// What the record says goes into the REQ and the queue pair's attributes.
+TEST_F(Option, OfAPathRecordTheRouteTakes) {
+    struct Path {
+        std::uint32_t flags = 1 | 2 | 8 | 32, reserved = 0;
+        std::uint8_t record[64] = {};
+    };
+    Path path, other;
+    other.flags = 1;  // not the one
+    const std::uint8_t label_and_limit[] = {0xf1, 0x23, 0x45, 0x07};
+    std::copy_n(label_and_limit, 4, path.record + 44);
+    path.record[48] = 0x40;         // traffic class
+    path.record[54] = 2 << 6 | 2;   // MTU: exactly 512
+    path.record[56] = 2 << 6 | 14;  // packet life time
+    other.record[54] = 1;
+    listener(server, any4(7471));
+    IdNumber id = create(client);
+    ASSERT_EQ(set_byte(id, kTos, 0x68), 0);
+    ASSERT_EQ(client->resolve_address(id, nullptr, server.address(7471), kSecond, net.now), 0);
+    client.take();
+    ASSERT_EQ(set(client, id, 1, 1, std::array{other, path}), 0);
+    const Event resolved = client.take();
+    for (const Route& route : {resolved.info.route, query(client, id).route}) {
+        EXPECT_EQ(route.flow_label, 0x12345u);
+        EXPECT_EQ(route.hop_limit, 7);
+        EXPECT_EQ(route.traffic_class, 0x40);
+        EXPECT_EQ(route.path_mtu, 2);
+        EXPECT_EQ(route.packet_life_time, 14);
+        EXPECT_EQ(route.destination_gid, server.address().address);
+    }
+    ASSERT_EQ(client->connect(id, parameters(0x11), net.now), 0);
+    const auto req = net.log.back().as<wire::Req>();
+    EXPECT_EQ(req.path_mtu, 2);
+    EXPECT_EQ(req.primary.flow_label, 0x12345u);
+    EXPECT_EQ(req.primary.hop_limit, 7);
+    EXPECT_EQ(req.primary.traffic_class, 0x40);
+    EXPECT_EQ(req.primary.local_ack_timeout, 16);  // twice the life time, and the peer's delay
+    net.run();
+    ASSERT_EQ(accept(server, server.take().id, 0x21), 0);
+    net.run();
+    client.take();
+    QpTransition rtr;
+    ASSERT_EQ(client->init_qp_attributes(id, 2, rtr), 0);
+    EXPECT_EQ(rtr.path_mtu, 2);
+    EXPECT_EQ(rtr.route.hop_limit, 7);
+    EXPECT_EQ(rtr.route.traffic_class, 0x40);
+}
+
+TEST_F(Option, APathRecordCannotWidenThePort) {
+    std::array<std::uint8_t, 72> path{};
+    const std::uint32_t flags = 1 | 2 | 8 | 32;
+    std::memcpy(path.data(), &flags, sizeof flags);
+    path[8 + 54] = 5;
+    path[8 + 56] = 63;
+    IdNumber id = create(client);
+    ASSERT_EQ(client->resolve_address(id, nullptr, server.address(7471), kSecond, net.now), 0);
+    client.take();
+    ASSERT_EQ(set(client, id, 1, 1, path), 0);
+    EXPECT_EQ(query(client, id).route.path_mtu, 3);
+    EXPECT_EQ(query(client, id).route.packet_life_time, 31);
 }
 
 // --- QP attributes

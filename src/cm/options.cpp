@@ -1,5 +1,6 @@
 // rdma_set_option.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -22,6 +23,12 @@ constexpr std::uint32_t kPathGmp = 1 << 0;
 constexpr std::uint32_t kPathPrimary = 1 << 1;
 constexpr std::uint32_t kPathBidirectional = 1 << 3 | 1 << 5;  // outbound, and the same way back inbound
 constexpr std::uint8_t kMaxTimeout = 31;                       // 5 bits
+
+// Where the path record (IBA 15.2.5.16) has what a RoCE route takes of it. A selector is ignored, as in
+// Linux.
+constexpr std::size_t kRecordAt = 8, kFlowLabelAndHopLimitAt = kRecordAt + 44,
+                      kTrafficClassAt = kRecordAt + 48, kMtuAt = kRecordAt + 54, kLifeTimeAt = kRecordAt + 56;
+constexpr std::uint8_t kWithoutSelector = 0x3f;
 
 template <class T>
 bool read(std::span<const std::uint8_t> from, T& value) {
@@ -79,20 +86,29 @@ int Manager::State::set_option(Id& id, int level, int option, std::span<const st
 }
 
 // A path record from the program instead of rdma_resolve_route. Over RoCE the addresses are known already,
-// and nothing of the record is needed but its presence.
+// and stay. An MTU or a hop limit of 0 could carry nothing: it stands for the one that the route has anyway.
 int Manager::State::set_path(Id& id, std::span<const std::uint8_t> value) {
     if (value.empty() || value.size() % kPathDataLength)
         return fail(EINVAL, "%zu bytes are no array of struct ibv_path_data (%zu each)", value.size(),
                     kPathDataLength);
-    bool found = false;
-    for (std::size_t at = 0; at < value.size(); at += kPathDataLength) {
+    const std::uint8_t* found = nullptr;
+    for (std::size_t at = 0; at < value.size() && !found; at += kPathDataLength) {
         std::uint32_t flags;
         std::memcpy(&flags, value.data() + at, sizeof flags);
-        found = found || flags == (kPathGmp | kPathPrimary | kPathBidirectional);
+        if (flags == (kPathGmp | kPathPrimary | kPathBidirectional)) found = value.data() + at;
     }
     if (!found) return fail(EINVAL, "none of the path records is GMP, PRIMARY and BIDIRECTIONAL");
     if (id.state != IdState::address_resolved) return wrong_state(id, "address resolved to get a path");
     settle_route(id);
+    Route& route = id.route;
+    const std::uint32_t label_and_limit = wire::load_be32(found + kFlowLabelAndHopLimitAt);
+    const auto mtu = static_cast<std::uint8_t>(found[kMtuAt] & kWithoutSelector);
+    const auto life_time = static_cast<std::uint8_t>(found[kLifeTimeAt] & kWithoutSelector);
+    route.flow_label = label_and_limit >> 8 & wire::kFlowLabelMask;
+    if (label_and_limit & 0xff) route.hop_limit = static_cast<std::uint8_t>(label_and_limit);
+    if (mtu) route.path_mtu = std::min(mtu, route.path_mtu);
+    route.traffic_class = found[kTrafficClassAt];
+    route.packet_life_time = std::min(life_time, kMaxTimeout);
     deliver(id, EventType::route_resolved, 0);
     return 0;
 }

@@ -43,7 +43,7 @@ struct Route {
     std::uint8_t traffic_class = 0;
     std::uint8_t hop_limit = 64;
     std::uint8_t packet_life_time = 18;  // 4.096 us * 2^n; the kernel's for RoCE
-    std::uint16_t udp_source_port = 0;
+    std::uint16_t reserved = 0;
     std::uint32_t flow_label = 0;
 };
 

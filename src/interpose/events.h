@@ -19,8 +19,8 @@ std::uint64_t steady_clock();
 // Begins an event's line: its kind, "t", "pid" and "tid".
 void begin_event(Line& line, const char* kind, std::uint64_t time);
 // Closes the line's object and writes it, behind the process's own first line if need be. Keeps errno. What
-// cannot be written is lost, since the program is not to be disturbed: it is counted (lost_events.h), and told
-// in the file as soon as it takes a line again.
+// cannot be written is lost, since the program is not to be disturbed: it is counted (lost_events.h), and
+// told in the file as soon as it takes a line again.
 void write_event(Line& line);
 
 }  // namespace verbena::interpose

@@ -14,6 +14,7 @@
 #include "host/client.h"
 #include "rdmacm/address.h"
 #include "rdmacm/id.h"
+#include "rdmacm/newer_api.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -105,6 +106,8 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
     if (!res) return fail_minus_one(EINVAL, "res is NULL: nowhere to put the answer");
     if (!node && !service && !hints)
         return fail_minus_one(EINVAL, "neither a node, a service nor hints are given");
+    if (hints && hints->ai_flags & kAddrinfoSa)
+        return fail_minus_one(EOPNOTSUPP, "RAI_SA asks a subnet administrator; RoCE has none, use RAI_DNS");
     if (!host::devices()) return -1;
     Addrinfo answer(static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo))));
     if (!answer) return fail_minus_one(ENOMEM, "no memory for an rdma_addrinfo");

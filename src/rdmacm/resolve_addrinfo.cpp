@@ -19,10 +19,8 @@ namespace {
 // 0, or -1 with errno and a reason. The id's answer is set.
 int resolve(Id& id, const char* node, const char* service, const rdma_addrinfo* hints) {
     const int flags = hints ? hints->ai_flags : 0;
-    if (flags & kAddrinfoSa) {
-        if (!service && !(flags & kAddrinfoDns)) return fail_minus_one(EINVAL, "RAI_SA without a service");
-        return fail_minus_one(EOPNOTSUPP, "RAI_SA asks a subnet administrator; RoCE has none, use RAI_DNS");
-    }
+    if (flags & kAddrinfoSa && !(flags & kAddrinfoDns) && !service)
+        return fail_minus_one(EINVAL, "RAI_SA without a service");
     rdma_addrinfo* answer = nullptr;
     // A resolver's code is no errno; rdma_getaddrinfo leaves that one, with the reason.
     if (rdma_getaddrinfo(node, service, hints, &answer) != 0) return -1;

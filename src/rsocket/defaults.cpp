@@ -32,7 +32,7 @@ Defaults read_all() {
     read.send_buffer = std::max(setting("wmem_default", read.send_buffer), 4096u);
     read.send_queue = small("sqsize_default", read.send_queue);
     read.receive_queue = small("rqsize_default", read.receive_queue);
-    read.inline_data = small("inline_default", read.inline_data);
+    read.inline_data = std::min(small("inline_default", read.inline_data), kMostInline);
     read.map_entries = static_cast<std::uint16_t>(map_entries(map_scale(small("iomap_size", 0))));
     read.polling_time = setting("polling_time", 10) * kMicrosecond;
     return read;

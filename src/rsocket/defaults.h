@@ -4,8 +4,11 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "verbs/limits.h"
 
 namespace verbena::rsocket {
+
+inline constexpr std::uint16_t kMostInline = verbs::kMaxInline;  // a queue pair refuses more
 
 struct Defaults {
     std::uint32_t receive_buffer = 1u << 19;  // mem_default, bytes

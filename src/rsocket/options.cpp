@@ -148,7 +148,7 @@ int set_rdma_option(Socket& socket, Settings& settings, int option, int value, c
     }
     if (option == RDMA_SQSIZE) settings.send_queue = small(value);
     if (option == RDMA_RQSIZE) settings.receive_queue = small(value);
-    if (option == RDMA_INLINE) settings.inline_data = small(value);
+    if (option == RDMA_INLINE) settings.inline_data = std::min(small(value), kMostInline);
     if (option == RDMA_IOMAPSIZE)
         settings.map_entries =
             static_cast<std::uint16_t>(map_entries(map_scale(static_cast<unsigned>(value))));

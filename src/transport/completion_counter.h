@@ -18,7 +18,9 @@ namespace verbena::transport {
 
 // The bits of enum ibv_qp_attach_comp_cntr_op. Local operations count when they complete, signaled or not; a
 // peer's WRITE when its last byte is in memory, a peer's READ when the last packet of its first answer has
-// left. A peer's that is refused counts nowhere: it was not executed.
+// left. A peer's that is refused counts nowhere: it was not executed. A peer's WRITE with immediate is a
+// remote_write, and the receive that it takes a receive of no bytes: they lie nowhere that the receive names,
+// and a counter of both operations would add them up twice.
 enum class Counted : std::uint8_t { send, receive, read, remote_read, write, remote_write };
 inline constexpr std::size_t kCountedOperations = 6;
 

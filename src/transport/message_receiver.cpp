@@ -216,7 +216,9 @@ void MessageReceiver::abort_receive(Status status, VendorError error, Time now) 
 
 void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Time now) {
     receive_taken_ = false;
-    count_completed(shared_.setup(), Counted::receive, c.status == Status::success, c.byte_length);
+    // The bytes of a WRITE with immediate are remote_write's.
+    const std::uint32_t bytes = c.opcode == completion::Opcode::receive ? c.byte_length : 0;
+    count_completed(shared_.setup(), Counted::receive, c.status == Status::success, bytes);
     identify(c, now);
     if (shared_.setup().service == Service::xrc_receive)
         waiting_.push_back({receive_source_, c, solicited});

@@ -26,13 +26,13 @@ int ibv_query_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
     return 0;
 }
 
-// A vendor of 0 stands for an end without ECE.
 int ibv_set_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
     if (const Fault fault{"ibv_set_ece"}) return fault.error();
     Call call("ibv_set_ece", "QP", qp->qp_num);
     if (!is_usable(*QueuePair::of(qp)->context)) return errno;
+    if (!ece->vendor_id) return fail(EOPNOTSUPP, "vendor_id is 0, which stands for an end without ECE");
     if (ece->comp_mask) return fail(EINVAL, "comp_mask 0x%x; no bit is defined", ece->comp_mask);
-    if (ece->vendor_id != 0 && ece->vendor_id != kVendorId)
+    if (ece->vendor_id != kVendorId)
         return fail(EINVAL, "vendor_id 0x%06x; the device's is 0x%06x", ece->vendor_id, kVendorId);
     ece->options = 0;  // what is accepted of the wanted ones
     return 0;

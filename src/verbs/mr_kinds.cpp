@@ -30,12 +30,17 @@ bool is_dma_buf(int fd) {
 
 ibv_mr* register_dma_buf(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova, int fd,
                          unsigned access) {
-    if (access & ~(memory::kAllRequired | memory::kOptionalMask))
-        return fail_null(EINVAL, "unknown access flags 0x%x", access);
-    if (fcntl(fd, F_GETFD) < 0) return fail_null(EBADF, "descriptor %d is not open", fd);
-    if (!is_dma_buf(fd)) return fail_null(EINVAL, "descriptor %d is no dma-buf", fd);
+    constexpr unsigned kPossible = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead |
+                                   memory::kRemoteAtomic | IBV_ACCESS_RELAXED_ORDERING;
+    if (access & ~kPossible)
+        return fail_null(EINVAL, "access flags 0x%x are not for dma-bufs", access & ~kPossible);
     const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
     const std::uint64_t into_page = offset % page;
+    if (iova % page != into_page)
+        return fail_null(EINVAL, "offset 0x%llx and iova 0x%llx lie at different offsets into their pages",
+                         static_cast<unsigned long long>(offset), static_cast<unsigned long long>(iova));
+    if (fcntl(fd, F_GETFD) < 0) return fail_null(EBADF, "descriptor %d is not open", fd);
+    if (!is_dma_buf(fd)) return fail_null(EINVAL, "descriptor %d is no dma-buf", fd);
     if (length == 0 || length > SIZE_MAX - into_page) return fail_null(EINVAL, "%zu bytes", length);
     const int protection = PROT_READ | (access & memory::kLocalWrite ? PROT_WRITE : 0);
     void* mapping =
@@ -69,9 +74,20 @@ Region* find_region(Process& process, std::uint32_t handle) {
     return found;
 }
 
+// Regions and windows share one table: no region has the index of a window.
+bool names_window(Process& process, std::uint32_t key) {
+    bool found = false;
+    process.for_each_context([&](Context& context) {
+        std::lock_guard lock(context.objects_lock);
+        for (const Window* window : context.windows) found = found || window->base.rkey >> 8 == key >> 8;
+    });
+    return found;
+}
+
 // ibv_advise_mr(3)'s errors. A look-up in an on-demand region makes its pages come into being (mapping.h),
 // which is the whole prefetch.
 int prefetch(memory::RegionTable& regions, memory::PdNumber pd, const ibv_sge& sge, bool write, bool wait) {
+    memory::Section section(regions.sections());
     constexpr memory::Access kOnDemand = memory::kOnDemand;
     const auto refuse = [&](int error, const char* why) {
         return fail(error, "lkey 0x%x, address 0x%llx, %u bytes: %s", sge.lkey,
@@ -131,12 +147,14 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
         return fail(EINVAL, "flags 0x%x are unknown", flags);
     if (count == 0 || !list) return fail(EINVAL, "an empty list");
     memory::RegionTable& regions = context->process->adapter().regions();
-    memory::Section section(regions.sections());
-    for (const ibv_sge& sge : std::span(list, count))
-        if (int error =
-                prefetch(regions, Pd::of(pd)->number, sge, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
-                         flags & IBV_ADVISE_MR_FLAG_FLUSH))
-            return error;
+    for (const ibv_sge& sge : std::span(list, count)) {
+        const int error =
+            prefetch(regions, Pd::of(pd)->number, sge, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+                     flags & IBV_ADVISE_MR_FLAG_FLUSH);
+        if (error == ENOENT && names_window(*context->process, sge.lkey))
+            return fail(EINVAL, "key 0x%x is a memory window's", sge.lkey);
+        if (error) return error;
+    }
     return 0;
 }
 
@@ -154,10 +172,12 @@ ibv_mr* reg_mr_ex(ibv_pd* pd, ibv_mr_init_attr* attributes) {
         if (check_part(*attributes->buf, pd, attributes->addr, attributes->length) != 0) return nullptr;
     }
     if (mask & kFd) {
-        if ((mask & kAddress) || !(mask & kFdOffset))
-            return fail_null(EINVAL, "a dma-buf comes with IBV_REG_MR_MASK_FD_OFFSET and without an address");
-        return register_dma_buf(pd, attributes->fd_offset, attributes->length,
-                                mask & kIova ? attributes->iova : 0, attributes->fd, access);
+        if ((mask & kAddress) || !(mask & kFdOffset) || !(mask & kIova))
+            return fail_null(EINVAL,
+                             "a dma-buf comes with IBV_REG_MR_MASK_FD_OFFSET and IBV_REG_MR_MASK_IOVA, and "
+                             "without an address");
+        return register_dma_buf(pd, attributes->fd_offset, attributes->length, attributes->iova,
+                                attributes->fd, access);
     }
     if (!(mask & kAddress) || (mask & kFdOffset))
         return fail_null(EINVAL, "comp_mask 0x%llx has neither an address nor a dma-buf",

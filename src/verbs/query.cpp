@@ -90,6 +90,7 @@ int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
     attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    attr.flags = IBV_QPF_GRH_REQUIRED;  // as of every RoCE port: resolve_path() demands it
     return 0;
 }
 

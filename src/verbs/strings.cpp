@@ -83,6 +83,7 @@ const char* ibv_event_type_str(enum ibv_event_type event) {
         "client reregistration",
         "GID table change",
         "WQ fatal",
+        "port speed change",
     };
     return name_of(kNames, event);
 }

@@ -133,6 +133,20 @@ TEST(AddressInfo, OfHintsAlone) {
     EXPECT_EQ(port_of(found->ai_src_addr), 8);
 }
 
+// RoCE has no subnet administrator that could be asked.
+TEST(AddressInfo, NobodyToAskForRaiSa) {
+    constexpr int kSa = 0x10, kDns = 0x20;  // newer than the headers
+    for (const int flags : {kSa, kSa | kDns, kSa | int{RAI_PASSIVE}})
+        for (const char* node : {static_cast<const char*>(nullptr), "127.0.0.1"}) {
+            const rdma_addrinfo hints = hints_of(flags, 0, RDMA_PS_TCP);
+            errno = 0;
+            EXPECT_EQ(look_up(node, "4711", &hints, -1), nullptr);
+            EXPECT_EQ(errno, EOPNOTSUPP);
+        }
+    const rdma_addrinfo hints = hints_of(kDns, 0, RDMA_PS_TCP);
+    EXPECT_NE(look_up("127.0.0.1", "4711", &hints), nullptr) << "what is done anyway";
+}
+
 TEST(AddressInfo, ResolverCodesAreReturnedAsTheyAre) {
     const rdma_addrinfo hints = hints_of(RAI_NUMERICHOST);
     look_up("not-a-number", "1", &hints, EAI_NONAME);

@@ -178,6 +178,11 @@ TEST(Option, Path) {
         return id;
     };
     rdma_cm_id* id = resolved();
+    ibv_path_record& record = paths[1].path;
+    record.flowlabel_hoplimit = htobe32(0x12345 << 8 | 7);
+    record.tclass = 0x40;
+    record.mtu = IBV_MTU_512;
+    record.packetlifetime = 14;
     for (std::uint32_t flags : {std::uint32_t{0}, std::uint32_t{IBV_PATH_FLAG_GMP},
                                 kPathFlags & ~std::uint32_t{IBV_PATH_FLAG_PRIMARY}}) {
         paths[0].flags = flags;
@@ -186,11 +191,36 @@ TEST(Option, Path) {
     paths[1].flags = kPathFlags;  // one of them is enough
     EXPECT_EQ(set(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, paths, sizeof paths), 0);
     EXPECT_EQ(side.expect(RDMA_CM_EVENT_ROUTE_RESOLVED).id, id);
-    EXPECT_EQ(id->route.num_paths, 1);
+    ASSERT_EQ(id->route.num_paths, 1);
+    EXPECT_EQ(id->route.path_rec->flow_label, htobe32(0x12345));
+    EXPECT_EQ(id->route.path_rec->hop_limit, 7);
+    EXPECT_EQ(id->route.path_rec->traffic_class, 0x40);
+    EXPECT_EQ(id->route.path_rec->mtu, IBV_MTU_512);
+    EXPECT_EQ(id->route.path_rec->packet_life_time, 14);
     EXPECT_EQ(set(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, paths, sizeof paths), EINVAL) << "twice";
     for (rdma_cm_id* early : {side.id(), side.resolved("127.0.0.1", 9)})
         EXPECT_EQ(set(early, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, paths, sizeof paths), EINVAL);
     EXPECT_TRUE(side.quiet());
+}
+
+// rdma_create_ep sets one for the program.
+TEST(Option, PathOfAnEndpoint) {
+    ibv_path_data path{};
+    path.flags = kPathFlags;
+    path.path.mtu = IBV_MTU_512;
+    Address to("127.0.0.1", 9);
+    rdma_addrinfo info{};
+    info.ai_qp_type = IBV_QPT_RC;
+    info.ai_port_space = RDMA_PS_TCP;
+    info.ai_dst_addr = to.get();
+    info.ai_dst_len = sizeof(sockaddr_in);
+    info.ai_route = &path;
+    info.ai_route_len = sizeof path;
+    rdma_cm_id* id = nullptr;
+    ASSERT_EQ(outcome(rdma_create_ep(&id, &info, nullptr, nullptr)), 0);
+    ASSERT_TRUE(id->route.path_rec);
+    EXPECT_EQ(id->route.path_rec->mtu, IBV_MTU_512);
+    rdma_destroy_ep(id);
 }
 
 }  // namespace

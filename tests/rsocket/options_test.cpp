@@ -63,6 +63,19 @@ TEST_P(Options, a_route_of_the_programs_own) {
     for (int i = 0; i < 2; i++) EXPECT_EQ(api().close(api().accept(listening, nullptr, nullptr)), 0);
 }
 
+// More than a queue pair takes is cut to what it does.
+TEST_P(Options, as_many_bytes_inline_as_there_can_be) {
+    if (kernel()) GTEST_SKIP();
+    Name name;
+    const int listening = listener(name);
+    const int fd = open();
+    const int value = 60'000;
+    ASSERT_EQ(outcome(api().setsockopt(fd, SOL_RDMA, RDMA_INLINE, &value, sizeof value)), outcome(0));
+    EXPECT_EQ(option(fd, SOL_RDMA, RDMA_INLINE), 1024);
+    ASSERT_EQ(outcome(api().connect(fd, name.get(), name.length)), outcome(0));
+    EXPECT_EQ(api().close(api().accept(listening, nullptr, nullptr)), 0);
+}
+
 // What programs that measure ask for.
 TEST_P(Options, tcp_info) {
     const auto state = [this](int fd) {

@@ -85,7 +85,8 @@ TEST_P(Buffer, NothingElseIs) {
 }
 
 TEST_P(Buffer, ThroughTheExtendedCall) {
-    constexpr std::uint64_t kAddress = 1 << 1, kFd = 1 << 2, kBuffer = 1 << 5;
+    constexpr std::uint64_t kIova = 1 << 0, kAddress = 1 << 1, kFd = 1 << 2, kFdOffset = 1 << 3,
+                            kBuffer = 1 << 5;
     ibv_mr_init_attr setup{};
     setup.length = 5000;
     setup.access = IBV_ACCESS_LOCAL_WRITE;
@@ -104,6 +105,12 @@ TEST_P(Buffer, ThroughTheExtendedCall) {
     EXPECT_TRUE(refused_null(EINVAL, call));
     setup.comp_mask = kAddress | kBuffer | kFd;
     EXPECT_TRUE(refused_null(EINVAL, call));
+    // A dma-buf: the program says where its addresses begin.
+    setup.fd = -1;
+    setup.comp_mask = kFd | kFdOffset;
+    EXPECT_TRUE(refused_null(EINVAL, call));
+    setup.comp_mask = kFd | kFdOffset | kIova;
+    EXPECT_TRUE(refused_null(EBADF, call));
 }
 
 TEST_P(Buffer, IsOrdinaryMemory) {

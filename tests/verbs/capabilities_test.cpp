@@ -325,8 +325,10 @@ TEST_F(Capabilities, EnhancedConnectionEstablishment) {
     EXPECT_EQ(ece.options, 0u);
     ece = {0x15b3, 1, 0};
     EXPECT_TRUE(refused(EINVAL, [&] { return ibv_set_ece(side.qp, &ece); }));
-    ece = {0, 0, 1};
+    ece = {attributes.vendor_id, 0, 1};
     EXPECT_TRUE(refused(EINVAL, [&] { return ibv_set_ece(side.qp, &ece); }));
+    ece = {0, 0, 0};
+    EXPECT_TRUE(refused(EOPNOTSUPP, [&] { return ibv_set_ece(side.qp, &ece); }));
 }
 
 TEST_F(Capabilities, ThePort) {
@@ -343,6 +345,11 @@ TEST_F(Capabilities, ThePort) {
     EXPECT_EQ(port.max_msg_sz, 1u << 31);
     EXPECT_EQ(port.lid, 0);
     EXPECT_EQ(port.sm_lid, 0);
+    EXPECT_EQ(port.flags, IBV_QPF_GRH_REQUIRED);
+    // The function of older headers, whose structure ends with the flags.
+    ibv_port_attr oldest{};
+    ASSERT_EQ((ibv_query_port)(side.context, 1, reinterpret_cast<_compat_ibv_port_attr*>(&oldest)), 0);
+    EXPECT_EQ(oldest.flags, IBV_QPF_GRH_REQUIRED);
 }
 
 }  // namespace

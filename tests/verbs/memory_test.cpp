@@ -353,6 +353,21 @@ TEST_F(Kinds, DmaBufsThatAreNone) {
     close(file);
 }
 
+// Refused before the descriptor is looked at.
+TEST_F(Kinds, OfDmaBufsWithWrongArguments) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    const auto registered = [&](std::uint64_t offset, std::uint64_t iova, int access) {
+        return ibv_reg_dmabuf_mr(side.pd, offset, 64, iova, -1, access);
+    };
+    constexpr int kPossible = kAllAccess | IBV_ACCESS_RELAXED_ORDERING;
+    EXPECT_TRUE(refused_null(EBADF, [&] { return registered(page + 8, 7 * page + 8, kPossible); }));
+    EXPECT_TRUE(refused_null(EINVAL, [&] { return registered(page + 8, 7 * page, kPossible); }));
+    constexpr int kImpossible[] = {
+        IBV_ACCESS_MW_BIND, IBV_ACCESS_ZERO_BASED, IBV_ACCESS_ON_DEMAND, IBV_ACCESS_HUGETLB, 1 << 8, 1 << 21};
+    for (const int access : kImpossible)
+        EXPECT_TRUE(refused_null(EINVAL, [&] { return registered(0, 0, access); })) << access;
+}
+
 TEST(NullRegion, SwallowsAndGivesZeros) {
     Pair pair;
     Memory local(pair.a.pd, 20000), remote(pair.b.pd, 20000);
@@ -403,6 +418,12 @@ TEST(OnDemand, WholeAddressSpace) {
     EXPECT_TRUE(refused(EINVAL, [&] { return advise(kRead, 0); })) << "not on demand";
     one.lkey = kNoKey;
     EXPECT_TRUE(refused(ENOENT, [&] { return advise(kRead, 0); }));
+    ibv_mw* window = ibv_alloc_mw(pair.b.pd, IBV_MW_TYPE_2);
+    ASSERT_TRUE(window);
+    one.lkey = window->rkey;
+    EXPECT_TRUE(refused(EINVAL, [&] { return advise(kRead, 0); }));
+    EXPECT_EQ(ibv_dealloc_mw(window), 0);
+    EXPECT_TRUE(refused(ENOENT, [&] { return advise(kRead, 0); })) << "nothing's any more";
 
     // What is not there, or cannot be written, ends the request and not the program.
     request.wr.rdma.remote_addr = reinterpret_cast<std::uintptr_t>(readable.address);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
@@ -90,27 +93,35 @@ bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedP
     return read_frame(interface.link_type, body.subspan(20, captured), packet);
 }
 
-// The same packet seen leaving and arriving.
-bool same_packet(const CapturedPacket& left, const CapturedPacket& right) {
-    return left.bytes == right.bytes && left.path.source == right.path.source &&
-           left.path.destination == right.path.destination;
-}
+// The same packet seen leaving and arriving. An order and no hash, which a file could be made to defeat.
+struct Contents {
+    bool operator()(const CapturedPacket* left, const CapturedPacket* right) const {
+        return std::tie(left->path.source, left->path.destination, left->bytes) <
+               std::tie(right->path.source, right->path.destination, right->bytes);
+    }
+};
 
+// An arrival belongs to the last departure before it that has none yet.
 void drop_arrivals_already_seen(std::vector<CapturedPacket>& packets) {
     constexpr std::uint64_t kWindow = 1'000'000'000;
-    std::vector<bool> matched(packets.size(), false);
-    std::vector<CapturedPacket> kept;
+    std::map<const CapturedPacket*, std::vector<std::uint64_t>, Contents> departures;  // their times
+    std::vector<bool> seen(packets.size(), false);
     for (std::size_t i = 0; i < packets.size(); i++) {
-        bool seen = false;
-        if (packets[i].direction == Direction::inbound)
-            for (std::size_t j = i;
-                 j-- > 0 && packets[i].nanoseconds - packets[j].nanoseconds < kWindow && !seen;)
-                if (packets[j].direction == Direction::outbound && !matched[j] &&
-                    same_packet(packets[i], packets[j]))
-                    seen = matched[j] = true;
-        if (!seen) kept.push_back(packets[i]);
+        const CapturedPacket& packet = packets[i];
+        if (packet.direction == Direction::outbound) departures[&packet].push_back(packet.nanoseconds);
+        if (packet.direction != Direction::inbound) continue;
+        const auto found = departures.find(&packet);
+        if (found == departures.end()) continue;
+        std::vector<std::uint64_t>& times = found->second;
+        if (times.empty() || packet.nanoseconds - times.back() >= kWindow) continue;
+        times.pop_back();
+        seen[i] = true;
     }
-    packets = std::move(kept);
+    departures.clear();  // it points to the packets, which move now
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < packets.size(); i++)
+        if (!seen[i] && kept++ != i) packets[kept - 1] = std::move(packets[i]);
+    packets.resize(kept);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/socket_address.h"
 
 namespace verbena::rsocket {
 
@@ -25,6 +26,16 @@ Address::Address(const Endpoint& endpoint) {
 Address Address::any(int family) {
     Address address;
     address.storage_.ss_family = static_cast<sa_family_t>(family);
+    return address;
+}
+
+Address Address::of_socket(int fd, int family) {
+    sockaddr_storage storage{};
+    socklen_t length = sizeof storage;
+    auto* const name = static_cast<sockaddr*>(static_cast<void*>(&storage));
+    getsockname(fd, name, &length);
+    Address address;
+    address.assign(name, family);
     return address;
 }
 
@@ -64,6 +75,15 @@ bool Address::is_any() const {
 }
 
 bool Address::is_link_local() const { return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6().sin6_addr); }
+
+Gid Address::gid() const {
+    constexpr std::uint8_t kLoopback = 127;  // 127.0.0.0/8
+    Gid gid = gid_of(get()).value_or(Gid{});
+    if (family() == AF_INET)
+        return is_any() || gid.bytes[12] == kLoopback ? Gid::from_ipv4(INADDR_LOOPBACK) : gid;
+    if (is_any()) gid.bytes[15] = 1;
+    return gid;
+}
 
 Endpoint Address::endpoint() const {
     Endpoint endpoint;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "base/gid.h"
 #include "rsocket/wire.h"
 
 namespace verbena::rsocket {
@@ -16,6 +17,8 @@ class Address {
     explicit Address(const Endpoint& endpoint);
     // The family's wildcard with port 0.
     static Address any(int family);
+    // What a socket of the kernel's is bound to, as a socket of that family shows it.
+    static Address of_socket(int fd, int family);
 
     // Copies a program's address. An errno: EFAULT, EINVAL (too short), EAFNOSUPPORT.
     [[nodiscard]] int assign(const sockaddr* address, socklen_t length);
@@ -27,6 +30,8 @@ class Address {
     void set_port(std::uint16_t port);
     bool is_any() const;
     bool is_link_local() const;
+    // As a device knows it: one address for all of the loopback's, and for "any" as a destination.
+    Gid gid() const;
     Endpoint endpoint() const;
 
     const sockaddr* get() const { return static_cast<const sockaddr*>(static_cast<const void*>(&storage_)); }

@@ -39,5 +39,22 @@ TEST(RsocketAddress, a_link_local_address_keeps_its_interface) {
 
 TEST(RsocketAddress, others_have_none) { EXPECT_EQ(of(0xfd, 0, 5).endpoint(), of(0xfd, 0, 0).endpoint()); }
 
+TEST(RsocketAddress, a_device_knows_one_loopback_address) {
+    auto of_ipv4 = [](std::uint32_t address) {
+        Endpoint endpoint;
+        for (int i = 0; i < 4; i++)
+            endpoint.address[static_cast<std::size_t>(i)] =
+                static_cast<std::uint8_t>(address >> (24 - 8 * i));
+        return Address(endpoint).gid();
+    };
+    const Gid loopback = Gid::from_ipv4(INADDR_LOOPBACK);
+    EXPECT_EQ(of_ipv4(INADDR_LOOPBACK), loopback);
+    EXPECT_EQ(of_ipv4(INADDR_LOOPBACK + 1), loopback);
+    EXPECT_EQ(Address::any(AF_INET).gid(), loopback);
+    EXPECT_EQ(of_ipv4(0x0a000001), Gid::from_ipv4(0x0a000001));
+    EXPECT_EQ(Address::any(AF_INET6).gid().bytes[15], 1);
+    EXPECT_EQ(of(0xfd, 3, 0).gid().bytes[1], 3);
+}
+
 }  // namespace
 }  // namespace verbena::rsocket

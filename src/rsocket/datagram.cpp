@@ -21,13 +21,11 @@ constexpr std::size_t kMostUdp = 65507 - kMaxUdpHeader;
 }  // namespace
 
 Datagram::~Datagram() {
-    for (auto& [endpoint, peer] : peers_)
-        if (peer.handle) ibv_destroy_ah(peer.handle);
     if (udp_fd_ >= 0) ::close(udp_fd_);
 }
 
 int Datagram::open_udp() {
-    udp_fd_ = own_socket(domain_, SOCK_DGRAM | SOCK_CLOEXEC);
+    udp_fd_ = own_socket(domain_, SOCK_DGRAM);
     return udp_fd_ < 0 ? fail(errno, "no UDP socket: %s", std::strerror(errno)) : 0;
 }
 
@@ -35,13 +33,7 @@ int Datagram::open_udp() {
 int Datagram::ensure_bound() {
     if (bound_) return 0;
     const Address any = Address::any(domain_);
-    Address now_bound;
-    sockaddr_storage storage{};
-    socklen_t length = sizeof storage;
-    auto* address = static_cast<sockaddr*>(static_cast<void*>(&storage));
-    if (getsockname(udp_fd_, address, &length) != 0) return errno;
-    now_bound.assign(address, domain_);
-    if (now_bound.port() == 0 && ::bind(udp_fd_, any.get(), any.length()) != 0)
+    if (Address::of_socket(udp_fd_, domain_).port() == 0 && ::bind(udp_fd_, any.get(), any.length()) != 0)
         return fail(errno, "binding: %s", std::strerror(errno));
     bound_ = true;
     return service_.watch(udp_fd_, std::static_pointer_cast<Datagram>(shared_from_this()));
@@ -81,7 +73,7 @@ int Datagram::connect(const Address& address) {
         return -1;
     }
     const Endpoint destination = destination_of(address);
-    if (!peer_of(lock, destination)) return -1;
+    if (!peer_of(destination, Speaker::program)) return -1;
     peer_ = destination;
     return 0;
 }
@@ -154,29 +146,32 @@ ssize_t Datagram::send(Cursor data, int flags, const Address* to) {
         return -1;
     }
     const Endpoint destination = to ? destination_of(*to) : *peer_;
-    Peer* peer = peer_of(lock, destination);
-    if (!peer) return -1;
     const std::size_t size = data.left();
-    if (peer->qpn == 0 || size + kMaxDatagramHeader > peer->largest)
-        return send_udp(destination, *peer, data, flags & MSG_DONTWAIT, UdpOperation::data);
-    DatagramPort& port = *peer->port;
     const Time deadline = settings_.send_timeout > 0 ? now() + settings_.send_timeout : kNever;
-    if (!port.can_send())
+    Peer* peer = nullptr;
+    for (;;) {
+        peer = peer_of(destination, Speaker::program);
+        if (!peer) return -1;
+        if (peer->qpn == 0 || size + kMaxDatagramHeader > peer->largest)
+            return send_udp(lock, destination, *peer, data, blocks(flags) ? 0 : MSG_DONTWAIT,
+                            UdpOperation::data);
+        DatagramPort& port = *peer->port;
+        if (port.can_send()) break;
         if (int error = wait(lock, blocks(flags), deadline, [&] { return port.can_send() || closed_; })) {
             errno = error;
             return -1;
         }
-    if (closed_) return fail_minus_one(EBADF, "the socket was closed");
+        if (closed_) return fail_minus_one(EBADF, "the socket was closed");
+    }
+    DatagramPort& port = *peer->port;
     std::uint8_t* slot = port.send_slot();
-    Endpoint source = peer->source;
-    Address local;
-    local_address_locked(local);
-    source.port = local.port();
+    Endpoint source = port.source();
+    source.port = Address::of_socket(udp_fd_, domain_).port();
     const std::size_t header =
         encode_datagram_header(source, std::span<std::uint8_t, kMaxDatagramHeader>(slot, kMaxDatagramHeader));
     data.copy_out(slot + header, size);
     if (int error =
-            port.post_send(slot, static_cast<std::uint32_t>(header + size), peer->handle, peer->qpn)) {
+            port.post_send(slot, static_cast<std::uint32_t>(header + size), peer->handle.get(), peer->qpn)) {
         errno = error;
         return -1;
     }
@@ -230,24 +225,14 @@ void Datagram::close() {
     nudge();
 }
 
-void Datagram::local_address_locked(Address& address) const {
-    sockaddr_storage storage{};
-    socklen_t length = sizeof storage;
-    auto* local = static_cast<sockaddr*>(static_cast<void*>(&storage));
-    getsockname(udp_fd_, local, &length);
-    address.assign(local, domain_);
-}
-
 int Datagram::local_address(Address& address) {
     Lock lock(mutex_);
-    local_address_locked(address);
-    if (address.is_any() && peer_) {
-        auto found = peers_.find(*peer_);
-        if (found != peers_.end()) {
-            Endpoint source = found->second.source;
-            source.port = address.port();
-            address = to_kernel(source);
-        }
+    address = Address::of_socket(udp_fd_, domain_);
+    if (!address.is_any() || !peer_) return 0;
+    if (const Peer* peer = peer_of(*peer_, Speaker::program)) {
+        Endpoint source = peer->port->source();
+        source.port = address.port();
+        address = to_kernel(source);
     }
     return 0;
 }

@@ -4,16 +4,15 @@
 // travels over UDP always.
 //
 // datagram.cpp: the calls. datagram_peers.cpp: peers, devices, and what arrives over UDP (the service's
-// thread).
+// thread). None of it waits for an answer of the network: anybody can send in anybody's name.
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <vector>
 
+#include "rsocket/datagram_peer_table.h"
 #include "rsocket/datagram_port.h"
 #include "rsocket/service.h"
 #include "rsocket/socket.h"
@@ -52,19 +51,7 @@ class Datagram final : public Socket, public ServiceClient {
 
    private:
     using Lock = std::unique_lock<std::mutex>;
-    struct Peer {
-        DatagramPort* port = nullptr;
-        Endpoint source;            // our address towards it
-        std::uint32_t largest = 0;  // bytes of a message
-        ibv_ah* handle = nullptr;
-        std::uint32_t qpn = 0;  // 0: not told yet
-    };
-    struct Order {
-        bool operator()(const Endpoint& a, const Endpoint& b) const {
-            return std::tie(a.family, a.address, a.port, a.scope) <
-                   std::tie(b.family, b.address, b.port, b.scope);
-        }
-    };
+    using Speaker = PeerTable::Speaker;
     // A datagram that nobody has read: in a receive slot, or copied from UDP.
     struct Arrived {
         DatagramPort* port = nullptr;
@@ -79,17 +66,17 @@ class Datagram final : public Socket, public ServiceClient {
     template <class Condition>
     int wait(Lock& lock, bool blocking, Time deadline, Condition holds);
     void empty_descriptors(const Sleeper* self);
-    void local_address_locked(Address& address) const;
     std::span<const std::uint8_t> bytes(const Arrived& arrived) const;
     void drop(const Arrived& arrived);
     bool wanted(const Endpoint& source) const { return !peer_ || source == *peer_; }
 
     // datagram_peers.cpp
     Endpoint destination_of(const Address& to) const;
-    Peer* peer_of(Lock& lock, const Endpoint& destination);  // nullptr with errno
-    int reach(Lock& lock, const Endpoint& destination, Peer& peer);
-    DatagramPort* port_on(rdma_cm_id* id);
-    ssize_t send_udp(const Endpoint& destination, const Peer& peer, Cursor data, int flags,
+    Peer* peer_of(const Endpoint& destination, Speaker speaker);  // nullptr with errno
+    int source_towards(const Address& destination, Endpoint& source) const;
+    DatagramPort* port_at(const Endpoint& source);  // nullptr with errno
+    // Releases the lock at its end, since the kernel may wait for room.
+    ssize_t send_udp(Lock& lock, const Endpoint& destination, const Peer& peer, Cursor data, int flags,
                      UdpOperation operation);
     void udp_arrived(std::span<const std::uint8_t> bytes, const Address& from);
     Address to_kernel(const Endpoint& endpoint) const;
@@ -100,7 +87,7 @@ class Datagram final : public Socket, public ServiceClient {
     std::mutex mutex_;
     Settings settings_;
     std::vector<std::unique_ptr<DatagramPort>> ports_;
-    std::map<Endpoint, Peer, Order> peers_;
+    PeerTable peers_;
     std::deque<Arrived> arrived_;
     std::vector<DatagramPort::Received> scratch_;
     std::optional<Endpoint> peer_;  // connected to

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <optional>
 
+#include "base/reason.h"
 #include "rsocket/connection.h"
 
 namespace verbena::rsocket {
@@ -10,10 +13,27 @@ namespace {
 
 constexpr std::uint32_t kRouteHeader = 40;  // the GRH's place in front of every UD message (IBA 11.4.1.2)
 constexpr std::uint32_t kReceiveSlot = kRouteHeader + kSlot;
+constexpr int kResolveMs = 2'000;
+
+std::optional<ibv_gid_entry> find_gid(const rdma_cm_id& id) {
+    const ibv_gid& wanted = id.route.addr.addr.ibaddr.sgid;
+    ibv_port_attr attributes{};
+    if (ibv_query_port(id.verbs, id.port_num, &attributes) != 0) return {};
+    for (int i = 0; i < attributes.gid_tbl_len; i++) {
+        ibv_gid_entry entry{};
+        if (ibv_query_gid_ex(id.verbs, id.port_num, static_cast<std::uint32_t>(i), &entry, 0) == 0 &&
+            std::memcmp(&entry.gid, &wanted, sizeof wanted) == 0)
+            return entry;
+    }
+    return {};
+}
+
+int no_gid() { return fail(EADDRNOTAVAIL, "the source address is no GID of the device any more"); }
 
 }  // namespace
 
 DatagramPort::~DatagramPort() {
+    if (!id_) return;
     if (id_->qp) rdma_destroy_qp(id_);
     completions_.destroy();
     send_memory_.release();
@@ -21,7 +41,19 @@ DatagramPort::~DatagramPort() {
     rdma_destroy_id(id_);
 }
 
+// By the way from the address to itself, so that nobody in the network has to answer.
+int DatagramPort::find_device() {
+    if (rdma_create_id(nullptr, &id_, nullptr, RDMA_PS_UDP) != 0) return errno;
+    Address from(source_), to(source_);
+    if (rdma_resolve_addr(id_, from.get(), to.get(), kResolveMs) != 0) return errno;
+    const auto gid = find_gid(*id_);
+    if (!gid) return no_gid();
+    interface_ = gid->ndev_ifindex;
+    return 0;
+}
+
 int DatagramPort::create(const Settings& settings) {
+    if (int error = find_device()) return error;
     sends_ = std::clamp<std::uint32_t>(settings.send_queue, 1, std::max(settings.send_buffer / kSlot, 1u));
     const auto receives =
         std::clamp<std::uint32_t>(settings.receive_queue, 1, std::max(settings.receive_buffer / kSlot, 1u));
@@ -41,6 +73,25 @@ int DatagramPort::create(const Settings& settings) {
     for (std::uint32_t slot = 0; slot < sends_; slot++) free_.push_back(slot);
     for (std::uint32_t slot = 0; slot < receives; slot++)
         if (int error = post_receive(slot)) return error;
+    return 0;
+}
+
+int DatagramPort::reach(const Address& destination, Peer& peer) {
+    const auto source = find_gid(*id_);
+    if (!source) return no_gid();
+    ibv_port_attr port{};
+    if (int error = ibv_query_port(id_->verbs, id_->port_num, &port)) return error;
+    ibv_ah_attr attributes{};
+    attributes.is_global = 1;
+    attributes.port_num = id_->port_num;
+    const Gid gid = destination.gid();
+    std::memcpy(&attributes.grh.dgid, gid.bytes.data(), gid.bytes.size());
+    attributes.grh.sgid_index = static_cast<std::uint8_t>(source->gid_index);
+    attributes.grh.hop_limit = 64;
+    peer.handle.reset(ibv_create_ah(id_->pd, &attributes));
+    if (!peer.handle) return errno;
+    peer.port = this;
+    peer.largest = std::min<std::uint32_t>(kSlot, 128u << port.active_mtu);
     return 0;
 }
 

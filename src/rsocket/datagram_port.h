@@ -1,4 +1,5 @@
-// A datagram socket's queue pair on one device: UD, with a slot of memory for every send and receive.
+// A datagram socket's queue pair at one address of this host: UD, with a slot of memory for every send and
+// receive.
 //
 // Thread safety: none; the socket locks.
 #pragma once
@@ -10,7 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "rsocket/address.h"
 #include "rsocket/completions.h"
+#include "rsocket/datagram_peer_table.h"
 #include "rsocket/registered_memory.h"
 #include "rsocket/settings.h"
 
@@ -21,20 +24,22 @@ inline constexpr std::uint32_t kSlot =
 
 class DatagramPort {
    public:
-    // Takes the id, which has a device; `interface`: the index of that device's network interface.
-    DatagramPort(rdma_cm_id* id, std::uint32_t interface) : id_(id), interface_(interface) {}
+    // An address without a port.
+    explicit DatagramPort(const Endpoint& source) : source_(source) {}
     ~DatagramPort();
     DatagramPort(const DatagramPort&) = delete;
     DatagramPort& operator=(const DatagramPort&) = delete;
 
     [[nodiscard]] int create(const Settings& settings);  // an errno
 
+    const Endpoint& source() const { return source_; }
     ibv_context* context() const { return id_->verbs; }
-    ibv_pd* pd() const { return id_->pd; }
-    std::uint8_t port_number() const { return id_->port_num; }
-    std::uint32_t interface() const { return interface_; }
+    std::uint32_t interface() const { return interface_; }  // the index of the device's network interface
     std::uint32_t qpn() const { return id_->qp->qp_num; }
     Completions& completions() { return completions_; }
+
+    // The way to an address, which is not asked whether it exists. An errno.
+    [[nodiscard]] int reach(const Address& destination, Peer& peer);
 
     // A free slot to write a datagram into; nullptr: all are being sent.
     std::uint8_t* send_slot();
@@ -53,10 +58,12 @@ class DatagramPort {
     void repost(std::uint32_t slot);
 
    private:
+    [[nodiscard]] int find_device();
     [[nodiscard]] int post_receive(std::uint32_t slot);
 
-    rdma_cm_id* id_;
-    std::uint32_t interface_;
+    const Endpoint source_;
+    rdma_cm_id* id_ = nullptr;
+    std::uint32_t interface_ = 0;
     Completions completions_;
     std::uint32_t sends_ = 0;
     std::uint32_t inline_limit_ = 0;

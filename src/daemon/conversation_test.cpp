@@ -89,6 +89,68 @@ TEST_F(ConversationTest, AnotherVersionsDaemonIsRefused) {
     close(listener);
 }
 
+int open_queue(host::OpenQueueReply& reply) {
+    int fd = -1;
+    const int error = host::call(host::Command::open_queue, host::OpenQueueRequest{}, reply, -1, &fd);
+    if (fd >= 0) close(fd);
+    return error;
+}
+
+int create_file(int end) {
+    host::FileReply reply;
+    return host::call(host::Command::create_file, host::Empty{}, reply, end);
+}
+
+// Files that do not arrive cost the call that they belong to, and nothing else: where the daemon may open no
+// more,
+TEST_F(ConversationTest, WithoutDescriptorsOneCallFails) {
+    Wire limited;
+    start([&] {
+        const rlimit limit{40, 40};
+        EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        EXPECT_NE(status().daemon_pid, 0u);
+        limited.say(1);
+        pause();
+    });
+    limited.hear();
+    run([] {
+        Channel channel;
+        const cm::IdNumber id = channel.create_id();
+        int ends[2];
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+        int error = 0;
+        for (int i = 0; i < 40 && !error; i++) error = create_file(ends[1]);
+        EXPECT_EQ(error, EMFILE);
+        EXPECT_NE(std::strstr(last_reason(), "may open no more than 40 files"), nullptr) << last_reason();
+        host::OpenQueueReply queue;
+        EXPECT_EQ(open_queue(queue), EMFILE);
+        EXPECT_NE(std::strstr(last_reason(), "may open no more than 40 files"), nullptr) << last_reason();
+        host::EventsReply events;
+        EXPECT_EQ(host::call(host::Command::destroy_id, host::IdRequest{id}, events), 0);
+        EXPECT_EQ(host::generation(), 1u);
+    });
+}
+
+// and where the program may not.
+TEST_F(ConversationTest, AProgramWithoutDescriptorsKeepsWhatItHas) {
+    run([] {
+        Channel channel;
+        const cm::IdNumber id = channel.create_id();
+        rlimit before{};
+        ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+        const rlimit none{0, before.rlim_max};
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+        host::OpenQueueReply reply;
+        EXPECT_EQ(open_queue(reply), EMFILE);
+        EXPECT_NE(std::strstr(last_reason(), "this process may not open"), nullptr) << last_reason();
+        EXPECT_NE(reply.qp_numbers, 0u);  // to be given back
+        ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+        host::EventsReply events;
+        EXPECT_EQ(host::call(host::Command::destroy_id, host::IdRequest{id}, events), 0);
+        EXPECT_EQ(host::generation(), 1u);
+    });
+}
+
 // When its descriptors run out it refuses newcomers and serves the others; it does not spin.
 TEST_F(ConversationTest, RunsOutOfDescriptors) {
     Wire limited;
@@ -105,7 +167,19 @@ TEST_F(ConversationTest, RunsOutOfDescriptors) {
         std::vector<std::unique_ptr<RawProgram>> crowd;
         for (int i = 0; i < 40; i++) crowd.push_back(std::make_unique<RawProgram>(fabric_));
         host::ReplyHeader reply;
+        EXPECT_EQ(crowd.back()->receive(reply), ssize_t{sizeof reply});
+        EXPECT_EQ(reply.error, EMFILE);
         EXPECT_EQ(crowd.back()->receive(reply), 0);  // refused
+        const pid_t newcomer = fork();
+        if (newcomer == 0) {
+            EXPECT_EQ(host::devices(), nullptr);
+            EXPECT_EQ(errno, EMFILE);
+            EXPECT_NE(std::strstr(last_reason(), "may open no more than 40 files"), nullptr) << last_reason();
+            _exit(::testing::Test::HasFailure() ? 1 : 0);
+        }
+        int result = -1;
+        waitpid(newcomer, &result, 0);
+        EXPECT_EQ(result, 0);
         EXPECT_GT(status().clients, 2u);
         crowd.clear();
         EXPECT_TRUE(eventually([] { return status().clients == 2; }));

@@ -156,7 +156,8 @@ int Daemon::listen() {
     if (int error = host::start_listening(name_.get(), kBacklog))
         return fail(error, "listening: %s", std::strerror(error));
     fcntl(name_.get(), F_SETFL, O_NONBLOCK);
-    if (int error = sessions_.serve(std::move(name_))) return fail(error, "epoll: %s", std::strerror(error));
+    if (int error = sessions_.serve(std::move(name_)))
+        return fail(error, "serving: %s", std::strerror(error));
     idle_since_ = now() + std::max<Duration>(0, kFirstClient - options_.idle);
     return 0;
 }

@@ -1,10 +1,17 @@
 #include "daemon/environment.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
+#include "base/reason.h"
 #include "daemon/clock.h"
+#include "daemon/descriptor.h"
 #include "daemon/proc.h"
 
 namespace verbena::daemon {
@@ -18,18 +25,38 @@ std::pair<std::uint16_t, std::uint16_t> read_ephemeral_ports() {
     return {32768, 60999};  // the kernel's own default
 }
 
-}  // namespace
+struct RandomNumbers {
+    std::array<std::uint32_t, 64> numbers;
+    std::size_t left = 0;
+    Descriptor device;  // where a filter forbids the system call; open, for files may be short later
 
-std::uint32_t random32() {
-    // Up to 256 bytes come at once or not at all; only before the machine's first entropy does this wait.
-    static std::array<std::uint32_t, 64> numbers;
-    static std::size_t left = 0;
-    if (left == 0) {
-        while (getrandom(numbers.data(), sizeof numbers, 0) != static_cast<ssize_t>(sizeof numbers)) {
+    bool fill() {
+        // Up to 256 bytes come at once or not at all; only before the machine's first entropy does this wait.
+        for (;;) {
+            const ssize_t size = device ? read(device.get(), numbers.data(), sizeof numbers)
+                                        : getrandom(numbers.data(), sizeof numbers, 0);
+            if (size == static_cast<ssize_t>(sizeof numbers)) break;
+            if (size >= 0 || errno == EINTR) continue;
+            if (device) return false;
+            device.reset(open("/dev/urandom", O_RDONLY | O_CLOEXEC));
+            if (!device) return false;
         }
         left = numbers.size();
+        return true;
     }
-    return numbers[--left];
+} random_numbers;
+
+}  // namespace
+
+int open_random() {
+    if (random_numbers.left > 0 || random_numbers.fill()) return 0;
+    return fail(errno, "no random numbers, neither by getrandom() nor from /dev/urandom: %s",
+                std::strerror(errno));
+}
+
+std::uint32_t random32() {
+    if (random_numbers.left == 0 && !random_numbers.fill()) std::abort();  // where it worked before
+    return random_numbers.numbers[--random_numbers.left];
 }
 
 void Environment::send_mad(const wire::Path& path, std::uint32_t destination_qp,

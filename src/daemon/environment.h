@@ -18,6 +18,8 @@ namespace verbena::daemon {
 // What the device can do at most, both directions; the same number as the verbs library announces.
 inline constexpr std::uint8_t kMaxRdAtomic = 128;
 
+// 0 if there are random numbers, or an errno with a reason. Before the first.
+int open_random();
 // A random number of the kernel's.
 std::uint32_t random32();
 

@@ -105,6 +105,28 @@ TEST_F(NetworkTest, AFalseServiceIsIgnored) {
     remember(daemon.hear());
 }
 
+// Nor waited for, if it takes no connection; and likewise whoever says that it has the port.
+TEST_F(NetworkTest, NobodyWaitsForANameThatAnotherUserTook) {
+    Wire ready, daemon;
+    start([&] {
+        become(kNobody);
+        constexpr std::uint16_t kPort = 4791;
+        EXPECT_GE(link::open_lone_socket(kPort), 0);
+        for (const std::string& name : {host::service_address(), host::port_address(kPort)}) {
+            EXPECT_GE(host::listen_on(name, 0), 0);
+            EXPECT_GE(host::connect_to(name), 0);
+        }
+        ready.say(1);
+        pause();
+    });
+    ready.hear();
+    run([&] {
+        daemon.say(status().daemon_pid);
+        EXPECT_FALSE(hello().fabric.wire_available);
+    });
+    remember(daemon.hear());
+}
+
 // Nor does a program talk to another user who took the name of its own daemon.
 TEST_F(NetworkTest, AFalseDaemonIsRefused) {
     Wire ready;

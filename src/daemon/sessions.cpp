@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +25,58 @@
 namespace verbena::daemon {
 namespace {
 
+constexpr const char* kNoReader = "it does not read its replies";
+
+bool lacks_descriptors(int error) { return error == EMFILE || error == ENFILE; }
+
+// Whose limit it is: the program that hears it has one of its own.
+std::string no_descriptors(int error) {
+    char text[200];
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (error == ENFILE)
+        std::snprintf(text, sizeof text, "verbenad (pid %d): %s", getpid(), std::strerror(error));
+    else
+        std::snprintf(text, sizeof text,
+                      "verbenad (pid %d) may open no more than %llu files (ulimit -Hn of the program that "
+                      "started it)",
+                      getpid(), static_cast<unsigned long long>(limit.rlim_cur));
+    return text;
+}
+
+bool send_reply(int socket, const host::ReplyHeader& header, std::span<const std::uint8_t> body,
+                std::span<const int> descriptors) {
+    const iovec parts[] = {{const_cast<host::ReplyHeader*>(&header), sizeof header},
+                           {const_cast<std::uint8_t*>(body.data()), body.size()}};
+    const int result = host::send_datagram(socket, parts, descriptors, MSG_DONTWAIT);
+    return result == 0 || result == EPIPE || result == ECONNRESET;  // the loop tells of its end
+}
+
+host::ReplyHeader refusal(std::uint32_t sequence, int error, const std::string& reason) {
+    host::ReplyHeader header;
+    header.sequence = sequence;
+    header.error = error;
+    reason.copy(header.reason.data(), header.reason.size() - 1);
+    return header;
+}
+
+// Whether that one could be followed by what serving a program takes: how it is watched and told of news, its
+// tables, a queue, and the files that are looked into for it. Else errno says why.
+bool has_room_beside(const Descriptor& one) {
+    std::array<Descriptor, 6> others;
+    return std::ranges::all_of(others, [&](Descriptor& each) {
+        each.reset(fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
+        return bool(each);
+    });
+}
+
+// To a program that is not let in, whatever it asks.
+void tell_why(const Descriptor& newcomer, int error) {
+    const std::string reason = no_descriptors(error);
+    log(LogLevel::error, "a program cannot connect: %s", reason.c_str());
+    send_reply(newcomer.get(), refusal(0, error, reason), {}, {});
+}
+
 Descriptor open_process(int socket, pid_t pid) {
     int fd = -1;
     socklen_t size = sizeof fd;
@@ -37,7 +92,8 @@ Sessions::~Sessions() { stop_listening(); }
 
 int Sessions::serve(Descriptor listener) {
     listener_ = std::move(listener);
-    reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    reserve_.reset(eventfd(0, EFD_CLOEXEC));
+    if (!reserve_ || !has_room_beside(reserve_)) return errno;
     return loop_.add(listener_.get(), EPOLLIN, [this](std::uint32_t) { accept_one(); });
 }
 
@@ -65,14 +121,12 @@ void Sessions::tell_news() {
 bool Sessions::accept_one() {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
-        if (errno != EMFILE && errno != ENFILE) return false;
-        // It would stay at the head of the queue and wake us for ever: it is taken and dropped.
-        log(LogLevel::error, "a program cannot connect: %s", std::strerror(errno));
-        reserve_.reset();
-        Descriptor refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        refused.reset();
-        reserve_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        if (lacks_descriptors(errno)) refuse_newcomer(errno);
         return false;
+    }
+    if (!has_room_beside(socket)) {
+        tell_why(socket, errno);
+        return true;
     }
     PeerProcess peer;
     if (peer_of(socket.get(), peer) != 0) return true;
@@ -100,6 +154,14 @@ bool Sessions::accept_one() {
     if (error) end(number, std::strerror(error));
     log(LogLevel::info, "pid %d connected", peer.pid);
     return true;
+}
+
+// It would stay at the head of the queue and wake us for ever: it is taken, told and dropped.
+void Sessions::refuse_newcomer(int error) {
+    reserve_.reset();
+    if (const Descriptor refused(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)); refused)
+        tell_why(refused, error);
+    reserve_.reset(eventfd(0, EFD_CLOEXEC));
 }
 
 void Sessions::end(SessionNumber number, const char* why) {
@@ -135,15 +197,20 @@ bool Sessions::take_datagram(SessionNumber number) {
         return false;
     }
     auto rest = std::span<const std::uint8_t>(buffer).first(received.size);
-    Malformed malformed = received.truncated ? Malformed::length : Malformed::none;
+    // A file went along for which this process has no number.
+    const bool lost = received.files_missing && received.descriptor_count == 0;
+    Malformed malformed = received.truncated && !lost ? Malformed::length : Malformed::none;
     while (malformed == Malformed::none && !rest.empty() && sessions_.contains(number)) {
         Request request;
         host::Received nothing;
-        malformed = take_request(rest, received.descriptor_count, request);
-        if (malformed == Malformed::none)
+        malformed = take_request(rest, lost ? 1 : received.descriptor_count, request);
+        if (malformed == Malformed::version)
+            refuse(session, request.header, EPROTO,
+                   "verbenad (pid " + std::to_string(getpid()) + ") speaks protocol " +
+                       std::to_string(host::kProtocolVersion) + ", the program's libraries " +
+                       std::to_string(request.header.version));
+        else if (malformed == Malformed::none)
             answer(session, request, rest.empty() ? received : nothing);
-        else if (malformed == Malformed::version)
-            refuse_version(session, request.header);
     }
     received.close_all();
     if (!sessions_.contains(number)) return false;
@@ -153,37 +220,31 @@ bool Sessions::take_datagram(SessionNumber number) {
     return false;
 }
 
-void Sessions::refuse_version(Session& session, const host::RequestHeader& request) {
-    char reason[200];
-    std::snprintf(reason, sizeof reason, "verbenad (pid %d) speaks protocol %u, the program's libraries %u",
-                  getpid(), host::kProtocolVersion, request.version);
-    reply(session, request, EPROTO, reason, {}, {});
+void Sessions::refuse(Session& session, const host::RequestHeader& request, int error,
+                      const std::string& reason) {
+    const host::ReplyHeader header = refusal(request.sequence, error, reason);
+    if (!send_reply(session.socket.get(), header, {}, {})) end(session.number, kNoReader);
 }
 
 void Sessions::answer(Session& session, const Request& request, host::Received& received) {
-    const SessionNumber number = session.number;
     std::array<std::uint8_t, kMaxReplySize> body;
     std::vector<int> descriptors;
     const auto reply_body = std::span(body).first(request.info->reply_size);
     std::ranges::fill(reply_body, std::uint8_t{0});
     Call call(request.info->name, "pid", static_cast<unsigned long long>(session.pid));
-    const int error = handler_.request(session, request, received, reply_body, descriptors);
+    const int error = received.files_missing
+                          ? fail(EMFILE, "%s", no_descriptors(EMFILE).c_str())
+                          : handler_.request(session, request, received, reply_body, descriptors);
     if (request.header.sequence == 0) return;  // nobody waits; fail() has logged why it was refused
-    if (!reply(session, request.header, error, error ? last_reason() : "",
-               error ? std::span<const std::uint8_t>() : reply_body, descriptors))
-        end(number, "it does not read its replies");
-}
-
-bool Sessions::reply(Session& session, const host::RequestHeader& request, int error, const char* reason,
-                     std::span<const std::uint8_t> body, std::span<const int> descriptors) {
+    if (error) {
+        refuse(session, request.header, error,
+               lacks_descriptors(error) ? no_descriptors(error) : last_reason());
+        return;
+    }
     host::ReplyHeader header;
-    header.sequence = request.sequence;
-    header.error = error;
-    header.length = static_cast<std::uint32_t>(body.size());
-    std::memcpy(header.reason.data(), reason, std::min(std::strlen(reason), header.reason.size() - 1));
-    const iovec parts[] = {{&header, sizeof header}, {const_cast<std::uint8_t*>(body.data()), body.size()}};
-    const int result = host::send_datagram(session.socket.get(), parts, descriptors, MSG_DONTWAIT);
-    return result == 0 || result == EPIPE || result == ECONNRESET;  // the loop tells of its end
+    header.sequence = request.header.sequence;
+    header.length = static_cast<std::uint32_t>(reply_body.size());
+    if (!send_reply(session.socket.get(), header, reply_body, descriptors)) end(session.number, kNoReader);
 }
 
 }  // namespace verbena::daemon

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "daemon/descriptor.h"
@@ -83,11 +84,10 @@ class Sessions {
 
    private:
     bool accept_one();
+    void refuse_newcomer(int error);
     bool take_datagram(SessionNumber number);
-    void refuse_version(Session& session, const host::RequestHeader& request);
+    void refuse(Session& session, const host::RequestHeader& request, int error, const std::string& reason);
     void answer(Session& session, const Request& request, host::Received& received);
-    bool reply(Session& session, const host::RequestHeader& request, int error, const char* reason,
-               std::span<const std::uint8_t> body, std::span<const int> descriptors);
     void end(SessionNumber number, const char* why);
 
     Loop& loop_;

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/own_user.h"
 #include "base/reason.h"
@@ -25,6 +27,8 @@ namespace {
 
 constexpr Duration kPatience = 15 * kSecond;     // for a daemon to be there
 constexpr Duration kLockPatience = 4 * kSecond;  // for another process that starts it
+// For one that takes nobody. What has the service's name may be any user's, and all programs begin there.
+constexpr Duration kServicePatience = 200 * kMillisecond, kBacklogPatience = 5 * kSecond;
 constexpr Duration kRetryPause = 2 * kMillisecond;
 constexpr timeval kTimeout{30, 0};  // the daemon never blocks; one that is stopped is as good as dead
 
@@ -131,22 +135,28 @@ int greet(Connection& connection) {
     if (error != 0) {
         if (hello.received_fds[0] >= 0) close(hello.received_fds[0]);
         // A daemon that left between our connect() and its answer looks like this, too.
-        if (error < 0) return errno == EPROTO || errno == ETIMEDOUT || errno == EMFILE ? errno : ESHUTDOWN;
+        if (error < 0) return errno == EPROTO || errno == ETIMEDOUT ? errno : ESHUTDOWN;
         return error == ESHUTDOWN ? error : fail(error, "%s", hello.header.reason.data());
     }
     connection.hello.fabric.name.back() = connection.hello.fabric.note.back() = '\0';
     return map_table(hello.received_fds[0], connection.table);
 }
 
-// Tries one address. ECONNREFUSED: nobody is there; ESHUTDOWN: leaving; else as open_connection.
+// Tries one address. ECONNREFUSED: nobody is there; EAGAIN: somebody who takes no connection; ESHUTDOWN:
+// leaving; else as open_connection.
 int try_address(const std::string& name, bool service, Connection& out) {
     int fd = connect_to(name);
-    if (fd < 0) return -fd;
+    if (fd == -ECONNREFUSED || fd == -EAGAIN) return -fd;
+    if (fd < 0) return fail(-fd, "connecting to verbenad: %s", std::strerror(-fd));
     PeerProcess peer;
     int error = peer_of(fd, peer);
     for (const int either : {SO_SNDTIMEO, SO_RCVTIMEO})
         if (!error && setsockopt(fd, SOL_SOCKET, either, &kTimeout, sizeof kTimeout) != 0) error = errno;
-    if (!error && !(service ? peer.user == 0 : is_own_user(peer.user))) {
+    if (error) {
+        close(fd);
+        return fail(error, "connecting to verbenad: %s", std::strerror(error));
+    }
+    if (!(service ? peer.user == 0 : is_own_user(peer.user))) {
         close(fd);
         if (service) return ECONNREFUSED;
         if (peer.user == geteuid())
@@ -162,7 +172,7 @@ int try_address(const std::string& name, bool service, Connection& out) {
     out.socket = fd;
     out.socket_inode = inode_of(fd);
     out.daemon = peer.pid;
-    if (!error) error = greet(out);
+    error = greet(out);
     if (error) {
         close_connection(out);
         if (out.lifeline >= 0) close(out.lifeline);
@@ -171,9 +181,12 @@ int try_address(const std::string& name, bool service, Connection& out) {
     return error;
 }
 
-int try_daemons(const std::string& fabric, Connection& out) {
+bool may_pass(int error) { return error == ECONNREFUSED || error == ESHUTDOWN || error == EAGAIN; }
+
+int try_daemons(const std::string& fabric, Duration waited, Connection& out) {
     if (fabric == kDefaultFabric) {
         int error = try_address(service_address(), true, out);
+        if (error == EAGAIN && waited > kServicePatience) error = ECONNREFUSED;
         if (error != ECONNREFUSED) return error;
     }
     return try_address(daemon_address(geteuid(), fabric), false, out);
@@ -187,29 +200,28 @@ int open_connection(Connection& out) {
     const Time begin = now();
     const std::string lock_name = start_lock_address(geteuid(), fabric);
     for (;;) {
-        int error = try_daemons(fabric, out);
-        if (error != ECONNREFUSED && error != ESHUTDOWN) {
-            if (error && error != EPROTO && error != EACCES && error != EMFILE)
-                return fail(error, "connecting to verbenad: %s", std::strerror(error));
-            return error;
-        }
         const Duration waited = now() - begin;
+        int error = try_daemons(fabric, waited, out);
+        if (!may_pass(error)) return error;
+        if (error == EAGAIN && waited > kBacklogPatience)
+            return fail(
+                ETIMEDOUT,
+                "whoever has the name @%s, which is verbenad's, takes no connections (\"ss -xlp\" shows "
+                "who it is)",
+                daemon_address(geteuid(), fabric).c_str());
         if (waited > kPatience) return fail(ETIMEDOUT, "verbenad does not come up; it was tried for 15 s");
         if (error == ECONNREFUSED) {
-            int lock = bind_name(lock_name, SOCK_DGRAM);
+            const int lock = bind_name(lock_name, SOCK_DGRAM);
+            if (lock < 0 && lock != -EADDRINUSE)
+                return fail(-lock, "the name @%s: %s", lock_name.c_str(), std::strerror(-lock));
             // A holder that never finishes must not stop us; the daemons themselves agree on one of them.
             if (lock >= 0 || waited > kLockPatience) {
                 // Whoever held the lock before us may have just succeeded.
-                error = try_daemons(fabric, out);
-                if (error == ECONNREFUSED)
-                    error = launch_daemon(fabric);
-                else if (error == 0) {
-                    if (lock >= 0) close(lock);
-                    return 0;
-                } else
-                    error = 0;
+                error = try_daemons(fabric, waited, out);
+                const bool nobody = error == ECONNREFUSED;
+                if (nobody) error = launch_daemon(fabric);
                 if (lock >= 0) close(lock);
-                if (error) return error;
+                if (nobody ? error != 0 : !may_pass(error)) return error;
                 continue;
             }
         }
@@ -224,7 +236,7 @@ bool is_ours(const Connection& connection) {
 bool is_alive(const Connection& connection) {
     if (!is_ours(connection)) return false;
     pollfd entry{connection.lifeline, 0, 0};  // news may wait in it; only its end counts
-    return poll(&entry, 1, 0) == 0;
+    return poll(&entry, 1, 0) <= 0;           // an error says that the process may open no files at all
 }
 
 void close_connection(Connection& connection) {
@@ -236,8 +248,12 @@ int exchange(Connection& connection, Exchange& exchange) {
     RequestHeader request = header_of(exchange.command, exchange.request);
     if (++connection.sequence == 0) connection.sequence++;
     request.sequence = connection.sequence;
-    if (int error = send_request(connection, request, exchange.request, exchange.send_fd)) {
-        errno = error;
+    const int unsent = send_request(connection, request, exchange.request, exchange.send_fd);
+    if (unsent == EAGAIN) return no_answer(connection);
+    // One that cannot serve us says so unasked and closes: sending fails then, or receiving does, once.
+    bool reset = unsent == EPIPE || unsent == ECONNRESET;
+    if (unsent && !reset) {
+        errno = unsent;
         return -1;
     }
     const Time deadline = now() + kTimeout.tv_sec * kSecond;
@@ -245,7 +261,9 @@ int exchange(Connection& connection, Exchange& exchange) {
         const iovec in[] = {part(&exchange.header, sizeof exchange.header),
                             part(exchange.reply.data(), exchange.reply.size())};
         Received received;
-        int error = receive_datagram(connection.socket, in, received);
+        int error = receive_datagram(connection.socket, in, received, unsent ? MSG_DONTWAIT : 0);
+        if (error == EAGAIN && unsent) error = unsent;
+        if (error == ECONNRESET && !std::exchange(reset, true)) continue;
         if (error == EINTR) {  // the socket's time begins anew with each call
             error = wait_readable(connection.socket, milliseconds_until(deadline));
             if (error == 0) continue;
@@ -263,28 +281,32 @@ int exchange(Connection& connection, Exchange& exchange) {
             version_mismatch(exchange.header.version, connection.daemon);
             return -1;
         }
-        // What is lent one can do without.
-        const bool misses =
-            received.truncated && !(received.files_missing && exchange.command == Command::lend_file);
-        bool whole = received.size == sizeof exchange.header + exchange.header.length && !misses;
+        bool whole = received.size == sizeof exchange.header + exchange.header.length &&
+                     (!received.truncated || received.files_missing);
         bool fitting = exchange.header.length == (exchange.header.error ? 0 : exchange.reply.size());
         if (received.size < sizeof exchange.header || exchange.header.magic != kProtocolMagic || !whole ||
             !fitting) {
             received.close_all();
             if (received.size == 0)
                 errno = ECONNRESET;
-            else if (received.files_missing)
-                fail(EMFILE, "this process may not open the files that verbenad (pid %d) sent it (ulimit -n)",
-                     connection.daemon);
             else
                 fail(EPROTO, "verbenad (pid %d) gave an answer of %zu bytes that is none", connection.daemon,
                      received.size);
             return -1;
         }
-        if (exchange.header.sequence != request.sequence) {  // of a call that was given up
+        const bool unasked = exchange.header.sequence == 0 && exchange.header.error != 0;
+        if (exchange.header.sequence != request.sequence && !unasked) {  // of a call that was given up
             received.close_all();
             if (now() >= deadline) return no_answer(connection);
             continue;
+        }
+        // What is lent one can do without.
+        if (received.files_missing && exchange.command != Command::lend_file) {
+            received.close_all();
+            exchange.header.error = EMFILE;
+            std::snprintf(exchange.header.reason.data(), exchange.header.reason.size(),
+                          "this process may not open the files that verbenad (pid %d) sent it (ulimit -n)",
+                          connection.daemon);
         }
         exchange.header.reason.back() = '\0';
         exchange.received_fds[0] = received.take(0);

@@ -1,5 +1,6 @@
 // Names, and unix sockets with descriptors. What needs a daemon is tested beside the daemon.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -152,6 +153,19 @@ TEST(UnixSocket, NamesLiveWithTheirSocket) {
     close(listener);
     EXPECT_EQ(connect_to(name), -ECONNREFUSED);
     EXPECT_EQ(connect_to(std::string(200, 'x')), -ENAMETOOLONG);
+}
+
+// As another user may arrange it with a name that all programs try.
+TEST(UnixSocket, WhoTakesNobodyMakesNobodyWait) {
+    const std::string name = "verbena/test/" + std::to_string(getpid()) + "/full";
+    const int listener = listen_on(name, 0);
+    ASSERT_GE(listener, 0);
+    const int first = connect_to(name);
+    EXPECT_GE(first, 0);
+    EXPECT_EQ(connect_to(name), -EAGAIN);
+    EXPECT_EQ(fcntl(first, F_GETFL) & O_NONBLOCK, 0);
+    close(first);
+    close(listener);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "host/own_limits.h"
 #include "host/unix_socket.h"
 
 namespace verbena::host {
@@ -61,27 +62,33 @@ void close_from(unsigned first, unsigned limit) {
     for (;;) syscall(SYS_exit_group, status);
 }
 
-[[noreturn]] void report_and_exit(const char* text) {
-    ssize_t ignored = write(kReadyDescriptor, text, std::strlen(text));
+[[noreturn]] void report_and_exit(int ready, const char* text) {
+    ssize_t ignored = write(ready, text, std::strlen(text));
     static_cast<void>(ignored);
     leave(127);
 }
 
+int above_standard(int fd) { return fd > kReadyDescriptor ? fd : fcntl(fd, F_DUPFD, kReadyDescriptor + 1); }
+
 // In the daemon-to-be, on a copy of the program's memory.
 [[noreturn]] void become_daemon(Plan& plan) {
     setsid();
+    raise_limits();
     // Out of the way first, so that the copies onto 0..3 overwrite nothing that is still needed.
-    int ready = fcntl(plan.ready_pipe[1], F_DUPFD, 10);
-    int null_device = fcntl(plan.null_device, F_DUPFD, 10);
+    const int ready = above_standard(plan.ready_pipe[1]);
+    const int null_device = above_standard(plan.null_device);
+    if (ready < 0 || null_device < 0)
+        report_and_exit(plan.ready_pipe[1], "it may not open enough files (ulimit -n)");
     for (int fd = 0; fd < kReadyDescriptor; fd++) dup2(null_device, fd);
     dup2(ready, kReadyDescriptor);
     close_from(kReadyDescriptor + 1, plan.descriptor_limit);
-    if (chdir("/") != 0) report_and_exit("cannot change to the root folder");
+    if (chdir("/") != 0) report_and_exit(kReadyDescriptor, "cannot change to the root folder");
+    if (!raise_stack_limit()) report_and_exit(kReadyDescriptor, "it may have too small a stack (ulimit -s)");
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     execve(plan.path.c_str(), plan.argument_pointers.data(), plan.environment.data());
-    report_and_exit("cannot execute it");
+    report_and_exit(kReadyDescriptor, "cannot execute it");
 }
 
 // fork() without the exit signal and without the program's atfork handlers. Untraced: without the exit signal
@@ -191,7 +198,9 @@ int launch_daemon(const std::string& fabric) {
     if (int error = find_daemon(plan.path)) return error;
     prepare(plan, fabric);
     plan.null_device = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (plan.null_device < 0) return fail(errno, "/dev/null: %s", std::strerror(errno));
+    // Of a place without devices, what can be neither read nor written.
+    if (plan.null_device < 0) plan.null_device = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (plan.null_device < 0) return fail(errno, "/dev/null and /: %s", std::strerror(errno));
     if (pipe2(plan.ready_pipe, O_CLOEXEC) != 0) {
         int error = errno;
         close(plan.null_device);

@@ -79,7 +79,7 @@ struct ReplyHeader {
     std::uint32_t magic = kProtocolMagic;
     std::uint16_t version = kProtocolVersion;
     std::uint16_t reserved = 0;
-    std::uint32_t sequence = 0;
+    std::uint32_t sequence = 0;  // 0: whatever is asked; the daemon cannot serve this program
     // 0 or a positive errno; then `reason` says why. ESHUTDOWN: the daemon is leaving, start another one.
     std::int32_t error = 0;
     std::uint32_t length = 0;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -115,6 +116,27 @@ void check_daemon(Look& look, std::vector<Finding>& out, observe::Snapshot& snap
                                        "programs of this host reach each other"});
 }
 
+// What the daemon, which serves all, could not shake off of the program that started it. Another user's does
+// not tell.
+void check_daemon_limits(pid_t daemon, std::vector<Finding>& out) {
+    rlimit files{}, processor{};
+    if (daemon <= 0 || prlimit(daemon, RLIMIT_NOFILE, nullptr, &files) != 0 ||
+        prlimit(daemon, RLIMIT_CPU, nullptr, &processor) != 0)
+        return;
+    const char* advice =
+        "end its programs, and start the next one where \"ulimit -H\" allows more, or verbenad itself";
+    const bool few = files.rlim_cur < kFewFiles;
+    out.push_back({"daemon-files", few ? Result::warn : Result::ok,
+                   "verbenad may open " + limit_text(files.rlim_cur) +
+                       " files, five for each program and one for each event channel",
+                   few ? advice : std::string()});
+    if (processor.rlim_cur != RLIM_INFINITY)
+        out.push_back({"daemon-processor-time", Result::warn,
+                       "verbenad, and with it every program's connections, ends after " +
+                           limit_text(processor.rlim_cur) + " s of processor time",
+                       advice});
+}
+
 void check_devices(const observe::Snapshot& snapshot, bool wire, std::vector<Finding>& out) {
     std::size_t others = 0;
     for (const host::Device& device : snapshot.devices) {
@@ -167,6 +189,7 @@ int examine(bool json) {
     bool answered = false;
     check_daemon(look, found, snapshot, answered);
     if (answered) {
+        check_daemon_limits(look.daemon(), found);
         check_devices(snapshot, look.fabric().wire_available != 0, found);
         check_leftovers(snapshot, found);
     }

@@ -1,6 +1,8 @@
 // verbena doctor: whether this host lets Verbena work as it can, and what to do if it does not.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <string>
 #include <vector>
 
@@ -16,6 +18,10 @@ struct Finding {
 
 // Returns the exit status: 1 if anything fails, 0 with warnings.
 int examine(bool json);
+
+inline constexpr rlim_t kFewFiles = 1024;
+// Of getrlimit(2).
+std::string limit_text(rlim_t limit);
 
 // host_checks.cpp: of the kernel and this user's rights; nothing of the daemon.
 void check_memory_exchange(std::vector<Finding>& out);

@@ -83,6 +83,8 @@ void check_offloads(int fd, std::vector<Finding>& out) {
 
 }  // namespace
 
+std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
+
 // Two processes that are not each other's parent, as two programs are.
 void check_memory_exchange(std::vector<Finding>& out) {
     const pid_t target = fork();
@@ -143,10 +145,9 @@ void check_limits(std::vector<Finding>& out) {
 
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
-    constexpr rlim_t kFewFiles = 1024;
-    const std::string files = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
     out.push_back({"open-files", limit.rlim_cur < kFewFiles ? Result::warn : Result::ok,
-                   files + " open files", limit.rlim_cur < kFewFiles ? "ulimit -n 4096" : std::string()});
+                   limit_text(limit.rlim_cur) + " open files",
+                   limit.rlim_cur < kFewFiles ? "ulimit -n 4096" : std::string()});
     getrlimit(RLIMIT_MEMLOCK, &limit);
     const std::string locked =
         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : megabytes(static_cast<std::size_t>(limit.rlim_cur));

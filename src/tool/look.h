@@ -23,6 +23,7 @@ class Look {
     int ask(host::Command command, const Request& request, Reply& reply, int send_fd, int* descriptor) {
         return host::ask(connection_, command, request, reply, send_fd, descriptor);
     }
+    pid_t daemon() const { return connection_.daemon; }  // 0: in another namespace of processes
     const host::FabricInfo& fabric() const { return connection_.hello.fabric; }
 
    private:

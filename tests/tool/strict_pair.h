@@ -1,5 +1,5 @@
-/* Two connected RC queue pairs in one process, as in two_ends.c, for programs that strict mode looks at. DEVICE=name for
- * another device than the loopback interface's. */
+/* Two connected RC queue pairs in one process, as in two_ends.c, for programs that strict mode looks at.
+ * DEVICE=name for another device than the loopback interface's. */
 #pragma once
 
 #include <errno.h>
@@ -29,25 +29,40 @@ static void die(const char* what) {
 }
 
 static struct ibv_qp* make(void) {
-    struct ibv_qp_init_attr init = {.send_cq = send_cq, .recv_cq = receive_cq, .qp_type = IBV_QPT_RC,
-                                    .cap = {.max_send_wr = 8, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64}};
+    struct ibv_qp_init_attr init = {.send_cq = send_cq,
+                                    .recv_cq = receive_cq,
+                                    .qp_type = IBV_QPT_RC,
+                                    .cap = {.max_send_wr = 8,
+                                            .max_recv_wr = 16,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1,
+                                            .max_inline_data = 64}};
     struct ibv_qp* qp = ibv_create_qp(pd, &init);
     if (!qp) die("ibv_create_qp");
     return qp;
 }
 
 static void join(struct ibv_qp* qp, struct ibv_qp* to, union ibv_gid gid) {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) die("INIT");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num,
-                                .max_dest_rd_atomic = 1, .min_rnr_timer = 20,
-                                .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 64}}};
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+        die("INIT");
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = to->qp_num,
+        .max_dest_rd_atomic = 1,
+        .min_rnr_timer = 20,
+        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 64}}};
+    if (ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
         die("RTR");
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
-    if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                     IBV_QP_MAX_QP_RD_ATOMIC))
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1};
+    if (ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                          IBV_QP_MAX_QP_RD_ATOMIC))
         die("RTS");
 }
 
@@ -55,7 +70,8 @@ static void set_up(int entries) {
     int count;
     struct ibv_device** list = ibv_get_device_list(&count);
     for (int i = 0; i < count; i++)
-        if (!strcmp(ibv_get_device_name(list[i]), getenv("DEVICE") ? getenv("DEVICE") : "verbena_lo")) context = ibv_open_device(list[i]);
+        if (!strcmp(ibv_get_device_name(list[i]), getenv("DEVICE") ? getenv("DEVICE") : "verbena_lo"))
+            context = ibv_open_device(list[i]);
     ibv_free_device_list(list);
     if (!context || !(pd = ibv_alloc_pd(context))) die("device");
     memory = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -91,7 +107,12 @@ static int receive(uint64_t wr_id, size_t offset, uint32_t length) {
 
 static int send_it(uint64_t wr_id, size_t offset, uint32_t length, uint32_t lkey, int flags) {
     struct ibv_sge sge = {(uintptr_t)memory + offset, length, lkey};
-    struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = flags}, *bad;
+    struct ibv_send_wr wr = {.wr_id = wr_id,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = flags},
+                       *bad;
     return ibv_post_send(left, &wr, &bad);
 }
 
@@ -101,9 +122,15 @@ static struct ibv_wc take(struct ibv_cq* cq) {
     return wc;
 }
 
-static int one_sided(struct ibv_qp* qp, uint64_t wr_id, uint32_t lkey, enum ibv_wr_opcode opcode, size_t offset) {
+static int one_sided(struct ibv_qp* qp, uint64_t wr_id, uint32_t lkey, enum ibv_wr_opcode opcode,
+                     size_t offset) {
     struct ibv_sge sge = {(uintptr_t)memory + offset, 8, lkey};
-    struct ibv_send_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_send_wr wr = {.wr_id = wr_id,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
     wr.wr.rdma.remote_addr = (uintptr_t)memory + BYTES / 2;
     wr.wr.rdma.rkey = mr->rkey;
     return ibv_post_send(qp, &wr, &bad);

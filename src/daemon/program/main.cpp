@@ -4,9 +4,6 @@
 // answers "ok" there once it serves, or why it cannot. `verbenad --service`, run by root, serves all users in
 // the foreground.
 
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,11 +15,14 @@
 #include "adapter/capture.h"
 #include "base/reason.h"
 #include "daemon/daemon.h"
+#include "daemon/settle.h"
 #include "host/address_name.h"
 
 namespace {
 
 using verbena::kMillisecond;
+
+constexpr unsigned kStartSeconds = 10;  // more than host/launch.cpp's patience
 
 constexpr const char* kUsage =
     "usage: verbenad [--fabric NAME] [--service] [--idle-ms N] [--version]\n"
@@ -76,32 +76,25 @@ bool parse(int argc, char** argv, Arguments& out) {
     return true;
 }
 
-// What a program leaves behind across exec: ignored signals, a low limit of descriptors, a umask.
-void settle() {
-    for (int number : {SIGCHLD, SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM}) signal(number, SIG_DFL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGHUP, SIG_IGN);
-    umask(077);
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
     Arguments arguments;
     if (!parse(argc, argv, arguments)) return 2;
     if (arguments.only_answer) return 0;
-    settle();
+    verbena::daemon::settle(arguments.ready_fd >= 0);
+    // Whoever started us waits no longer, whatever keeps us.
+    if (arguments.ready_fd >= 0) alarm(kStartSeconds);
     if (arguments.options.service && geteuid() != 0) {
         report(arguments.ready_fd, "--service is for root");
         return 1;
     }
     // Else a program may ask for it later (host::HelloRequest::capture).
     if (std::getenv("VERBENA_CAPTURE")) verbena::adapter::start_capture_if_asked("verbenad");
+    if (verbena::daemon::open_random() != 0) {
+        report(arguments.ready_fd, verbena::last_reason());
+        return 1;
+    }
     verbena::daemon::Daemon daemon(arguments.options);
     if (int error = daemon.start()) {
         // Somebody was faster; whoever started us finds that daemon.
@@ -110,6 +103,7 @@ int main(int argc, char** argv) {
         return other ? 0 : 1;
     }
     if (arguments.ready_fd >= 0) {
+        alarm(0);
         report(arguments.ready_fd, "ok");
         close(arguments.ready_fd);
     }

@@ -16,6 +16,7 @@
 #include "adapter/clock.h"
 #include "adapter/waiting.h"
 #include "base/features.h"
+#include "base/no_cancellation.h"
 #include "base/own_file.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
@@ -62,6 +63,7 @@ void Engine::watch(int fd, std::function<bool()> ready, std::function<void()> lo
 
 int Engine::start() {
     if (started_.load()) return 0;
+    stay_loaded([] {});  // by the loader's lock, which somebody may hold who waits for ours
     std::lock_guard guard(start_lock_);
     if (started_.load()) return 0;
     start_capture_if_asked(program_invocation_short_name);
@@ -70,7 +72,6 @@ int Engine::start() {
     if (kick_fd_ < 0 || nap_fd_ < 0 || !timer_.open() || !gathering_timer_.open())
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
     make_room_out_of_the_way();
-    stay_loaded([] {});
 
     // The program's signals are for the program's threads.
     sigset_t all, before;
@@ -188,13 +189,16 @@ void Engine::pause(Patience& patience) {
 }
 
 void Engine::nap() {
+    const NoCancellation whole;
     pollfd waiting[2] = {{link_.wait_fd(), POLLIN, 0}, {nap_fd_, POLLIN, 0}};
     nappers_.fetch_add(1);
     link_.enter_sleep();
     const Time before = now();
     poll_until(waiting, 2, std::min(adapter_.next_deadline(), before + kNap));
-    link_.leave_sleep();
+    const bool lost = files_lost_.load(std::memory_order_relaxed);
+    if (!lost) link_.leave_sleep();
     nappers_.fetch_sub(1);
+    if (lost) return;
     if (waiting[1].revents) take_events(nap_fd_);
     streak_.napped(before, now());
 }
@@ -241,6 +245,7 @@ void Engine::leave_sleep() {
 }
 
 void Engine::lower_timer(Time deadline) {
+    if (files_lost_.load(std::memory_order_relaxed)) return;
     std::lock_guard guard(timer_lock_);
     if (timer_.ring_by(deadline) && sleepers_ > 0) sleeping_until_.store(deadline);
 }

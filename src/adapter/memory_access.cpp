@@ -12,6 +12,7 @@
 #include "adapter/clock.h"
 #include "base/features.h"
 #include "base/sealed_file.h"
+#include "base/uncancelled.h"
 #include "link/hooks.h"
 #include "link/local_reference.h"
 #include "transport/attributes.h"
@@ -134,7 +135,7 @@ bool ForeignMemory::verify(int pidfd, Time now) const {
     const Duration age = now - verified_.load(std::memory_order_relaxed);
     if (age >= 0 && age < kVerifyEvery) return true;
     pollfd state{pidfd, POLLIN, 0};
-    if ((pidfd >= 0 && poll(&state, 1, 0) > 0) || !reads_nonce()) {
+    if ((pidfd >= 0 && uncancelled::poll_at_once(&state, 1) > 0) || !reads_nonce()) {
         gone_.store(true, std::memory_order_relaxed);
         return false;
     }

@@ -64,8 +64,17 @@ inline void make_room_out_of_the_way() {
     if (low >= 0) uncancelled::close(out_of_the_way(low));
 }
 
-// The program has closed some of ours in this process: each is looked at from then on.
-inline std::atomic<bool> some_files_were_closed{false};
+// When something's descriptors were made: before the program closed what it does not know, or since. What is
+// older has none any more, whatever has their numbers now. (An eventfd cannot be told from another.)
+class FilesAge {
+   public:
+    bool is_of_now() const { return made_at_ == times_closed_.load(std::memory_order_relaxed); }
+    static void program_closed_them() { times_closed_.fetch_add(1); }
+
+   private:
+    static inline std::atomic<unsigned> times_closed_{0};
+    unsigned made_at_ = times_closed_.load(std::memory_order_relaxed);
+};
 
 // (Those without a place in any file system, an eventfd or an epoll, are one file by this.)
 struct FileIdentity {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,6 +39,9 @@ inline int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
 inline int poll_at_once(pollfd* files, unsigned count) {
     const timespec now{};
     return static_cast<int>(syscall(SYS_ppoll, files, count, &now, nullptr, 0));
+}
+inline int epoll_at_once(int fd, epoll_event* events, int most) {
+    return static_cast<int>(syscall(SYS_epoll_pwait, fd, events, most, 0, nullptr, 0));
 }
 
 }  // namespace verbena::uncancelled

@@ -183,10 +183,18 @@ int try_address(const std::string& name, bool service, Connection& out) {
 
 bool may_pass(int error) { return error == ECONNREFUSED || error == ESHUTDOWN || error == EAGAIN; }
 
-int try_daemons(const std::string& fabric, Duration waited, Connection& out) {
+// `crowded_since`: since when the service's name takes nobody; kNever, or what the call before left.
+int try_daemons(const std::string& fabric, Time& crowded_since, Connection& out) {
     if (fabric == kDefaultFabric) {
         int error = try_address(service_address(), true, out);
-        if (error == EAGAIN && waited > kServicePatience) error = ECONNREFUSED;
+        if (error == EAGAIN) {
+            if (crowded_since == kNever) crowded_since = now();
+            if (now() - crowded_since > kServicePatience) {
+                log(LogLevel::warn, "whoever has the name @%s takes no connections: it is passed over",
+                    service_address().c_str());
+                error = ECONNREFUSED;
+            }
+        }
         if (error != ECONNREFUSED) return error;
     }
     return try_address(daemon_address(geteuid(), fabric), false, out);
@@ -198,10 +206,11 @@ int open_connection(Connection& out) {
     std::string fabric;
     if (int error = fabric_of_environment(fabric)) return error;
     const Time begin = now();
+    Time crowded_since = kNever;
     const std::string lock_name = start_lock_address(geteuid(), fabric);
     for (;;) {
         const Duration waited = now() - begin;
-        int error = try_daemons(fabric, waited, out);
+        int error = try_daemons(fabric, crowded_since, out);
         if (!may_pass(error)) return error;
         if (error == EAGAIN && waited > kBacklogPatience)
             return fail(
@@ -217,7 +226,7 @@ int open_connection(Connection& out) {
             // A holder that never finishes must not stop us; the daemons themselves agree on one of them.
             if (lock >= 0 || waited > kLockPatience) {
                 // Whoever held the lock before us may have just succeeded.
-                error = try_daemons(fabric, waited, out);
+                error = try_daemons(fabric, crowded_since, out);
                 const bool nobody = error == ECONNREFUSED;
                 if (nobody) error = launch_daemon(fabric);
                 if (lock >= 0) close(lock);

@@ -325,14 +325,15 @@ void BurstBuilder::send_messages(unsigned first, unsigned end) {
         if (message.segments > 1) count(counters_.bursts);
         if (packet_observer()) observe(message);
     }
+    const bool usable = fd >= 0 && files_.is_of_now();
     packets_leave();
     while (first < end) {
-        int sent = fd < 0 ? -1 : uncancelled::sendmmsg(fd, &headers_[first], end - first, 0);
+        int sent = usable ? uncancelled::sendmmsg(fd, &headers_[first], end - first, 0) : -1;
         if (sent > 0) {
             first += static_cast<unsigned>(sent);
             continue;
         }
-        int error = fd < 0 ? ENOTCONN : errno;
+        int error = usable ? errno : ENOTCONN;
         if (error == EINTR) continue;
         failed(messages_[first], error);
         first++;

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/own_file.h"
 #include "base/socket_address.h"
 #include "link/burst_policy.h"
 #include "link/source_ports.h"
@@ -75,6 +76,8 @@ class BurstBuilder final : public wire::PacketSink {
         bool on_this_machine;
         const char* note;
     };
+
+    const FilesAge files_;
 
     bool goes_on(const wire::OutPacket& packet) const;
     void go_on(const wire::OutPacket& packet);

@@ -15,6 +15,7 @@
 #include "base/own_socket.h"
 #include "base/reason.h"
 #include "base/socket_address.h"
+#include "base/uncancelled.h"
 #include "link/socket_options.h"
 
 #ifndef SO_BINDTOIFINDEX
@@ -109,7 +110,7 @@ void GroupSockets::silence(int nothing) {
 unsigned GroupSockets::receive(UdpReader& reader, Receiver& receiver, unsigned max) {
     if (wait_fd_ < 0) return 0;
     std::array<epoll_event, 16> ready;
-    const int count = epoll_wait(wait_fd_, ready.data(), static_cast<int>(ready.size()), 0);
+    const int count = uncancelled::epoll_at_once(wait_fd_, ready.data(), static_cast<int>(ready.size()));
     unsigned received = 0;
     for (int i = 0; i < count && received < max; i++)
         received += reader.read(ready[static_cast<std::size_t>(i)].data.fd, receiver, max - received);

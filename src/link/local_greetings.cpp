@@ -8,6 +8,7 @@
 #include "base/features.h"
 #include "base/own_file.h"
 #include "base/reason.h"
+#include "base/uncancelled.h"
 #include "link/local_peers.h"
 #include "link/local_reference.h"
 
@@ -125,7 +126,7 @@ bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
     const int pidfd = out_of_the_way(static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0)));
     if (!out || pidfd < 0 || !watch(pidfd)) {
-        if (pidfd >= 0) close(pidfd);
+        if (pidfd >= 0) uncancelled::close(pidfd);
         return false;
     }
     peer.pid = greeting.pid;

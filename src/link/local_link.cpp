@@ -15,6 +15,7 @@
 #include "base/heavy_barrier.h"
 #include "base/own_file.h"
 #include "base/reason.h"
+#include "base/uncancelled.h"
 #include "link/hooks.h"
 #include "link/local_reference.h"
 #include "link/unsent.h"
@@ -365,7 +366,7 @@ LocalLink::Readable LocalLink::look_at_descriptors() {
     constexpr int kSome = 8;
     std::array<epoll_event, kSome> events;
     // Not by epoll_wait(), which is a cancellation point: who is in receive() holds locks.
-    const long count = syscall(SYS_epoll_pwait, wait_fd_, events.data(), kSome, 0, nullptr, 0);
+    const int count = uncancelled::epoll_at_once(wait_fd_, events.data(), kSome);
     const bool all = count < 0 || count == kSome;
     Readable readable{all, all || peers_.has_dead()};
     for (long i = 0; i < count; i++)

@@ -34,7 +34,7 @@ bool is_stranger(const PeerProcess& who, std::uint64_t pid_namespace) {
 
 Greeting::~Greeting() {
     for (int fd : fds)
-        if (fd >= 0) close(fd);
+        if (fd >= 0) uncancelled::close(fd);
 }
 
 int Greeting::take(unsigned index) { return std::exchange(fds[index], -1); }
@@ -69,7 +69,7 @@ int send_greeting(const std::string& fabric, const Greeting::Text& text, const s
 }
 
 bool inbox_exists(const std::string& fabric, std::uint32_t block) {
-    return inbox_exists(name_of(fabric, block), Trust::own_user);
+    return inbox_exists(name_of(fabric, block));
 }
 
 Received receive_greeting(NamedInbox& inbox, Greeting& greeting) {
@@ -92,7 +92,7 @@ Received receive_greeting(NamedInbox& inbox, Greeting& greeting) {
     const bool whole = message.size == sizeof greeting.text && greeting.text.mark == kMark &&
                        !(message.flags & (MSG_TRUNC | MSG_CTRUNC));
     if (!whole || (count != 0 && count != greeting.fds.size())) {
-        for (std::size_t i = 0; i < count; i++) close(fds[i]);
+        for (std::size_t i = 0; i < count; i++) uncancelled::close(fds[i]);
         return Received::nonsense;
     }
     for (std::size_t i = 0; i < count; i++) greeting.fds[i] = out_of_the_way(fds[i]);

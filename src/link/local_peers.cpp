@@ -37,7 +37,7 @@ bool is_address_of_this_host(const Gid& wanted) {
 }
 
 void close_and_forget(int& fd) {
-    if (fd >= 0) close(fd);
+    if (fd >= 0) uncancelled::close(fd);
     fd = -1;
 }
 

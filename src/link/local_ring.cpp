@@ -10,6 +10,7 @@
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "base/thread_number.h"
+#include "base/uncancelled.h"
 
 namespace verbena::link {
 namespace {
@@ -29,7 +30,7 @@ std::unique_ptr<LocalRing> LocalRing::create() {
     std::unique_ptr<LocalRing> ring = map(fd, true);
     if (!ring) {
         const int error = errno;
-        close(fd);
+        uncancelled::close(fd);
         errno = error;
         return nullptr;
     }
@@ -75,7 +76,7 @@ LocalRing::LocalRing(std::uint8_t* memory, int fd)
 
 LocalRing::~LocalRing() {
     munmap(&control_, kMapping);
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) uncancelled::close(fd_);
 }
 
 bool LocalRing::sees_tail() {

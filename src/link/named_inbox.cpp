@@ -19,6 +19,7 @@ namespace verbena::link {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr auto kNobody = static_cast<uid_t>(-1);
 
 // Of any text; of the daemon's 32 digits all of their randomness.
 HashKey key_of(std::string_view fabric) {
@@ -55,6 +56,19 @@ bool trusted(uid_t user, Trust trust) {
     return trust == Trust::anybody || is_own_user(user) || (user == 0 && trust == Trust::own_user_and_root);
 }
 
+// Whose process this was when it opened its first inbox, which the kernel says of that for ever: those that
+// have laid their privileges down together know each other by it.
+std::atomic<uid_t> first_user{kNobody};
+
+int connected_to(const InboxName& name) {
+    const Address address(name);
+    const int fd = new_socket();
+    // (By number: connect() is a point of cancellation.)
+    if (fd < 0 || syscall(SYS_connect, fd, address.get(), address.size) == 0) return fd;
+    close_keeping_errno(fd);
+    return -1;
+}
+
 }  // namespace
 
 std::unique_ptr<NamedInbox> NamedInbox::open(const InboxName& name, Trust trust) {
@@ -65,8 +79,11 @@ std::unique_ptr<NamedInbox> NamedInbox::open(const InboxName& name, Trust trust)
     epoll_event event{};
     event.events = EPOLLIN;
     if (reserve >= 0 && bind(listener, address.get(), address.size) == 0 && listen(listener, kBacklog) == 0 &&
-        epoll_ctl(wait_fd, EPOLL_CTL_ADD, listener, &event) == 0)
+        epoll_ctl(wait_fd, EPOLL_CTL_ADD, listener, &event) == 0) {
+        uid_t nobody = kNobody;
+        if (is_own_user(geteuid())) first_user.compare_exchange_strong(nobody, geteuid());
         return std::unique_ptr<NamedInbox>(new NamedInbox(listener, wait_fd, reserve, trust));
+    }
     for (const int fd : {reserve, wait_fd, listener})
         if (fd >= 0) close_keeping_errno(fd);
     return nullptr;
@@ -91,7 +108,7 @@ bool NamedInbox::next(Message& message) {
     for (unsigned i = 0; i < kMostAtOnce; i++) {
         if (current_ && in_a_row_++ < kInARow && read(*current_, message)) return true;
         epoll_event event{};
-        if (syscall(SYS_epoll_pwait, wait_fd_, &event, 1, 0, nullptr, 0) <= 0) return false;
+        if (uncancelled::epoll_at_once(wait_fd_, &event, 1) <= 0) return false;
         current_ = static_cast<Connection*>(event.data.ptr);
         in_a_row_ = 0;
         if (!current_) accept_one();
@@ -129,18 +146,21 @@ void NamedInbox::accept_one() {
         return;
     }
     if (fd < 0) return;
+    PeerProcess sender;
+    if (peer_of(fd, sender) != 0 || !trusted(sender.user, trust_)) {
+        refused_.fetch_add(1, std::memory_order_relaxed);
+        uncancelled::close(fd);
+        return;
+    }
     Connection& place = connections_[next_place_++ % kMostConnections];
     if (place.fd >= 0) close_connection(place);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = &place;
-    if (peer_of(fd, place.sender) != 0 || !trusted(place.sender.user, trust_) ||
-        epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) != 0) {
-        refused_.fetch_add(1, std::memory_order_relaxed);
+    if (epoll_ctl(wait_fd_, EPOLL_CTL_ADD, fd, &event) == 0)
+        place = {fd, sender};
+    else
         uncancelled::close(fd);
-        return;
-    }
-    place.fd = fd;
 }
 
 // (By number: the library's accept4() is a point of cancellation.)
@@ -156,22 +176,19 @@ void NamedInbox::close_connection(Connection& connection) {
 }
 
 int connect_to_inbox(const InboxName& name, Trust trust) {
-    const Address address(name);
-    const int fd = new_socket();
-    if (fd < 0) return -1;
-    // (By number: connect() is a point of cancellation.)
-    if (syscall(SYS_connect, fd, address.get(), address.size) == 0) {
-        PeerProcess owner;
-        if (peer_of(fd, owner) == 0 && trusted(owner.user, trust)) return fd;
-        errno = ECONNREFUSED;
-    }
-    close_keeping_errno(fd);
+    const int fd = connected_to(name);
+    PeerProcess owner;
+    if (fd < 0 ||
+        (peer_of(fd, owner) == 0 && (trusted(owner.user, trust) || owner.user == first_user.load())))
+        return fd;
+    uncancelled::close(fd);
+    errno = ECONNREFUSED;
     return -1;
 }
 
-bool inbox_exists(const InboxName& name, Trust trust) {
+bool inbox_exists(const InboxName& name) {
     const int before = errno;
-    const int fd = connect_to_inbox(name, trust);
+    const int fd = connected_to(name);
     const bool exists = fd >= 0 || errno != ECONNREFUSED;
     if (fd >= 0) uncancelled::close(fd);
     errno = before;

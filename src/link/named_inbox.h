@@ -96,10 +96,11 @@ class NamedInbox {
 };
 
 // A connection to that inbox, which never blocks; the caller's to close. -1 with errno: ECONNREFUSED if
-// nobody has it, or somebody who is not trusted; EAGAIN if too many wait there.
+// nobody has it, or somebody who is neither trusted nor of the user who opened the first inbox here; EAGAIN
+// if too many wait there.
 int connect_to_inbox(const InboxName& name, Trust trust);
 
-// Whether its owner still has it: he has neither ended nor called exec().
-bool inbox_exists(const InboxName& name, Trust trust);
+// Whether its owner, whoever that is, still has it: he has neither ended nor called exec().
+bool inbox_exists(const InboxName& name);
 
 }  // namespace verbena::link

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/reason.h"
+#include "base/uncancelled.h"
 #include "wire/byte_order.h"
 #include "wire/ip_header.h"
 
@@ -133,8 +134,8 @@ bool PcapWriter::start(const std::string& application, const std::string& interf
 
 bool PcapWriter::put() {
     if (failed_) return false;
-    failed_ =
-        !file_.is(fd_) || ::write(fd_, block_.data(), block_.size()) != static_cast<ssize_t>(block_.size());
+    failed_ = !file_.is(fd_) ||
+              uncancelled::write(fd_, block_.data(), block_.size()) != static_cast<ssize_t>(block_.size());
     return !failed_;
 }
 

@@ -149,7 +149,7 @@ int ibv_close_device(struct ibv_context* base) {
     }
     while (!context->device_memories.empty() && free_dm(&(*context->device_memories.begin())->base) == 0) {
     }
-    if (context->command_file.is(base->cmd_fd)) close(base->cmd_fd);
+    if (context->files.is_of_now() && context->command_file.is(base->cmd_fd)) close(base->cmd_fd);
     pthread_mutex_destroy(&base->mutex);
     delete context;
     return 0;

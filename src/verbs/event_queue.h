@@ -32,7 +32,7 @@ class EventQueue {
    public:
     EventQueue() : awaited_(beside_standard_files(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)), true) {}
     ~EventQueue() {
-        if (file_.is(fd())) close(fd());
+        if (is_ours() && file_.is(fd())) close(fd());
     }
     EventQueue(const EventQueue&) = delete;
     EventQueue& operator=(const EventQueue&) = delete;
@@ -62,17 +62,18 @@ class EventQueue {
         EventQueue& queue_;
     };
 
-    // Waits as the descriptor's flags say. 0, or EAGAIN, EINTR. `taken(event)` runs before remove_if() can
-    // see that the event has gone: who destroys its object either takes it back or knows that it was
-    // delivered.
+    // Waits as the descriptor's flags say. 0, or EAGAIN, EINTR; EBADF: the program has closed it.
+    // `taken(event)` runs before remove_if() can see that the event has gone: who destroys its object either
+    // takes it back or knows that it was delivered.
     template <class Taken>
     int take(Event& event, Taken taken) {
         if (take_untold(event, taken)) return 0;
-        for (;;) {
+        while (is_ours()) {
             std::uint64_t one;
             if (read(fd(), &one, sizeof one) != sizeof one) return errno;
             if (take_front(event, taken)) return 0;  // else remove_if() was faster
         }
+        return take_front(event, taken) ? 0 : EBADF;
     }
 
     // The same without waiting: false if there is none, or if only waiting could tell.
@@ -154,10 +155,11 @@ class EventQueue {
         return syscall(SYS_preadv2, fd(), &place, 1, kHere, kHere, RWF_NOWAIT) == ssize_t{sizeof one};
     }
 
-    // Whether the program has left it open, as far as there is any doubt.
-    bool is_ours() const { return !some_files_were_closed.load(std::memory_order_relaxed) || file_.is(fd()); }
+    // Whether the program has left it open.
+    bool is_ours() const { return age_.is_of_now(); }
 
     adapter::Awaited awaited_;
+    const FilesAge age_;
     const FileIdentity file_ = FileIdentity::of(fd());
     std::mutex mutex_;
     std::deque<Event> events_;

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -82,12 +83,14 @@ extern "C" {
 int ibv_attach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t) {
     if (const Fault fault{"ibv_attach_mcast"}) return fault.error();
     Call call("ibv_attach_mcast", "QP", qp->qp_num);
+    const NoCancellation whole;
     return attach(*QueuePair::of(qp), group_of(*gid));
 }
 
 int ibv_detach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t) {
     if (const Fault fault{"ibv_detach_mcast"}) return fault.error();
     Call call("ibv_detach_mcast", "QP", qp->qp_num);
+    const NoCancellation whole;
     return detach(*QueuePair::of(qp), group_of(*gid));
 }
 

@@ -50,6 +50,7 @@ struct Context {
     Device* device = nullptr;
     Process* process = nullptr;
     FileIdentity command_file;  // that of cmd_fd
+    FilesAge files;
     EventQueue<AsyncEvent> async_events;
     std::atomic<bool> failed{false};  // its device is gone, or failed by a plan of faults: for good
     PortView seen;                    // the port as the program has been told; the process's, under its lock

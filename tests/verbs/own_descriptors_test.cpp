@@ -88,6 +88,15 @@ class ProgramsFiles {
     std::vector<int> files_;
 };
 
+// Who polls is looked at by the helper, which finds it out.
+void lose_files(Pair& pair) {
+    closefrom(3);
+    ibv_wc completion;
+    const auto until = Clock::now() + std::chrono::milliseconds(kPatienceMs);
+    while (pair.b.post_receive(2, nullptr, 0) != EIO && Clock::now() < until)
+        ibv_poll_cq(pair.a.send_cq, 1, &completion);
+}
+
 TEST(OwnDescriptors, AreNotUsedAnyMoreAfterClosefrom) {
     in_child([] {
         auto pair = std::make_unique<Pair>(with_channel());
@@ -96,12 +105,7 @@ TEST(OwnDescriptors, AreNotUsedAnyMoreAfterClosefrom) {
         ASSERT_EQ(ibv_req_notify_cq(pair->b.receive_cq, 0), 0);
         ASSERT_EQ(pair->b.post_receive(1, nullptr, 0), 0);
         const int last = *open_descriptors().rbegin();
-        closefrom(3);
-        // Who polls is looked at by the helper, which finds it out.
-        ibv_wc completion;
-        const auto until = Clock::now() + std::chrono::milliseconds(kPatienceMs);
-        while (pair->b.post_receive(2, nullptr, 0) != EIO && Clock::now() < until)
-            ibv_poll_cq(pair->a.send_cq, 1, &completion);
+        lose_files(*pair);
         const ProgramsFiles files(last);
         EXPECT_EQ(pair->b.post_receive(2, nullptr, 0), EIO);
         files.look();
@@ -112,6 +116,25 @@ TEST(OwnDescriptors, AreNotUsedAnyMoreAfterClosefrom) {
         files.close_all();
         Pair anew;
         exchange_message(anew);
+    });
+}
+
+// The next ones have the numbers that the ones before had, whose end is not theirs.
+TEST(OwnDescriptors, OfADeviceThatWasOpenedSinceAreLeftOpen) {
+    in_child([] {
+        auto pair = std::make_unique<Pair>(with_channel());
+        exchange_message(*pair);
+        lose_files(*pair);
+        ibv_async_event event;
+        ASSERT_EQ(ibv_get_async_event(pair->a.context, &event), 0);  // which needs no descriptor any more
+        EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+        ibv_ack_async_event(&event);
+        Pair anew(with_channel());
+        pair.reset();
+        exchange_message(anew);
+        for (const Side* side : {&anew.a, &anew.b})
+            for (const int fd : {side->channel->fd, side->context->async_fd, side->context->cmd_fd})
+                EXPECT_GE(fcntl(fd, F_GETFD), 0) << fd;
     });
 }
 

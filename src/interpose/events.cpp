@@ -159,7 +159,7 @@ void begin_event(Line& line, const char* kind, std::uint64_t time) {
     const pid_t process = getpid();
     if (file.process.load(std::memory_order_relaxed) != process) {
         Locked locked(file_lock);
-        begin_process(process, time);
+        if (file.process != process) begin_process(process, time);
     }
     line.open('{');
     line.key("k").text(kind);

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "base/no_cancellation.h"
 #include "interpose/line.h"
 #include "interpose/strict_place.h"
 #include "interpose/strict_state.h"
@@ -99,6 +100,7 @@ std::string name_of(Kind kind, const void* object) {
 
 void tell(const char* mistake, const void* about, const std::string& sentence) {
     if (!state().told.emplace(mistake, about).second) return;
+    const NoCancellation no_cancellation;  // open(2) and write(2) are points of it, posts and polls are none
     const int before = errno;
     const Inventory::Place place = place_of_call();
     append(STDERR_FILENO, "verbena strict: " + sentence + where(place) + "\n");

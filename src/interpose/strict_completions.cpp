@@ -37,7 +37,7 @@ Requests::Sends::iterator Requests::find_send(Queue& queue, std::uint64_t wr_id,
 }
 
 void Requests::look(Object qp, const Queue& queue, Send& send) {
-    if (!std::exchange(send.checked, false)) return;
+    if (!send.checked || send.over) return;
     std::uint64_t now = 0;
     if (!regions_.sum(send.request.buffers, now))
         tell_("unmapped", qp,
@@ -52,10 +52,10 @@ void Requests::look(Object qp, const Queue& queue, Send& send) {
 }
 
 // Any request of this wr_id may be the one that has completed, with all before it.
-void Requests::stop_looking(Queue& queue, std::uint64_t wr_id) {
+void Requests::may_be_over(Queue& queue, std::uint64_t wr_id) {
     const auto last = std::find_if(queue.sends.rbegin(), queue.sends.rend(),
                                    [&](const Send& each) { return each.request.wr_id == wr_id; });
-    std::for_each(last, queue.sends.rend(), [](Send& each) { each.checked = false; });
+    std::for_each(last, queue.sends.rend(), [](Send& each) { each.over = true; });
 }
 
 // Requests complete in their order, so those before it are over, too; but another thread may have taken
@@ -64,15 +64,20 @@ bool Requests::finish_send(Object qp, Queue& queue, std::uint64_t wr_id, bool su
     auto& sends = queue.sends;
     const auto match = find_send(queue, wr_id, success);
     if (match == sends.end()) return false;
-    const auto end = std::next(match);
-    std::for_each(sends.begin(), end, [&](Send& each) {
+    // After a failure none touches memory any more.
+    std::for_each(sends.begin(), success ? std::next(match) : sends.end(), [&](Send& each) {
         if (success) look(qp, queue, each);
-        each.checked = false;
+        each.over = true;
     });
-    if (others_poll(queue.known.send_cq)) stop_looking(queue, wr_id);
+    const bool others = others_poll(queue.known.send_cq);
+    if (others) may_be_over(queue, wr_id);
     uncount(*match, queue.known.send_cq);
-    sends.erase(std::remove_if(sends.begin(), match, [](const Send& each) { return !each.request.signaled; }),
-                end);
+    const auto after = sends.erase(match);
+    if (!success || others) return true;  // those without signal may have failed, too, and say so
+    const auto first =
+        std::remove_if(sends.begin(), after, [](const Send& each) { return !each.request.signaled; });
+    queue.forgot_unsignaled |= first != after;
+    sends.erase(first, after);
     return true;
 }
 
@@ -80,6 +85,12 @@ bool Requests::finish_receive(ReceiveQueue& queue, std::uint64_t wr_id) {
     const auto match = std::find_if(queue.receives.begin(), queue.receives.end(),
                                     [&](const Receive& each) { return each.request.wr_id == wr_id; });
     if (match == queue.receives.end()) return false;
+    // Of a queue pair they complete in their order, too; a shared queue's as its queue pairs go on.
+    if (!queue.shared)
+        std::for_each(queue.receives.begin(), match, [this](Receive& each) {
+            each.over = true;
+            release(each);
+        });
     release(*match);
     uncount(*match, queue.cq);
     queue.receives.erase(match);
@@ -94,7 +105,7 @@ void Requests::completed_somewhere(Object cq, const Completion& c) {
             if (queue.known.send_cq == cq && find_send(queue, c.wr_id, c.success) != queue.sends.end())
                 senders.emplace_back(qp, &queue);
         for (const auto& [qp, queue] : senders) {
-            if (senders.size() > 1) stop_looking(*queue, c.wr_id);
+            if (senders.size() > 1) may_be_over(*queue, c.wr_id);
             if (!c.success) queue->stopped = true;
         }
         if (!senders.empty() && finish_send(senders[0].first, *senders[0].second, c.wr_id, c.success)) return;
@@ -141,6 +152,8 @@ void Requests::completed(Object cq, const Completion& c, std::uint64_t began) {
     // A queue pair whose posts are not seen (a provider's own interface) says nothing.
     if (c.receive ? !has_receives : queue.sends_posted == 0) return;
     if (began < queue.since) return;  // it may be of what the queue pair was before
+    // Of a failure the direction is not known.
+    if (queue.forgot_signaled ? !c.success || !c.receive : !c.success && queue.forgot_unsignaled) return;
     tell_("twice", qp,
           sentence("a completion of %s has wr_id=0x%" PRIx64
                    ", which was never posted as a %s or has completed before",

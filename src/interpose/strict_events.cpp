@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/no_cancellation.h"
 #include "base/thread_state.h"
 #include "interpose/happenings.h"
 #include "interpose/next.h"
@@ -26,7 +27,7 @@ namespace {
 constexpr int kAcknowledgeMs = 10'000;  // that other threads have
 constexpr int kLookMs = 50;             // between looks whether there are any
 
-// Verbena's own helper acknowledges nothing.
+// Verbena's own threads acknowledge nothing: the adapter's and the rsockets'.
 bool is_helper(pid_t thread) {
     char path[64], name[16] = {};
     std::snprintf(path, sizeof path, "/proc/self/task/%d/comm", static_cast<int>(thread));
@@ -34,7 +35,8 @@ bool is_helper(pid_t thread) {
     if (fd < 0) return false;
     const ssize_t size = read(fd, name, sizeof name);
     close(fd);
-    return size > 0 && std::string_view(name, static_cast<std::size_t>(size)) == "verbena\n";
+    const std::string_view found(name, size > 0 ? static_cast<std::size_t>(size) : 0);
+    return found == "verbena\n" || found == "rsockets\n";
 }
 
 bool has_other_threads() {
@@ -51,6 +53,7 @@ bool pending(const Unacknowledged& events, const void* object) {
 
 // How a destroy would go that other threads do not save; empty if they do.
 std::string waits(const Unacknowledged& events, const void* object) {
+    const NoCancellation no_cancellation;  // nanosleep(2) and what looks for threads are points of it
     for (int waited = 0; pending(events, object); waited++) {
         if (waited % kLookMs == 0 && !has_other_threads()) return "would wait for ever";
         if (waited >= kAcknowledgeMs) return "has waited " + std::to_string(kAcknowledgeMs / 1000) + " s";
@@ -134,6 +137,7 @@ void destroys(ibv_cq* cq) {
     {
         Locked locked(lock);
         count = static_cast<unsigned>(state().events.give_up(cq).size());
+        if (count == 0) return;  // acknowledged just now
         tell("unacknowledged", cq,
              "ibv_destroy_cq(" + name_of(Kind::cq, cq) + ") " + how + ": " + std::to_string(count) +
                  " of its events that ibv_get_cq_event gave were not acknowledged by ibv_ack_cq_events(); "
@@ -150,6 +154,7 @@ void destroys(rdma_cm_id* id) {
     {
         Locked locked(lock);
         events = state().events.give_up(id);
+        if (events.empty()) return;
         tell("unacknowledged", id,
              "rdma_destroy_id(" + name_of(Kind::id, id) + ") " + how +
                  ": not acknowledged by rdma_ack_cm_event(): " + names_of(events) + "; they are now");
@@ -165,6 +170,7 @@ void destroys(Kind kind, const void* object) {
     {
         Locked locked(lock);
         events = state().async_events.give_up(object);
+        if (events.empty()) return;
         tell("unacknowledged", object,
              "destroying " + name_of(kind, object) + " " + how +
                  ": not acknowledged by ibv_ack_async_event(): " + names_of(events) + "; they are now");

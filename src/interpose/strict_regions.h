@@ -56,6 +56,7 @@ class Regions {
     const Region* find(const Key& key) const;
     // What had the key last; nullptr if a region has it, or none that is remembered had.
     const Gone* find_gone(const Key& key) const { return gone_.find(key); }
+    void forget_gone() { gone_.clear(); }
 
     // Where a buffer is in the program's memory, as far as is known; nullopt: elsewhere.
     std::optional<std::uint64_t> begin_of(const StrictBuffer& buffer) const;
@@ -65,7 +66,9 @@ class Regions {
     bool sum(const std::vector<StrictBuffer>& buffers, std::uint64_t& out) const;
 
    private:
-    static constexpr std::size_t kRemembered = 1024;
+    // Fewer than the tags of a place (memory/regions.h): a key comes again after so many, perhaps by a call
+    // that nobody sees.
+    static constexpr std::size_t kRemembered = 100;
     std::map<Key, Region> regions_;
     Remembered<Key, Gone> gone_{kRemembered};
     std::uint64_t made_ = 0;

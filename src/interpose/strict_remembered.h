@@ -27,6 +27,10 @@ class Remembered {
         by_age_.erase(found->second.first);
         by_key_.erase(found);
     }
+    void clear() {
+        by_key_.clear();
+        by_age_.clear();
+    }
     const Value* find(const Key& key) const {
         const auto found = by_key_.find(key);
         return found == by_key_.end() ? nullptr : &found->second.second;

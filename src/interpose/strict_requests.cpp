@@ -34,6 +34,18 @@ void refuse(std::deque<Posted>& posted, std::uint64_t ticket, std::size_t accept
     posted.erase(first, end);
 }
 
+// How many are outstanding if all of them are without signal; otherwise 0.
+template <class Sends>
+std::size_t unsignaled_only(const Sends& sends) {
+    std::size_t count = 0;
+    for (auto each = sends.rbegin(); each != sends.rend(); ++each) {
+        if (each->over) continue;
+        if (each->request.signaled) return 0;
+        count++;
+    }
+    return count;
+}
+
 }  // namespace
 
 // Whether memory of a receive of this queue may be written.
@@ -49,7 +61,10 @@ bool Requests::may_receive(Object object) const {
 
 std::uint64_t Requests::region_leaves(const Regions::Key& key, const char* how) {
     const Regions::Region* region = regions_.find(key);
-    if (!region) return 0;
+    if (!region) {
+        regions_.forget_gone();  // calls that nobody sees make regions, which may have those keys by now
+        return 0;
+    }
     LeavingRegion& leaving = leaving_[++moment_] = {key, region->number, how, {}};
     const auto uses = [&key](const std::vector<StrictBuffer>& buffers) {
         return std::any_of(buffers.begin(), buffers.end(), [&key](const StrictBuffer& each) {
@@ -65,14 +80,15 @@ std::uint64_t Requests::region_leaves(const Regions::Key& key, const char* how) 
         if (queue.stopped) continue;
         // Whether one without signal is over is not known before a later one is.
         const auto user = std::find_if(queue.sends.begin(), queue.sends.end(), [&](const Send& each) {
-            return each.request.signaled && uses(each.request.buffers);
+            return each.request.signaled && !each.over && uses(each.request.buffers);
         });
         if (user != queue.sends.end()) note(qp, "send", user->request.wr_id, queue.known.name);
     }
     for (const auto& [object, queue] : receives_) {
         if (!may_receive(object)) continue;
-        const auto user = std::find_if(queue.receives.begin(), queue.receives.end(),
-                                       [&](const Receive& each) { return uses(each.request.buffers); });
+        const auto user =
+            std::find_if(queue.receives.begin(), queue.receives.end(),
+                         [&](const Receive& each) { return !each.over && uses(each.request.buffers); });
         if (user != queue.receives.end()) note(object, "receive", user->request.wr_id, queue.name);
     }
     return moment_;
@@ -131,6 +147,7 @@ void Requests::queue_pair_stopped(Object qp, bool reset) {
     found->second.stopped = true;
     if (!reset) return;
     found->second.since = ++moment_;
+    found->second.forgot_signaled = found->second.forgot_unsignaled = false;
     drop_all(qp);
 }
 
@@ -216,15 +233,15 @@ std::uint64_t Requests::post_send(Object qp, const std::vector<StrictSend>& requ
     Queue& queue = found->second;
     const std::string& name = queue.known.name;
     const std::uint64_t ticket = ++moment_;
-    const auto is_signaled = [](const Send& each) { return each.request.signaled; };
     for (const StrictSend& request : requests) {
-        if (queue.known.max_send && queue.sends.size() >= queue.known.max_send &&
-            std::none_of(queue.sends.begin(), queue.sends.end(), is_signaled))
+        const bool may_be_full = queue.known.max_send && queue.sends.size() >= queue.known.max_send;
+        if (const std::size_t count = may_be_full ? unsignaled_only(queue.sends) : 0;
+            may_be_full && count >= queue.known.max_send)
             tell_("unsignaled", qp,
                   sentence("the send queue of %s is full of %zu requests without IBV_SEND_SIGNALED: none of "
                            "them gives a "
                            "completion, so no place ever becomes free",
-                           name.c_str(), queue.sends.size()));
+                           name.c_str(), count));
         check_keys(qp, name, request.buffers);
         Send& send = queue.sends.emplace_back();
         send.ticket = ticket;
@@ -235,13 +252,21 @@ std::uint64_t Requests::post_send(Object qp, const std::vector<StrictSend>& requ
                                         [&](const auto& each) { return is_shared_with_receives(each); });
         send.checked = request.reads_memory && !shared && regions_.sum(request.buffers, send.checksum);
         queue.sends_posted++;
-        // Full of unsignalled ones: a library that frees them silently lets the program go on for ever.
-        if (queue.known.max_send && queue.sends.size() > 2 * std::size_t{queue.known.max_send})
-            if (const auto first = std::find_if_not(queue.sends.begin(), queue.sends.end(), is_signaled);
-                first != queue.sends.end())
-                queue.sends.erase(first);
+        if (queue.sends.size() > 2 * std::size_t{queue.known.max_send ? queue.known.max_send : kMaxSend})
+            forget_oldest(queue);
     }
     return ticket;
+}
+
+// A library that frees unsignalled ones silently lets the program go on for ever; and completions may be
+// taken by calls that nobody sees.
+void Requests::forget_oldest(Queue& queue) {
+    auto oldest = std::find_if(queue.sends.begin(), queue.sends.end(),
+                               [](const Send& each) { return !each.request.signaled; });
+    (oldest == queue.sends.end() ? queue.forgot_signaled : queue.forgot_unsignaled) = true;
+    if (oldest == queue.sends.end()) oldest = queue.sends.begin();
+    uncount(*oldest, queue.known.send_cq);
+    queue.sends.erase(oldest);
 }
 
 void Requests::posted_send(Object qp, std::uint64_t ticket, std::size_t accepted) {

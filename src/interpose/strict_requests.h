@@ -98,11 +98,12 @@ class Requests {
         std::uint64_t ticket = 0;
         std::size_t place = 0;  // in the post
         bool counted = false;   // among what is outstanding of the completion queue
+        bool over = false;  // may be; its buffers are the program's then, though its completion may follow
     };
     struct Send : Posted {
         StrictSend request;
         std::uint64_t checksum = 0;
-        bool checked = false;
+        bool checked = false;  // has a checksum
     };
     struct Receive : Posted {
         StrictReceive request;
@@ -114,6 +115,8 @@ class Requests {
         std::uint64_t sends_posted = 0;
         std::uint64_t since = 0;  // the moment when it was made or reset
         bool stopped = true;
+        // Taken out of `sends` without a completion of their own.
+        bool forgot_signaled = false, forgot_unsignaled = false;
     };
     struct ReceiveQueue {
         std::string name;
@@ -155,7 +158,8 @@ class Requests {
     using Sends = std::deque<Send>;
     static Sends::iterator find_send(Queue& queue, std::uint64_t wr_id, bool success);
     void look(Object qp, const Queue& queue, Send& send);
-    static void stop_looking(Queue& queue, std::uint64_t wr_id);
+    static void may_be_over(Queue& queue, std::uint64_t wr_id);
+    void forget_oldest(Queue& queue);
     bool finish_send(Object qp, Queue& queue, std::uint64_t wr_id, bool success);
     bool finish_receive(ReceiveQueue& queue, std::uint64_t wr_id);
     void completed_somewhere(Object cq, const Completion& completion);
@@ -167,6 +171,7 @@ class Requests {
     void drop_all(Object qp);
 
     static constexpr std::size_t kRemembered = 4096;
+    static constexpr std::uint32_t kMaxSend = 32768;  // of queue pairs that do not say
 
     Tell tell_;
     Regions regions_;

@@ -262,6 +262,99 @@ TEST_F(StrictRequests, OneWrIdForAllThatTwoThreadsPoll) {
     EXPECT_EQ(mistakes, "");
 }
 
+TEST_F(StrictRequests, ARegionOfASendThatALaterCompletionProvedOver) {
+    send(1, 0);
+    post(&qp, {StrictSend{2, true, true, {}}});
+    requests.poll_begins(&cq, 1);  // has taken the first one's
+    sent(2);
+    deregister();
+    EXPECT_EQ(mistakes, "");
+    sent(1);
+    requests.poll_ends(&cq, 1);
+    EXPECT_EQ(mistakes, "");
+}
+
+TEST_F(StrictRequests, ARegionOfAReceiveThatALaterCompletionProvedOver) {
+    receive(1, 0);
+    post(&qp, {StrictReceive{2, {}}});
+    requests.poll_begins(&cq, 1);
+    received(2);
+    receive(3, 0);  // the first one's memory
+    received(3);
+    deregister();
+    EXPECT_EQ(mistakes, "");
+    received(1);
+    EXPECT_EQ(mistakes, "");
+}
+
+TEST_F(StrictRequests, OneWrIdForAllAndARegionOfOneThatTwoThreadsPoll) {
+    send(1, 0);
+    send(1, 8);
+    requests.poll_begins(&cq, 1);
+    sent(1);
+    deregister();
+    EXPECT_EQ(mistakes, "");
+}
+
+TEST_F(StrictRequests, UnsignalledOnesThatFailedInAnyOrder) {
+    send(1, 0, false);
+    send(2, 8, false);
+    send(3, 16);
+    sent(3, false);
+    sent(2, false);
+    sent(1, false);
+    EXPECT_EQ(mistakes, "");
+    sent(1, false);
+    EXPECT_EQ(mistakes, "twice ");
+}
+
+TEST_F(StrictRequests, AnUnsignalledOneThatFailedBeforeALaterOneSucceeded) {
+    send(1, 0, false);  // the queue pair was made to work again meanwhile
+    send(2, 8);
+    const auto began = requests.poll_begins(&cq, 1);
+    sent(2);
+    requests.completed(&cq, {17, 1, false, false}, began);
+    EXPECT_EQ(mistakes, "");
+    requests.completed(&cq, {17, 1, false, false}, began);
+    EXPECT_EQ(mistakes, "twice ");
+}
+
+TEST_F(StrictRequests, UnsignalledOnesThatAreOverMakeNothingFull) {
+    for (std::uint64_t i = 0; i < 3; i++) send(i, 0, false);
+    send(3, 0);
+    requests.poll_begins(&cq, 1);  // two poll, so the three may have failed and are remembered
+    sent(3);
+    requests.poll_ends(&cq, 1);
+    for (std::uint64_t i = 4; i < 8; i++) send(i, 0, false);
+    EXPECT_EQ(mistakes, "");
+    send(8, 0, false);
+    EXPECT_EQ(mistakes, "unsignaled ");
+}
+
+TEST_F(StrictRequests, WhatWasForgottenMayFail) {
+    for (std::uint64_t i = 0; i < 20; i++) send(i, 0, false);
+    mistakes.clear();  // the queue is full
+    sent(0, false);
+    completed({17, 1, false, true});  // the direction is a hint
+    EXPECT_EQ(mistakes, "");
+    send(20, 0);
+    mistakes.clear();
+    sent(20);
+    EXPECT_EQ(mistakes, "");
+    sent(20);
+    EXPECT_EQ(mistakes, "twice ");
+}
+
+TEST_F(StrictRequests, CompletionsThatNobodySees) {
+    requests.completion_queue_made(&cq, "cq 1", 10);
+    for (std::uint64_t i = 0; i < 1000; i++) send(i, 0);
+    EXPECT_EQ(mistakes, "");  // the oldest are forgotten, and not outstanding
+    sent(0);
+    EXPECT_EQ(mistakes, "");
+    deregister();
+    EXPECT_EQ(mistakes, "region ");
+}
+
 TEST_F(StrictRequests, OnlyWhatWasRefusedIsTakenBack) {
     const auto first =
         requests.post_send(&qp, {StrictSend{1, true, false, {}}, StrictSend{2, true, false, {}}});
@@ -354,6 +447,24 @@ TEST_F(StrictRequests, AKeyOfAnotherAdapterOrOfOtherMemory) {
     EXPECT_EQ(mistakes, "region ");
 }
 
+// Of a region that was made by a call that nobody sees.
+TEST_F(StrictRequests, AKeyThatMayBeAnothersByNow) {
+    deregister();
+    requests.region_left(requests.region_leaves({nullptr, 8}, "ibv_dereg_mr"), true);
+    send(1, 0);
+    sent(1);
+    EXPECT_EQ(mistakes, "");
+    requests.region_made(kKey, {});
+    deregister();
+    for (std::uint32_t tag = 1; tag < 127; tag++) {
+        const Regions::Key key{nullptr, kLkey + 256 * tag};
+        requests.region_made(key, {});
+        requests.region_left(requests.region_leaves(key, "ibv_dereg_mr"), true);
+    }
+    send(2, 0);
+    EXPECT_EQ(mistakes, "");
+}
+
 TEST_F(StrictRequests, TheKeyOfARequestThatReadsNothing) {
     deregister();
     post(&qp, {StrictSend{1, true, false, {buffer(0)}}});
@@ -391,6 +502,10 @@ TEST(Remembered, TheLastOnes) {
     ASSERT_NE(all.find(1), nullptr);
     EXPECT_EQ(*all.find(1), 11);
     EXPECT_NE(all.find(3), nullptr);
+    all.clear();
+    EXPECT_EQ(all.find(3), nullptr);
+    all.add(4, 40);
+    EXPECT_NE(all.find(4), nullptr);
 }
 
 }  // namespace

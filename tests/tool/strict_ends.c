@@ -1,6 +1,7 @@
 /* Mistakes on purpose, and the same without them, for `verbena run --strict`: strict_ends WORD [right]. See
  * strict_pair.h. */
 #include <pthread.h>
+#include <rdma/rsocket.h>
 #include <semaphore.h>
 
 #include "strict_pair.h"
@@ -131,6 +132,35 @@ static void unacknowledged(void) {
     tear_down();
 }
 
+/* The thread that rsockets have acknowledges nothing either. */
+static void beside_rsockets(void) {
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    if (fd < 0 || rbind(fd, (struct sockaddr*)&here, sizeof here) || rlisten(fd, 1)) die("rlisten");
+    unacknowledged();
+    rclose(fd);
+}
+
+static int posted;
+
+static void* post_cancelled(void* ignored) {
+    pthread_cancel(pthread_self());
+    receive(2, right ? 128 : 64, 128);
+    posted = 1;
+    return ignored;
+}
+
+/* A post is no point of cancellation, and none when it is told of a mistake either. */
+static void cancelled(void) {
+    pthread_t thread;
+    set_up(16);
+    receive(1, 0, 128);
+    pthread_create(&thread, 0, post_cancelled, 0);
+    pthread_join(thread, 0);
+    if (!posted) _exit(3);
+    tear_down();
+}
+
 static sem_t destroyed;
 
 static void* acknowledge(void* cq) {
@@ -138,6 +168,21 @@ static void* acknowledge(void* cq) {
     else sem_wait(&destroyed);
     ibv_ack_cq_events(cq, 1);
     return 0;
+}
+
+/* A completion queue where one was that is gone. */
+static struct ibv_cq* made_in(uintptr_t place) {
+    struct ibv_cq *all[64], *found = 0;
+    int count = 0;
+    while (!found && count < 64) {
+        struct ibv_cq* next = ibv_create_cq(context, 16, 0, channel, 0);
+        if (!next) die("ibv_create_cq");
+        if ((uintptr_t)next == place) found = next;
+        else all[count++] = next;
+    }
+    if (!found) die("no completion queue is in the same place");
+    while (count > 0) ibv_destroy_cq(all[--count]);
+    return found;
 }
 
 /* Another thread acknowledges while ibv_destroy_cq() waits for it, or only when that has been ended. */
@@ -148,14 +193,17 @@ static void late(void) {
     pthread_create(&thread, 0, acknowledge, take_event());
     ibv_destroy_qp(left);
     ibv_destroy_qp(right_qp);
+    uintptr_t place = (uintptr_t)receive_cq;
+    pthread_cancel(pthread_self()); /* which is no point of cancellation, however long it waits */
     ibv_destroy_cq(receive_cq);
-    struct ibv_cq* next = ibv_create_cq(context, 16, 0, channel, 0); /* probably in the same place */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, 0);
+    receive_cq = made_in(place);
     sem_post(&destroyed);
     pthread_join(thread, 0);
-    if (next->comp_events_completed != 0) puts("acknowledged in another's place");
-    receive_cq = next;
+    if (receive_cq->comp_events_completed != 0) puts("acknowledged in another's place");
     left = right_qp = 0;
     tear_down();
+    puts("done");
 }
 
 static void async_event(void) {
@@ -231,7 +279,8 @@ int main(int argc, char** argv) {
     } all[] = {{"changed", changed}, {"overlap", overlap}, {"twice", twice}, {"region", region}, {"key", key},
                {"unmapped", unmapped}, {"overrun", overrun}, {"unsignaled", unsignaled}, {"unacknowledged", unacknowledged},
                {"cm_event", cm_event}, {"async_event", async_event}, {"leak", leak}, {"poison", poison}, {"poison_extended", poison_extended},
-               {"read_key", read_key}, {"extended_overrun", extended_overrun}, {"late", late}};
+               {"read_key", read_key}, {"extended_overrun", extended_overrun}, {"late", late},
+               {"beside_rsockets", beside_rsockets}, {"cancelled", cancelled}};
     right = argc > 2;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (argc > 1 && !strcmp(argv[1], all[i].word)) return all[i].run(), 0;

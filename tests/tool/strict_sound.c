@@ -8,7 +8,8 @@
 static struct ibv_mr* key_again(uint32_t lkey) {
     for (int i = 0; i < 2000; i++) {
         struct ibv_mr* region = ibv_alloc_null_mr(pd);
-        if (!region || region->lkey == lkey) return region;
+        if (!region) die("ibv_alloc_null_mr");
+        if (region->lkey == lkey) return region;
         ibv_dereg_mr(region);
     }
     return 0;
@@ -21,13 +22,12 @@ static void alone(void) {
     struct ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
     struct ibv_mr* bound = ibv_reg_mr(pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
     struct ibv_mw_bind bind = {.wr_id = 9, .send_flags = IBV_SEND_SIGNALED, .bind_info = {bound, (uintptr_t)memory, 64, 0}};
-    if (window && ibv_bind_mw(left, window, &bind) == 0) {
-        take(send_cq);
-        if (ibv_dereg_mr(bound) == 0) puts("a bound region was deregistered");
-        one_sided(left, 1, bound->lkey, IBV_WR_RDMA_READ, 0);
-        take(send_cq);
-    }
-    if (window) ibv_dealloc_mw(window);
+    if (!window || !bound || ibv_bind_mw(left, window, &bind)) die("ibv_bind_mw");
+    if (take(send_cq).status) die("the bind");
+    if (ibv_dereg_mr(bound) == 0) puts("a bound region was deregistered");
+    one_sided(left, 1, bound->lkey, IBV_WR_RDMA_READ, 0);
+    take(send_cq);
+    ibv_dealloc_mw(window);
     if (ibv_rereg_mr(bound, IBV_REREG_MR_CHANGE_TRANSLATION, pd, 0, 0, 0) == 0) puts("registered anew as nothing");
     one_sided(left, 2, bound->lkey, IBV_WR_RDMA_READ, 0);
     take(send_cq);
@@ -35,11 +35,10 @@ static void alone(void) {
     uint32_t lkey = bound->lkey;
     ibv_dereg_mr(bound);
     struct ibv_mr* again = key_again(lkey);
-    if (again) {
-        one_sided(left, 3, lkey, IBV_WR_RDMA_WRITE, 0);
-        take(send_cq);
-        ibv_dereg_mr(again);
-    }
+    if (!again) die("no region has the key again");
+    one_sided(left, 3, lkey, IBV_WR_RDMA_WRITE, 0);
+    take(send_cq);
+    ibv_dereg_mr(again);
     /* A READ and, behind it, what has been read. */
     receive(4, 4096, 64);
     memset(memory + BYTES / 2, 7, 64);

@@ -25,7 +25,11 @@ auto with_socket(const char* name, int fd, Act act) -> decltype(act(std::declval
     Call call(name);
     auto socket = socket_of(fd);
     if (!socket) return -1;
-    return act(*socket);
+    const auto result = act(*socket);
+    const int error = errno;
+    socket.reset();  // the end of one that was closed meanwhile changes errno
+    errno = error;
+    return result;
 }
 
 int check(const iovec* pieces, std::size_t count) {

@@ -133,6 +133,18 @@ int Datagram::wait(Lock& lock, bool blocking, Time deadline, Condition holds) {
     }
 }
 
+// Sleeps until the kernel may have room for a datagram, or something else has changed.
+int Datagram::wait_for_udp(Lock& lock, Time deadline) {
+    Sleeper sleeper;
+    if (int error = sleeper.prepare()) return error;
+    add_sleeper(sleeper);
+    lock.unlock();
+    const int error = sleeper.sleep(nullptr, udp_fd_, deadline, EPOLLOUT);
+    lock.lock();
+    remove_sleeper(sleeper);
+    return error == ETIMEDOUT ? EAGAIN : error;
+}
+
 ssize_t Datagram::send(Cursor data, int flags, const Address* to) {
     Lock lock(mutex_);
     if (flags & MSG_OOB) return fail_minus_one(EOPNOTSUPP, "datagrams are never urgent");
@@ -152,16 +164,21 @@ ssize_t Datagram::send(Cursor data, int flags, const Address* to) {
     for (;;) {
         peer = peer_of(destination, Speaker::program);
         if (!peer) return -1;
-        if (peer->qpn == 0 || size + kMaxDatagramHeader > peer->largest)
-            return send_udp(lock, destination, *peer, data, blocks(flags) ? 0 : MSG_DONTWAIT,
-                            UdpOperation::data);
-        DatagramPort& port = *peer->port;
-        if (port.can_send()) break;
-        if (int error = wait(lock, blocks(flags), deadline, [&] { return port.can_send() || closed_; })) {
+        int error = 0;
+        if (peer->qpn == 0 || size + kMaxDatagramHeader > peer->largest) {
+            const ssize_t sent = send_udp(destination, *peer, data, UdpOperation::data);
+            if (sent >= 0 || errno != EAGAIN || !blocks(flags)) return sent;
+            error = wait_for_udp(lock, deadline);
+        } else {
+            DatagramPort& port = *peer->port;
+            if (port.can_send()) break;
+            error = wait(lock, blocks(flags), deadline, [&] { return port.can_send() || closed_; });
+        }
+        if (closed_) return fail_minus_one(EBADF, "the socket was closed");
+        if (error) {
             errno = error;
             return -1;
         }
-        if (closed_) return fail_minus_one(EBADF, "the socket was closed");
     }
     DatagramPort& port = *peer->port;
     std::uint8_t* slot = port.send_slot();

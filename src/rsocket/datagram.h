@@ -65,6 +65,7 @@ class Datagram final : public Socket, public ServiceClient {
     bool progress();
     template <class Condition>
     int wait(Lock& lock, bool blocking, Time deadline, Condition holds);
+    int wait_for_udp(Lock& lock, Time deadline);  // an errno
     void empty_descriptors(const Sleeper* self);
     std::span<const std::uint8_t> bytes(const Arrived& arrived) const;
     void drop(const Arrived& arrived);
@@ -74,10 +75,10 @@ class Datagram final : public Socket, public ServiceClient {
     Endpoint destination_of(const Address& to) const;
     Peer* peer_of(const Endpoint& destination, Speaker speaker);  // nullptr with errno
     int source_towards(const Address& destination, Endpoint& source) const;
-    DatagramPort* port_at(const Endpoint& source);  // nullptr with errno
-    // Releases the lock at its end, since the kernel may wait for room.
-    ssize_t send_udp(Lock& lock, const Endpoint& destination, const Peer& peer, Cursor data, int flags,
-                     UdpOperation operation);
+    int port_at(const Endpoint& source, DatagramPort*& found);
+    // Does not wait: EAGAIN where the kernel has no room.
+    ssize_t send_udp(const Endpoint& destination, const Peer& peer, Cursor data,
+                     UdpOperation operation) const;
     void udp_arrived(std::span<const std::uint8_t> bytes, const Address& from);
     Address to_kernel(const Endpoint& endpoint) const;
 

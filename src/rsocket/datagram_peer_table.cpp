@@ -1,12 +1,11 @@
 #include "rsocket/datagram_peer_table.h"
 
-#include <tuple>
 #include <utility>
 
 namespace verbena::rsocket {
 
 bool PeerTable::Order::operator()(const Endpoint& a, const Endpoint& b) const {
-    return std::tie(a.family, a.address, a.port, a.scope) < std::tie(b.family, b.address, b.port, b.scope);
+    return a.identity() < b.identity();
 }
 
 Peer* PeerTable::find(const Endpoint& endpoint, Speaker speaker) {

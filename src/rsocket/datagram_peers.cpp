@@ -53,20 +53,20 @@ int Datagram::source_towards(const Address& destination, Endpoint& source) const
     return 0;
 }
 
-DatagramPort* Datagram::port_at(const Endpoint& source) {
+int Datagram::port_at(const Endpoint& source, DatagramPort*& found) {
     for (auto& port : ports_)
-        if (port->source() == source) return port.get();
+        if (port->source() == source) {
+            found = port.get();
+            return 0;
+        }
     auto fresh = std::make_unique<DatagramPort>(source);
-    int error = fresh->create(settings_);
-    if (error == 0) error = watch(fresh->completions().fd(), EPOLL_CTL_ADD);
-    if (error) {
-        errno = error;
-        return nullptr;
-    }
+    if (int error = fresh->create(settings_)) return error;
+    if (int error = watch(fresh->completions().fd(), EPOLL_CTL_ADD)) return error;
     fresh->completions().arm();  // whoever polls the descriptor waits for this queue from now on
+    found = fresh.get();
     ports_.push_back(std::move(fresh));
     nudge();
-    return ports_.back().get();
+    return 0;
 }
 
 Peer* Datagram::peer_of(const Endpoint& destination, Speaker speaker) {
@@ -74,11 +74,10 @@ Peer* Datagram::peer_of(const Endpoint& destination, Speaker speaker) {
     const Address to(destination);
     Endpoint source;
     Peer fresh;
+    DatagramPort* port = nullptr;
     int error = source_towards(to, source);
-    if (error == 0) {
-        DatagramPort* const port = port_at(source);
-        error = port ? port->reach(to, fresh) : errno;
-    }
+    if (error == 0) error = port_at(source, port);
+    if (error == 0) error = port->reach(to, fresh);
     if (error) {
         errno = error;
         return nullptr;
@@ -86,8 +85,8 @@ Peer* Datagram::peer_of(const Endpoint& destination, Speaker speaker) {
     return &peers_.add(destination, std::move(fresh), speaker);
 }
 
-ssize_t Datagram::send_udp(Lock& lock, const Endpoint& destination, const Peer& peer, Cursor data, int flags,
-                           UdpOperation operation) {
+ssize_t Datagram::send_udp(const Endpoint& destination, const Peer& peer, Cursor data,
+                           UdpOperation operation) const {
     std::array<std::uint8_t, kMaxUdpHeader> header;
     UdpHeader fields{operation, peer.port->qpn(), peer.port->source(), 0};
     const std::size_t header_size = encode_udp_header(fields, header);
@@ -96,9 +95,8 @@ ssize_t Datagram::send_udp(Lock& lock, const Endpoint& destination, const Peer& 
     const std::size_t size = data.left();
     if (size > 0) data.copy_out(&message[header_size], size);
     const Address to = to_kernel(destination);
-    lock.unlock();
     const ssize_t sent =
-        ::sendto(udp_fd_, message.data(), message.size(), flags | MSG_NOSIGNAL, to.get(), to.length());
+        ::sendto(udp_fd_, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.length());
     if (sent < 0) return errno == EAGAIN ? -1 : fail_minus_one(errno, "over UDP: %s", std::strerror(errno));
     return static_cast<ssize_t>(size);
 }
@@ -143,7 +141,7 @@ void Datagram::udp_arrived(std::span<const std::uint8_t> bytes, const Address& f
         arrived_.push_back(std::move(arrived));
         nudge();
     }
-    send_udp(lock, source, *peer, Cursor({}), MSG_DONTWAIT, UdpOperation::control);
+    send_udp(source, *peer, Cursor({}), UdpOperation::control);
 }
 
 }  // namespace verbena::rsocket

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/borrowed.h"
 #include "base/call_fault.h"
 #include "base/reason.h"
 #include "base/select_sets.h"
@@ -17,10 +18,11 @@
 namespace verbena::rsocket {
 namespace {
 
-// A program's set. The vectors are a thread's, so that polling in a loop allocates nothing.
+// A program's set. The vectors are a thread's, so that polling in a loop allocates nothing; a handler that
+// runs while this one sleeps may poll, too.
 class PollSet {
    public:
-    explicit PollSet(std::span<pollfd> wanted) : wanted_(wanted), scratch_(scratch()) {
+    explicit PollSet(std::span<pollfd> wanted) : wanted_(wanted) {
         scratch_.sockets.clear();
         scratch_.kernel.clear();
         for (const pollfd& entry : wanted_) {
@@ -94,13 +96,10 @@ class PollSet {
         std::vector<std::shared_ptr<Socket>> sockets;
         std::vector<pollfd> kernel, others;
     };
-    static Scratch& scratch() {
-        thread_local Scratch mine;
-        return mine;
-    }
 
     std::span<pollfd> wanted_;
-    Scratch& scratch_;
+    Borrowed<Scratch> borrowed_;
+    Scratch& scratch_ = *borrowed_;
     bool any_ = false;
 };
 

@@ -1,7 +1,6 @@
 #include "rsocket/sleeper.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,7 +37,7 @@ void Sleeper::wake() const { signal_event(event_fd_); }
 
 void Sleeper::drain() const { take_events(event_fd_); }
 
-int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline) {
+int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline, std::uint32_t events) {
     if (both_fd_ < 0) {
         both_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
         epoll_event event{EPOLLIN, {}};
@@ -46,7 +45,7 @@ int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline) {
             return fail(errno, "no descriptor to sleep on: %s", std::strerror(errno));
     }
     if (watched_ != socket_fd) {
-        epoll_event event{EPOLLIN, {}};
+        epoll_event event{events, {}};
         if (epoll_ctl(both_fd_, EPOLL_CTL_ADD, socket_fd, &event) != 0 && errno != EEXIST)
             return fail(errno, "descriptor %d cannot be waited for: %s", socket_fd, std::strerror(errno));
         watched_ = socket_fd;

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sys/epoll.h>
+
+#include <cstdint>
 
 #include "base/time.h"
 
@@ -27,9 +30,9 @@ class Sleeper {
     void wake() const;
     void drain() const;
 
-    // Sleeps until woken, until `socket_fd` is readable, or `deadline`. With a context the thread drives the
-    // packets meanwhile. 0, ETIMEDOUT or EINTR (a handler without SA_RESTART ran).
-    int sleep(ibv_context* context, int socket_fd, Time deadline);
+    // Sleeps until woken, until `events` of `socket_fd` (of epoll), or `deadline`. With a context the thread
+    // drives the packets meanwhile. 0, ETIMEDOUT or EINTR (a handler without SA_RESTART ran).
+    int sleep(ibv_context* context, int socket_fd, Time deadline, std::uint32_t events = EPOLLIN);
 
    private:
     int event_fd_ = -1;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 
 namespace verbena::rsocket {
 
@@ -78,7 +79,10 @@ struct Endpoint {
     std::uint16_t port = 0;   // host order
     std::uint32_t flow = 0;   // as it is in a sockaddr_in6
     std::uint32_t scope = 0;  // a link-local address' interface here; not on the wire
-    bool operator==(const Endpoint&) const = default;
+
+    // Who it is, to compare and to sort by; a flow is no part of that.
+    auto identity() const { return std::tie(family, address, port, scope); }
+    bool operator==(const Endpoint& other) const { return identity() == other.identity(); }
 };
 
 inline constexpr std::size_t kMaxDatagramHeader = 24;

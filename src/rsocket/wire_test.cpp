@@ -49,6 +49,15 @@ TEST(RsocketWire, messages) {
     EXPECT_EQ(argument_of(0xc0000007), 7u);
 }
 
+TEST(RsocketWire, a_flow_tells_no_endpoints_apart) {
+    const Endpoint endpoint{AF_INET6, {0xfe, 0x80, 1}, 7, 0, 2};
+    Endpoint other = endpoint;
+    other.flow = 9;
+    EXPECT_EQ(other, endpoint);
+    other.scope = 3;
+    EXPECT_NE(other, endpoint);
+}
+
 TEST(RsocketWire, datagram_headers) {
     std::array<std::uint8_t, kMaxDatagramHeader> bytes{};
     const Endpoint v4{AF_INET, {10, 1, 2, 3}, 0x1d2f, 0, 0};
@@ -61,6 +70,7 @@ TEST(RsocketWire, datagram_headers) {
     const Endpoint v6{AF_INET6, {0xfe, 0x80, 1}, 7, 9, 0};
     ASSERT_EQ(encode_datagram_header(v6, bytes), 24u);
     EXPECT_EQ(decode_datagram_header(bytes)->source, v6);
+    EXPECT_EQ(decode_datagram_header(bytes)->source.flow, v6.flow);
     bytes[1] = 23;
     EXPECT_FALSE(decode_datagram_header(bytes));
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/borrowed.h"
 #include "base/select_sets.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
@@ -34,10 +35,13 @@ thread_local const sigset_t* waiting_mask = nullptr;
 
 class Masked {
    public:
-    explicit Masked(const sigset_t* mask) { waiting_mask = mask; }
-    ~Masked() { waiting_mask = nullptr; }
+    explicit Masked(const sigset_t* mask) : before_(std::exchange(waiting_mask, mask)) {}
+    ~Masked() { waiting_mask = before_; }
     Masked(const Masked&) = delete;
     Masked& operator=(const Masked&) = delete;
+
+   private:
+    const sigset_t* const before_;
 };
 
 // For a call of the kernel; a handler that runs meanwhile waits with a mask of its own.
@@ -87,7 +91,8 @@ bool any_entry(const pollfd* fds, nfds_t count) {
 
 // A connection under way may end as the kernel's: then the wait begins anew with that.
 int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = nullptr) {
-    thread_local std::vector<pollfd> translated;
+    verbena::Borrowed<std::vector<pollfd>> borrowed;
+    std::vector<pollfd>& translated = *borrowed;
     for (;;) {
         translated.assign(fds, fds + count);
         bool connecting = false;

@@ -252,6 +252,21 @@ TEST(Lifetime, DaemonsDeathIsToldAndANewOneServesNewIds) {
     });
 }
 
+// It prints nevertheless.
+TEST(Lifetime, AChannelIsNotTheOutputOfWhoStartedWithoutOne) {
+    isolated([] {
+        const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        close(STDOUT_FILENO);
+        rdma_event_channel* const channel = rdma_create_event_channel();
+        const bool closed = fcntl(STDOUT_FILENO, F_GETFD) == -1;
+        dup2(output, STDOUT_FILENO);
+        ASSERT_TRUE(channel);
+        EXPECT_GT(channel->fd, STDERR_FILENO);
+        EXPECT_TRUE(closed);
+        rdma_destroy_event_channel(channel);
+    });
+}
+
 // A channel whose other end the library has borrowed ends with the daemon, too.
 TEST(Lifetime, DaemonsDeathIsToldOnAChannelThatTheLibraryWritesTo) {
     isolated([] {
@@ -276,21 +291,6 @@ TEST(Lifetime, DaemonsDeathIsToldOnAChannelThatTheLibraryWritesTo) {
 }
 
 // No handler of pthread_atfork(3) has run in it.
-// It prints nevertheless.
-TEST(Lifetime, AChannelIsNotTheOutputOfWhoStartedWithoutOne) {
-    isolated([] {
-        const int output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        close(STDOUT_FILENO);
-        rdma_event_channel* const channel = rdma_create_event_channel();
-        const bool closed = fcntl(STDOUT_FILENO, F_GETFD) == -1;
-        dup2(output, STDOUT_FILENO);
-        ASSERT_TRUE(channel);
-        EXPECT_GT(channel->fd, STDERR_FILENO);
-        EXPECT_TRUE(closed);
-        rdma_destroy_event_channel(channel);
-    });
-}
-
 TEST(Lifetime, AChildOfABareCloneLeavesItsParentAlone) {
     isolated([] {
         Pair pair;

@@ -76,6 +76,20 @@ TEST_P(Datagram, each_is_read_whole_or_cut) {
     EXPECT_EQ(outcome(api().recv(server, room, 10, MSG_DONTWAIT)), failed(EAGAIN));
 }
 
+TEST_P(Datagram, a_socket_connected_by_a_flow_hears_its_peer) {
+    if (!has_ipv6()) GTEST_SKIP() << kNoIpv6;
+    Name one_name, two_name;
+    const int one = bound(one_name, AF_INET6), two = bound(two_name, AF_INET6);
+    static_cast<sockaddr_in6*>(static_cast<void*>(&two_name.storage))->sin6_flowinfo = htonl(9);
+    ASSERT_EQ(outcome(api().connect(one, two_name.get(), two_name.length)), outcome(0));
+    char room[10];
+    for (int round = 0; round < 3; round++) {  // over UDP first, then not
+        ASSERT_EQ(outcome(api().sendto(two, "hello", 5, 0, one_name.get(), one_name.length)), outcome(5));
+        ASSERT_TRUE(readable(one));
+        EXPECT_EQ(outcome(api().recv(one, room, sizeof room, 0)), outcome(5));
+    }
+}
+
 TEST_P(Datagram, a_connected_socket_hears_its_peer_alone) {
     Name one_name, two_name, three_name;
     const int one = bound(one_name), two = bound(two_name), three = bound(three_name);

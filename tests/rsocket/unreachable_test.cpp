@@ -1,10 +1,14 @@
 // Addresses at which nobody is: neither who sends to one nor who gets a datagram in its name waits for it. In
 // a network of its own, which needs root.
+#include <fcntl.h>
 #include <sched.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <string>
+#include <thread>
 
 #include "strangers.h"
 
@@ -14,28 +18,42 @@ namespace {
 constexpr const char* kHere = "10.79.1.1";
 constexpr const char* kNobody = "10.79.1.9";
 
-// One for all tests: the process has one daemon.
-bool has_network() {
-    static const bool made = [] {
-        if (unshare(CLONE_NEWNET) != 0) return false;
-        unsetenv("VERBENA_FABRIC");  // a named one ends at this host
-        // Which addresses somebody may send from: kernels are set up differently.
-        for (const char* which : {"all", "default"})
-            std::ofstream(std::string("/proc/sys/net/ipv4/conf/") + which + "/rp_filter") << 0;
-        return std::system(
-                   "ip link set lo up && ip link add vr0 type veth peer name vr1 &&"
-                   " ip addr add 10.79.1.1/24 dev vr0 && ip link set vr0 up && ip link set vr1 up") == 0;
-    }();
-    return made;
+bool make_network() {
+    unsetenv("VERBENA_FABRIC");  // a named one ends at this host
+    // Which addresses somebody may send from: kernels are set up differently.
+    for (const char* which : {"all", "default"})
+        std::ofstream(std::string("/proc/sys/net/ipv4/conf/") + which + "/rp_filter") << 0;
+    if (std::system("ip link set lo up && ip link add vr0 type veth peer name vr1 &&"
+                    " ip addr add 10.79.1.1/24 dev vr0 && ip link set vr0 up && ip link set vr1 up") != 0)
+        return false;
+    // So many seconds it is asked where somebody is. What was sent there keeps its room as long, and the
+    // network lives as long behind the test.
+    return static_cast<bool>(std::ofstream("/proc/sys/net/ipv4/neigh/vr0/mcast_solicit") << 20 << std::flush);
 }
 
 class Unreachable : public Strangers {
    protected:
     void SetUp() override {
-        if (!has_network()) GTEST_SKIP() << "needs root and iproute2";
+        // One for all tests: the process has one daemon.
+        static const int refused = unshare(CLONE_NEWNET) == 0 ? 0 : errno;
+        if (refused == EPERM) GTEST_SKIP() << "needs root";
+        ASSERT_EQ(refused, 0) << std::strerror(refused);
+        static const bool made = make_network();
+        ASSERT_TRUE(made) << "by iproute2";
         Strangers::SetUp();
         const int on = 1;
         ASSERT_EQ(outcome(setsockopt(stranger_, IPPROTO_IP, IP_TRANSPARENT, &on, sizeof on)), outcome(0));
+    }
+    // Sends to many who are not there, until that fails. The kernel keeps what it has asked the way for, and
+    // has no room for more.
+    Outcome fill(int fd) {
+        const std::string data(1000, 'x');
+        Outcome last = outcome(0);
+        for (int i = 0; i < 4000 && last.result != -1; i++) {
+            Name nobody = at_address(("10.79.1." + std::to_string(10 + i % 20)).c_str(), 7);
+            last = outcome(api().sendto(fd, data.data(), data.size(), 0, nobody.get(), nobody.length));
+        }
+        return last;
     }
 };
 
@@ -62,18 +80,35 @@ TEST_P(Unreachable, a_socket_connects_to_it_and_sends) {
     }
 }
 
-// The kernel keeps what it has asked the way for, and has no room for more.
 TEST_P(Unreachable, a_nonblocking_socket_does_not_wait_for_room) {
     Name name = at_address(kHere);
     const int fd = bound(name);
     nonblocking(fd);
-    const std::string data(1000, 'x');
-    Outcome last = outcome(0);
-    for (int i = 0; i < 4000 && last.result != -1; i++) {
-        Name nobody = at_address(("10.79.1." + std::to_string(10 + i % 200)).c_str(), 7);
-        last = outcome(api().sendto(fd, data.data(), data.size(), 0, nobody.get(), nobody.length));
-    }
-    EXPECT_EQ(last, failed(EAGAIN));
+    EXPECT_EQ(fill(fd), failed(EAGAIN));
+}
+
+TEST_P(Unreachable, a_socket_waits_for_room_as_long_as_its_timeout) {
+    Name name = at_address(kHere);
+    const int fd = bound(name);
+    const timeval shortly{0, 50'000};
+    ASSERT_EQ(outcome(api().setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &shortly, sizeof shortly)), outcome(0));
+    EXPECT_EQ(fill(fd), failed(EAGAIN));
+}
+
+TEST_P(Unreachable, who_waits_for_room_is_woken_by_a_close) {
+    if (kernel()) return;  // which lets him wait
+    Name name = at_address(kHere);
+    const int fd = bound(name);
+    nonblocking(fd);
+    ASSERT_EQ(fill(fd), failed(EAGAIN));
+    ASSERT_EQ(outcome(api().fcntl(fd, F_SETFL, 0)), outcome(0));
+    std::thread sender([&] {
+        Name nobody = at_address(kNobody, 7);
+        EXPECT_EQ(outcome(api().sendto(fd, "x", 1, 0, nobody.get(), nobody.length)), failed(EBADF));
+    });
+    usleep(100'000);
+    EXPECT_EQ(outcome(close(fd)), outcome(0));
+    sender.join();
 }
 
 }  // namespace

@@ -324,6 +324,26 @@ def signals_while_waiting():
             assert (wait(later), pending()) == (1, True), wait
 
 
+def polling_in_a_handler():
+    """A signal handler that runs while ppoll waits polls others, and more of them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    listener, other = socket.create_server(HERE), socket.create_server(HERE)
+    entry = ctypes.create_string_buffer(struct.pack("ihh", listener.fileno(), select.POLLIN, 0))
+    many = ctypes.create_string_buffer(struct.pack("ihh", other.fileno(), select.POLLIN, 0) * 100)
+    found, no_signal = [], (ctypes.c_ulong * 16)()
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda _: found.append(libc.poll(many, ctypes.c_ulong(100), 0)))
+    libc.signal(signal.SIGUSR1, handler)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    later = (ctypes.c_long * 2)(SECONDS, 0)
+    for _ in range(3):
+        signal.raise_signal(signal.SIGUSR1)
+        assert (libc.ppoll(entry, ctypes.c_ulong(1), later, no_signal), ctypes.get_errno()) == (-1, errno.EINTR)
+    assert found == [0, 0, 0], found
+    with socket.create_connection(listener.getsockname(), timeout=SECONDS):
+        assert libc.ppoll(entry, ctypes.c_ulong(1), later, no_signal) == 1
+        assert struct.unpack("ihh", entry.raw[:8])[2] == select.POLLIN
+
+
 WAYS = {
     "a_number_used_again": a_number_used_again,
     "event_loop": event_loop,
@@ -336,6 +356,7 @@ WAYS = {
     "forking": forking,
     "signals_of_a_closed_connection": signals_of_a_closed_connection,
     "signals_while_waiting": signals_while_waiting,
+    "polling_in_a_handler": polling_in_a_handler,
     "a_plain_server_in_an_epoll_set": a_plain_server_in_an_epoll_set,
 }
 

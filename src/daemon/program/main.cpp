@@ -22,7 +22,8 @@ namespace {
 
 using verbena::kMillisecond;
 
-constexpr unsigned kStartSeconds = 10;  // more than host/launch.cpp's patience
+// More than host/launch.cpp's patience, without the one with whoever holds the port.
+constexpr unsigned kStartSeconds = 10;
 
 constexpr const char* kUsage =
     "usage: verbenad [--fabric NAME] [--service] [--idle-ms N] [--version]\n"
@@ -73,6 +74,7 @@ bool parse(int argc, char** argv, Arguments& out) {
         }
     }
     if (out.options.idle < 0) out.options.idle = 0;
+    if (out.options.port_patience < 0) out.options.port_patience = 0;
     return true;
 }
 
@@ -84,7 +86,8 @@ int main(int argc, char** argv) {
     if (arguments.only_answer) return 0;
     verbena::daemon::settle(arguments.ready_fd >= 0);
     // Whoever started us waits no longer, whatever keeps us.
-    if (arguments.ready_fd >= 0) alarm(kStartSeconds);
+    if (arguments.ready_fd >= 0)
+        alarm(kStartSeconds + static_cast<unsigned>(arguments.options.port_patience / verbena::kSecond));
     if (arguments.options.service && geteuid() != 0) {
         report(arguments.ready_fd, "--service is for root");
         return 1;

@@ -125,8 +125,8 @@ TEST(OwnDescriptors, OfADeviceThatWasOpenedSinceAreLeftOpen) {
         auto pair = std::make_unique<Pair>(with_channel());
         exchange_message(*pair);
         lose_files(*pair);
-        ibv_async_event event;
-        ASSERT_EQ(ibv_get_async_event(pair->a.context, &event), 0);  // which needs no descriptor any more
+        ibv_async_event event;  // which needs no descriptor any more; the helper is about to queue it
+        ASSERT_TRUE(wait_until([&] { return ibv_get_async_event(pair->a.context, &event) == 0; }));
         EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
         ibv_ack_async_event(&event);
         Pair anew(with_channel());

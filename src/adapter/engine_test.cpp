@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -308,7 +309,6 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
     auto link = link::UdpLink::create({.fabric = {}});
     auto segment = Segment::create_on_heap({.regions = 8, .queue_pairs = 8, .objects = 1});
     Adapter adapter({link.get(), segment.get(), 4096, 16, 1});
-    Engine engine(adapter, *link);
     std::atomic<int> gone{0};
     std::atomic<int> bytes{0};
     const auto ready = [&] {
@@ -318,8 +318,9 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
         return false;
     };
     std::atomic<int> lost{0};
-    engine.watch(ends[0], ready, [&] { lost++; });
-    ASSERT_EQ(engine.start(), 0);
+    auto engine = std::make_unique<Engine>(adapter, *link);
+    engine->watch(ends[0], ready, [&] { lost++; });
+    ASSERT_EQ(engine->start(), 0);
     auto write_one = [&](int expected) {
         ASSERT_EQ(write(ends[1], "x", 1), 1);
         for (int i = 0; i < 1000 && bytes < expected; i++)
@@ -331,6 +332,7 @@ TEST(EngineWatchTest, TheLifelinesEndIsReported) {
     close(ends[1]);
     for (int i = 0; i < 1000 && gone == 0; i++) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_EQ(gone, 1);
+    engine.reset();
     EXPECT_EQ(lost, 0);
     close(ends[0]);
 }

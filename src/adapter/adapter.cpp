@@ -404,8 +404,6 @@ void Adapter::settle(Time now) {
     }
 }
 
-void Adapter::lose_link() { state_->link_is_lost.store(true); }
-
 void Adapter::set_crowded(bool crowded) {
     std::atomic<std::uint32_t>& told = state_->segment.header().crowded;
     if (told.load(std::memory_order_relaxed) != crowded) told.store(crowded, std::memory_order_relaxed);

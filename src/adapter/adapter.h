@@ -143,9 +143,6 @@ class Adapter {
     bool owes() const;
     void push_all_acknowledgements(Time now);
 
-    // The link's descriptors may be another's files by now: from here on nothing is received. Any thread.
-    void lose_link();
-
     // For peers: whether who stands in for the program has to share its processor with others. Any thread.
     void set_crowded(bool crowded);
 

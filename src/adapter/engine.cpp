@@ -90,7 +90,7 @@ int Engine::start() {
 }
 
 void Engine::kick() {
-    if (!files_lost_.load(std::memory_order_relaxed)) signal_event(kick_fd_);
+    if (files_.is_of_now()) signal_event(kick_fd_);
 }
 
 void Engine::farewell() {
@@ -195,7 +195,7 @@ void Engine::nap() {
     link_.enter_sleep();
     const Time before = now();
     poll_until(waiting, 2, std::min(adapter_.next_deadline(), before + kNap));
-    const bool lost = files_lost_.load(std::memory_order_relaxed);
+    const bool lost = !files_.is_of_now();
     if (!lost) link_.leave_sleep();
     nappers_.fetch_sub(1);
     if (lost) return;
@@ -238,14 +238,14 @@ void Engine::enter_sleep() {
 }
 
 void Engine::leave_sleep() {
-    if (files_lost_.load(std::memory_order_relaxed)) return;
+    if (!files_.is_of_now()) return;
     link_.leave_sleep();
     std::lock_guard guard(timer_lock_);
     if (--sleepers_ == 0) sleeping_until_.store(kNobody);
 }
 
 void Engine::lower_timer(Time deadline) {
-    if (files_lost_.load(std::memory_order_relaxed)) return;
+    if (!files_.is_of_now()) return;
     std::lock_guard guard(timer_lock_);
     if (timer_.ring_by(deadline) && sleepers_ > 0) sleeping_until_.store(deadline);
 }
@@ -315,7 +315,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
     Time kernel_asked = now();
     for (unsigned round = 1;; round++) {
         const Time time = now();
-        if (files_lost_.load(std::memory_order_relaxed)) return Wait::readable;
+        if (!files_.is_of_now()) return Wait::readable;
         // Others of the program may go on posting while this one waits.
         const bool served =
             progress(time, round == 1 ? Adapter::Caller::waits : Adapter::Caller::stands_in) > 0;

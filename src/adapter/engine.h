@@ -172,7 +172,7 @@ class Engine {
     int watched_fd_ = -1;  // the same, until `ready` answers false
     std::function<bool()> ready_;
     std::function<void()> lost_;
-    std::atomic<bool> files_lost_{false};
+    const FilesAge files_;
 
     std::atomic<Mode> mode_{Mode::armed};
     std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them

@@ -118,7 +118,6 @@ void Engine::look_at_watched() {
 // After each sleep: while it lasted the program may have closed what it did not know, and opened other files.
 bool Engine::lost_files() {
     if (files_are_ours()) return false;
-    files_lost_.store(true);
     stop_.store(true);
     lost_();
     return true;

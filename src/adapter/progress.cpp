@@ -39,7 +39,7 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     now_ = now;
     unsigned done = 0;
     for (unsigned round = 0; round == 0 || (round < kReceiveRounds && link.goes_on()); round++) {
-        if (link_is_lost.load(std::memory_order_relaxed)) [[unlikely]]
+        if (!files.is_of_now()) [[unlikely]]
             break;
         done += link.receive(*this, kReceiveBudget);
         if (held_ || !touched_.empty()) finish_touched();

@@ -16,6 +16,7 @@
 #include "adapter/segment.h"
 #include "adapter/srq_table.h"
 #include "adapter/timers.h"
+#include "base/own_file.h"
 #include "base/thread_number.h"
 #include "completion/moderation.h"
 
@@ -203,7 +204,7 @@ class Adapter::State final : public link::Receiver {
     SrqTable shared_queues;
     transport::FlowTable flows;
     Groups groups;
-    std::atomic<bool> link_is_lost{false};
+    const FilesAge files;                       // the link's
     std::atomic<std::uint64_t> long_rounds{0};  // of transmit(), behind the first
     std::atomic<Time> gathers_until{kNever};    // the first to have waited for others for long enough
     Lock progress_lock;

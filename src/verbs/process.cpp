@@ -327,7 +327,6 @@ void Process::files_closed() {
     State alive = State::alive;
     if (!state_.compare_exchange_strong(alive, State::files_closed)) return;
     FilesAge::program_closed_them();
-    adapter_->lose_link();
     log(LogLevel::error,
         "the program has closed descriptors that it did not open (closefrom(3)?), and with them every device "
         "of this process");

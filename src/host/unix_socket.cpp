@@ -3,34 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "base/abstract_address.h"
 #include "base/memcheck.h"
 #include "base/own_file.h"
 #include "base/own_socket.h"
 
 namespace verbena::host {
 namespace {
-
-struct AbstractAddress {
-    sockaddr_un address{};
-    socklen_t length = 0;
-
-    // False if the name does not fit.
-    bool set(const std::string& name) {
-        if (name.size() + 1 > sizeof address.sun_path) return false;
-        address.sun_family = AF_UNIX;
-        std::memcpy(address.sun_path + 1, name.data(), name.size());
-        length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-        return true;
-    }
-    const sockaddr* get() const { return static_cast<const sockaddr*>(static_cast<const void*>(&address)); }
-};
 
 std::int64_t milliseconds() {
     timespec t{};
@@ -41,11 +26,11 @@ std::int64_t milliseconds() {
 }  // namespace
 
 int bind_name(const std::string& name, int type) {
-    AbstractAddress address;
-    if (!address.set(name)) return -ENAMETOOLONG;
+    const AbstractAddress address(name);
+    if (!address) return -ENAMETOOLONG;
     int fd = own_socket(AF_UNIX, type);
     if (fd < 0) return -errno;
-    if (bind(fd, address.get(), address.length) != 0) {
+    if (bind(fd, address.get(), address.size()) != 0) {
         int error = errno;
         close(fd);
         return -error;
@@ -66,11 +51,11 @@ int listen_on(const std::string& name, int backlog) {
 }
 
 int connect_to(const std::string& name) {
-    AbstractAddress address;
-    if (!address.set(name)) return -ENAMETOOLONG;
+    const AbstractAddress address(name);
+    if (!address) return -ENAMETOOLONG;
     int fd = own_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK);
     if (fd < 0) return -errno;
-    if (connect(fd, address.get(), address.length) != 0 || fcntl(fd, F_SETFL, O_RDWR) != 0) {
+    if (connect(fd, address.get(), address.size()) != 0 || fcntl(fd, F_SETFL, O_RDWR) != 0) {
         int error = errno;
         close(fd);
         return -error;

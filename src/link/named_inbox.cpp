@@ -6,10 +6,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
+#include "base/abstract_address.h"
 #include "base/keyed_hash.h"
 #include "base/own_file.h"
 #include "base/own_socket.h"
@@ -28,21 +30,13 @@ HashKey key_of(std::string_view fabric) {
     return key;
 }
 
-struct Address {
-    explicit Address(const InboxName& name) {
-        socket.sun_family = AF_UNIX;
-        // The leading zero byte makes the name abstract.
-        const int length =
-            std::snprintf(socket.sun_path + 1, sizeof socket.sun_path - 1, "verbena-%.*s/%016llx",
-                          static_cast<int>(name.purpose.size()), name.purpose.data(),
-                          static_cast<unsigned long long>(keyed_hash(key_of(name.fabric), name.block)));
-        size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
-    }
-    const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&socket); }
-
-    sockaddr_un socket{};
-    socklen_t size;
-};
+AbstractAddress address_of(const InboxName& name) {
+    std::array<char, sizeof(sockaddr_un::sun_path)> text;
+    std::snprintf(text.data(), text.size(), "verbena-%.*s/%016llx", static_cast<int>(name.purpose.size()),
+                  name.purpose.data(),
+                  static_cast<unsigned long long>(keyed_hash(key_of(name.fabric), name.block)));
+    return AbstractAddress(text.data());
+}
 
 int new_socket() { return own_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK); }
 
@@ -61,10 +55,10 @@ bool trusted(uid_t user, Trust trust) {
 std::atomic<uid_t> first_user{kNobody};
 
 int connected_to(const InboxName& name) {
-    const Address address(name);
+    const AbstractAddress address = address_of(name);
     const int fd = new_socket();
     // (By number: connect() is a point of cancellation.)
-    if (fd < 0 || syscall(SYS_connect, fd, address.get(), address.size) == 0) return fd;
+    if (fd < 0 || syscall(SYS_connect, fd, address.get(), address.size()) == 0) return fd;
     close_keeping_errno(fd);
     return -1;
 }
@@ -72,14 +66,14 @@ int connected_to(const InboxName& name) {
 }  // namespace
 
 std::unique_ptr<NamedInbox> NamedInbox::open(const InboxName& name, Trust trust) {
-    const Address address(name);
+    const AbstractAddress address = address_of(name);
     const int listener = new_socket();
     const int wait_fd = listener < 0 ? -1 : out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
     const int reserve = wait_fd < 0 ? -1 : duplicate_out_of_the_way(listener);
     epoll_event event{};
     event.events = EPOLLIN;
-    if (reserve >= 0 && bind(listener, address.get(), address.size) == 0 && listen(listener, kBacklog) == 0 &&
-        epoll_ctl(wait_fd, EPOLL_CTL_ADD, listener, &event) == 0) {
+    if (reserve >= 0 && bind(listener, address.get(), address.size()) == 0 &&
+        listen(listener, kBacklog) == 0 && epoll_ctl(wait_fd, EPOLL_CTL_ADD, listener, &event) == 0) {
         uid_t nobody = kNobody;
         if (is_own_user(geteuid())) first_user.compare_exchange_strong(nobody, geteuid());
         return std::unique_ptr<NamedInbox>(new NamedInbox(listener, wait_fd, reserve, trust));

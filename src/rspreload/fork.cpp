@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/abstract_address.h"
 #include "base/own_socket.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
@@ -54,14 +54,11 @@ int keep(Entry& entry) {
 class OnePerPort {
    public:
     explicit OnePerPort(std::uint16_t port) : fd_(own_socket(AF_UNIX, SOCK_DGRAM)) {
-        sockaddr_un name{};
-        name.sun_family = AF_UNIX;
-        const int length =
-            std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "verbena-fork-%u-%u", geteuid(), port);
-        const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+        char name[40];
+        std::snprintf(name, sizeof name, "verbena-fork-%u-%u", geteuid(), port);
+        const verbena::AbstractAddress address(name);
         constexpr timespec kMoment{0, 500'000};
-        while (fd_ >= 0 &&
-               real().bind(fd_, static_cast<const sockaddr*>(static_cast<const void*>(&name)), size) != 0) {
+        while (fd_ >= 0 && real().bind(fd_, address.get(), address.size()) != 0) {
             if (errno == EADDRINUSE) {
                 nanosleep(&kMoment, nullptr);
                 continue;

@@ -63,10 +63,25 @@ std::string waits(const Unacknowledged& events, const void* object) {
     return {};
 }
 
-std::string names_of(const std::vector<Unacknowledged::Event>& events) {
+using Events = std::vector<Unacknowledged::Event>;
+
+std::string names_of(const Events& events) {
     std::string names;
     for (const auto& event : events) names.append(names.empty() ? "" : ", ").append(event.name);
     return names;
+}
+
+// Ends a destroy's wait, if nobody else does: tells sentence(how it would go, what was not acknowledged), and
+// returns what is to be acknowledged in the program's place.
+template <class Sentence>
+Events end_wait(Unacknowledged State::*ledger, const void* object, Sentence sentence) {
+    if (!strict() || !object) return {};
+    const std::string how = waits(state().*ledger, object);
+    if (how.empty()) return {};
+    Locked locked(lock);
+    const Events events = (state().*ledger).give_up(object);
+    if (!events.empty()) tell("unacknowledged", object, sentence(how, events));  // else just now
+    return events;
 }
 
 // A function of the library behind ours.
@@ -130,51 +145,28 @@ bool async_event_acknowledged(const ibv_async_event& event) {
 }
 
 void destroys(ibv_cq* cq) {
-    if (!strict()) return;
-    const std::string how = waits(state().events, cq);
-    if (how.empty()) return;
-    unsigned count = 0;
-    {
-        Locked locked(lock);
-        count = static_cast<unsigned>(state().events.give_up(cq).size());
-        if (count == 0) return;  // acknowledged just now
-        tell("unacknowledged", cq,
-             "ibv_destroy_cq(" + name_of(Kind::cq, cq) + ") " + how + ": " + std::to_string(count) +
-                 " of its events that ibv_get_cq_event gave were not acknowledged by ibv_ack_cq_events(); "
-                 "they are now");
-    }
-    call(Library::verbs, "ibv_ack_cq_events", cq, count);
+    const auto events = end_wait(&State::events, cq, [&](const std::string& how, const Events& all) {
+        return "ibv_destroy_cq(" + name_of(Kind::cq, cq) + ") " + how + ": " + std::to_string(all.size()) +
+               " of its events that ibv_get_cq_event gave were not acknowledged by ibv_ack_cq_events(); "
+               "they are now";
+    });
+    if (!events.empty()) call(Library::verbs, "ibv_ack_cq_events", cq, static_cast<unsigned>(events.size()));
 }
 
 void destroys(rdma_cm_id* id) {
-    if (!strict()) return;
-    const std::string how = waits(state().events, id);
-    if (how.empty()) return;
-    std::vector<Unacknowledged::Event> events;
-    {
-        Locked locked(lock);
-        events = state().events.give_up(id);
-        if (events.empty()) return;
-        tell("unacknowledged", id,
-             "rdma_destroy_id(" + name_of(Kind::id, id) + ") " + how +
-                 ": not acknowledged by rdma_ack_cm_event(): " + names_of(events) + "; they are now");
-    }
+    const auto events = end_wait(&State::events, id, [&](const std::string& how, const Events& all) {
+        return "rdma_destroy_id(" + name_of(Kind::id, id) + ") " + how +
+               ": not acknowledged by rdma_ack_cm_event(): " + names_of(all) + "; they are now";
+    });
     for (const auto& event : events) call(Library::cm, "rdma_ack_cm_event", const_cast<void*>(event.event));
 }
 
 void destroys(Kind kind, const void* object) {
-    if (!strict() || !object) return;
-    const std::string how = waits(state().async_events, object);
-    if (how.empty()) return;
-    std::vector<Unacknowledged::Event> events;
-    {
-        Locked locked(lock);
-        events = state().async_events.give_up(object);
-        if (events.empty()) return;
-        tell("unacknowledged", object,
-             "destroying " + name_of(kind, object) + " " + how +
-                 ": not acknowledged by ibv_ack_async_event(): " + names_of(events) + "; they are now");
-    }
+    const auto events =
+        end_wait(&State::async_events, object, [&](const std::string& how, const Events& all) {
+            return "destroying " + name_of(kind, object) + " " + how +
+                   ": not acknowledged by ibv_ack_async_event(): " + names_of(all) + "; they are now";
+        });
     for (const auto& each : events) {
         ibv_async_event event{};
         event.event_type = static_cast<ibv_event_type>(each.type);

@@ -28,8 +28,9 @@ class Pace {
                               kLongest = 1600 * kMillisecond;  // between trials
     // ... to those that follow one by which the other way was slower by half,
     static constexpr Duration kClear = 4 * kShortest;
-    // ... but to the first, where it costs nobody anything but what it takes.
-    static constexpr Duration kSoon = kMillisecond;
+    // ... but to the first, where it costs nobody anything but what it takes; and to those that follow a
+    // change there: what was slower may have been disturbed, or measured too soon, as pages were still made.
+    static constexpr Duration kSoon = kMillisecond, kDoubted = 4 * kMillisecond;
     // A trial lasts at most, if it measures nothing, as long as so much takes by the way in use, since what
     // is out of that way has to pass first; within bounds.
     static constexpr std::uint32_t kInTheWay = 16;  // MiB
@@ -136,7 +137,8 @@ class Pace {
         const bool changes = way.chose_together.exchange(faster, std::memory_order_relaxed) != faster;
         if (first || changes) {  // worth a look soon
             const bool costs_nobody = faster || costs_ == Costs::alike;
-            way.wait.store(first && costs_nobody ? kSoon : kShortest, std::memory_order_relaxed);
+            const Duration wait = !costs_nobody ? kShortest : first ? kSoon : kDoubted;
+            way.wait.store(wait, std::memory_order_relaxed);
             return rests(way, now);
         }
         const std::uint32_t count = way.not_chosen().count();

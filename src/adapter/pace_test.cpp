@@ -176,6 +176,27 @@ TEST(PaceOfSends, ATrialOfWhatIsClearlySlowerIsShort) {
     }
 }
 
+// The first messages are slow by one way, as pages are still made: it is tried again when they are there.
+TEST(PaceOfSends, WhatWasDisturbedAtFirstIsTriedAgainSoon) {
+    Pace pace(Pace::Costs::alike);
+    Time now = kSecond;
+    const auto copies = [&] { return pace.together_is_faster(kMiB, false, now); };
+    ASSERT_FALSE(copies());
+    pace.alone(kMiB, kMiB, 150 * kUs);
+    now += Pace::kSoon;
+    while (copies() && now < kSecond + Pace::kShortest) {
+        pace.together(kMiB, kMiB, 70 * kUs);
+        now += 100 * kUs;
+    }
+    const Duration copied = now - kSecond - Pace::kSoon;
+    EXPECT_GE(copied, Pace::kDoubted) << "in spite of a trial, since it seemed to be faster";
+    EXPECT_LE(copied, 2 * Pace::kDoubted);
+    for (unsigned n = 0; n <= Pace::kInTrial && !copies(); n++) pace.alone(kMiB, kMiB, 50 * kUs);
+    EXPECT_FALSE(copies());
+    now += kMillisecond;
+    EXPECT_FALSE(copies());
+}
+
 TEST(PaceOfSends, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
     for (const bool copied : {true, false}) {
         Pace pace(Pace::Costs::alike);

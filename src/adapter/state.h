@@ -164,6 +164,7 @@ class Adapter::State final : public link::Receiver {
 
     // straight.cpp
     bool straight(const link::Datagram& datagram) override;
+    bool is_early(const link::Datagram& datagram) override;
     std::size_t straight(std::span<const wire::InPacket> packets, const wire::Path& path) override;
     std::size_t take_together(Slot& slot, std::uint32_t number, std::span<const wire::InPacket> packets,
                               const wire::Path& path);

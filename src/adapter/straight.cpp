@@ -57,6 +57,15 @@ bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& req
     return true;
 }
 
+bool Adapter::State::is_early(const link::Datagram& datagram) {
+    if (datagram.bytes.size() < wire::kBthLength + wire::kIcrcLength || link::packet_faults()) return false;
+    const wire::BthWords bth(datagram.bytes.data());
+    Slot* const slot = table.find(bth.destination_qp());
+    if (!slot) return false;
+    hold(*slot, bth.destination_qp());
+    return *held_ && held_->qp().is_early(bth);
+}
+
 // What is there together, or comes by a wire, is finished together; one alone at once.
 [[gnu::flatten]] bool Adapter::State::goes_straight(Slot& slot, const link::Datagram& datagram) {
     if (link::packet_faults()) [[unlikely]]

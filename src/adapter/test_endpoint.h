@@ -116,6 +116,11 @@ class MemoryLink final : public link::Link {
                 datagram.by_memory = true;
                 datagram.followed = waiting() > 0;
                 if (receiver.straight(datagram)) continue;
+                if (count > 0 && receiver.is_early(datagram)) {
+                    std::lock_guard guard(arrivals_lock_);
+                    arrived_.push_front(std::move(flying));
+                    break;
+                }
             }
             receiver.datagram(datagram);
         }

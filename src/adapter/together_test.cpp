@@ -39,6 +39,35 @@ TEST_F(TogetherTest, WhatARingHasTogetherIsTakenTogether) {
     EXPECT_EQ(std::memcmp(left_.memory.data() + 1032, &kValue, 8), 0);
 }
 
+// Messages that are ahead of their receives wait in the ring until the program has had those before them: no
+// NAK, no wait. If it posts none then they are received like others, and waited for.
+TEST_F(TogetherTest, WhatIsAheadOfItsReceiveStaysInTheRingForOnce) {
+    links_[1].is_ring = true;
+    constexpr unsigned kMessages = 9, kPosted = 4;
+    const auto post_receives = [&](unsigned count) {
+        for (unsigned i = 0; i < count; i++) ASSERT_EQ(right_.post_receive(100 * i, 64, now_), 0);
+    };
+    post_receives(kPosted);
+    for (unsigned i = 0; i < kMessages; i++) ASSERT_EQ(left_.post(Operation::send, i, 1, now_), 0);
+    left_.adapter->progress(now_, true);
+    ASSERT_EQ(links_[1].waiting(), kMessages);
+    right_.adapter->progress(now_, false);
+    expect_success(right_.poll(), kPosted);
+    EXPECT_EQ(links_[1].waiting(), kMessages - kPosted);
+    post_receives(kPosted);
+    right_.adapter->progress(now_, false);
+    expect_success(right_.poll(), kPosted);
+    EXPECT_EQ(links_[1].waiting(), 1u);
+    right_.adapter->progress(now_, false);
+    EXPECT_EQ(links_[1].waiting(), 0u);
+    EXPECT_TRUE(right_.poll().empty());
+    post_receives(1);
+    for (int i = 0; i < 3; i++) settle();
+    expect_success(right_.poll(), 1);
+    expect_success(left_.poll(), kMessages);
+    EXPECT_EQ(right_.qp->counters().rnr_naks_sent, 0u);
+}
+
 // A damaged packet among them is lost, and for another there is no receive, so that those behind them come
 // again; what is of another kind, or for another queue pair, is none of theirs.
 TEST_F(TogetherTest, WhatABurstHasForOneQueuePairIsTakenTogether) {

@@ -268,15 +268,19 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
             if (done > 0) continue;
             alone--;
         }
-        received++;
         // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
         datagram.followed = in.followed();
-        if (in.elsewhere()) [[unlikely]]
-            fetched += receive_reference(peer, datagram, receiver);
-        else if (!receiver.straight(datagram))
-            receiver.datagram(datagram);
+        const bool elsewhere = in.elsewhere();
+        if (elsewhere || !receiver.straight(datagram)) [[unlikely]] {
+            if (received > 0 && receiver.is_early(datagram)) break;
+            if (elsewhere)
+                fetched += receive_reference(peer, datagram, receiver);
+            else
+                receiver.datagram(datagram);
+        }
+        received++;
         taken += kPerPacket + packet.size() + in.space();
         in.release();
     }

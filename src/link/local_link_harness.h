@@ -65,8 +65,12 @@ class Kept final : public Receiver {
         }
         return taken;
     }
+    bool is_early(const Datagram& datagram) override {
+        return std::string(datagram.bytes.begin() + 12, datagram.bytes.end() - 4) == early;
+    }
     bool fetches = false;
     std::size_t takes_together = 0;
+    std::string early;
     std::vector<std::size_t> offered;
     std::vector<std::string> texts;
 };

@@ -240,6 +240,24 @@ TEST(LocalLinkTest, WhatIsThereTogetherIsOfferedTogether) {
     }
 }
 
+// With all that is behind it, and not longer: it is taken when nothing came before it.
+TEST(LocalLinkTest, WhatIsEarlyStaysForOnce) {
+    for (const std::size_t takes : {0u, 2u}) {
+        End left(3), right(4);
+        introduce(left, right);
+        left.post(right.qp(), "says the addresses");
+        ASSERT_EQ(right.receive(), 1u);
+        right.kept = {};
+        right.kept.takes_together = takes;
+        right.kept.early = "third";
+        left.post_together(right.qp(), {"first", "second", "third", "fourth"});
+        EXPECT_EQ(right.receive(), 2u);
+        EXPECT_FALSE(right.link->looks_empty());
+        EXPECT_EQ(right.receive(), 2u);
+        EXPECT_EQ(right.kept.texts, (std::vector<std::string>{"first", "second", "third", "fourth"}));
+    }
+}
+
 TEST(LocalLinkTest, AboutAsManyAreReceivedAsWereAskedFor) {
     End left(3), right(4);
     introduce(left, right);

@@ -176,6 +176,10 @@ class QueuePair {
         return kDeclined;
     }
 
+    // Whether that packet begins a message for which no receive is posted, so that it is better received a
+    // moment later, if that costs nobody anything.
+    virtual bool is_early(const wire::BthWords&) const { return false; }
+
     // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that
     // receive() would mind.
     virtual bool receive_run(const wire::ReceivedRun&, const wire::Path&, Time) { return false; }

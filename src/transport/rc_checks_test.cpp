@@ -184,5 +184,28 @@ TEST(RequesterChecks, BadResponses) {
     }
 }
 
+// Only the message that is next: of what comes again or behind a gap, and of one in progress, the answer does
+// not depend on receives.
+TEST(ReceiverChecks, AMessageIsEarlyWhileItsReceiveIsNotPosted) {
+    Harness h;
+    h.start();
+    const auto is_early = [&](wire::Opcode opcode, unsigned ahead) {
+        std::array<std::uint8_t, wire::kBthLength> bytes{};
+        wire::Bth bth;
+        bth.opcode = opcode;
+        bth.psn = wire::psn_add(h.start_psn[0], ahead);
+        wire::emit_bth(bth, bytes.data());
+        return h.side[1].qp->is_early(wire::BthWords(bytes.data()));
+    };
+    EXPECT_TRUE(is_early(wire::Opcode::rc_send_only, 0));
+    EXPECT_TRUE(is_early(wire::Opcode::rc_send_first, 0));
+    EXPECT_FALSE(is_early(wire::Opcode::rc_send_only, 1));
+    EXPECT_FALSE(is_early(wire::Opcode::rc_send_middle, 0));
+    EXPECT_FALSE(is_early(wire::Opcode::rc_write_only, 0));
+    EXPECT_FALSE(is_early(wire::Opcode::rc_ack, 0));
+    h.post_receive(1, 1, {h.side[1].sge(0, 64)});
+    EXPECT_FALSE(is_early(wire::Opcode::rc_send_only, 0));
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

@@ -148,6 +148,13 @@ bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) c
     return is_peer(sender_view);
 }
 
+// An XRC target's receives are of the queue that the message names.
+bool RcQueuePair::is_early(const wire::BthWords& bth) const {
+    const wire::OpcodeInfo& info = wire::info(bth.opcode());
+    return info.operation == wire::Operation::send && info.starts_message() && is_established() &&
+           setup_.service != Service::xrc_receive && responder_->lacks_receive(bth.psn());
+}
+
 void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) {
     last_now_ = now;
     const wire::Bth& bth = packet.headers.bth;

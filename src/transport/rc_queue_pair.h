@@ -33,6 +33,7 @@ class RcQueuePair final : public ConnectedQueuePair {
     Taken post_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now) override;
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
+    bool is_early(const wire::BthWords& bth) const override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
     Taken receive_straight(std::span<const wire::InPacket> packets, const wire::Path& sender_view,
                            Time now) override;

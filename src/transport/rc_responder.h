@@ -17,7 +17,8 @@
 // A message that finds no receive is not refused at once: programs post the receive a moment late, the RNR
 // timer that rdma_cm sets is 655 ms, and a zeroed rdma_conn_param does not repeat at all. For
 // kReceiverPatience we wait for one, and keep the packet; if one comes, the packet is executed as if it had
-// come just now. If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
+// come just now. (In a ring it stays for once, if the program has been given something before it:
+// lacks_receive().) If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
 // shortest time; and for min_rnr_timer when no receive comes.
 //
 // UC (uc_responder.cpp) answers nothing; see there.
@@ -89,6 +90,11 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     bool is_plain() const {
         return active_ == 0 && pending_ == Pending::none && !refusing_ && message_ == Message::none &&
                !failed_ && missing_since_ == kNever && look_again_at_ == kNever && !kept_;
+    }
+    // Whether a SEND that begins with this packet would find none, and nothing has been said of that yet.
+    bool lacks_receive(std::uint32_t psn) const {
+        return is_plain() && psn == expected_psn_ && !receive_taken_ && receive_source_ &&
+               receive_source_->waiting() == 0;
     }
     std::uint8_t* place_straight(const wire::WholeSend& send);
     std::uint8_t* place_straight(const wire::WholeWrite& write);

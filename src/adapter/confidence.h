@@ -16,7 +16,8 @@ class Confidence {
    public:
     static constexpr Duration kMoment = 300 * kMicrosecond;    // of a trial
     static constexpr Duration kForgotten = 10 * kMillisecond;  // since a trial that was not used up
-    static constexpr Duration kShortest = 50 * kMillisecond, kLongest = 1600 * kMillisecond;  // without one
+    static constexpr Duration kShortest = 4 * kMillisecond, kLongest = 1600 * kMillisecond;  // without one
+    static constexpr Duration kWell = 100 * kMillisecond;  // all was, so long at least: the last wait is over
 
     // `crowded`: it says so now.
     bool justified(bool crowded, Time now) {
@@ -24,7 +25,7 @@ class Confidence {
         if (now < until) return false;
         const Duration wait = wait_.load(std::memory_order_relaxed);
         if (!crowded) {
-            if (wait > 0 && now - until > wait) wait_.store(0, std::memory_order_relaxed);
+            if (wait > 0 && now - until > std::max(wait, kWell)) wait_.store(0, std::memory_order_relaxed);
             trial_.store(kNever, std::memory_order_relaxed);
             return true;
         }

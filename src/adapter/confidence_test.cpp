@@ -39,12 +39,18 @@ TEST(ConfidenceTest, WhoLetThemWaitGetsNoneForAWhile) {
     EXPECT_FALSE(c.justified(false, 2 * kSecond + Confidence::kShortest)) << "twice as long";
 }
 
-TEST(ConfidenceTest, ComesBackWhenAllWasWellForAsLong) {
-    Confidence c;
-    c.disappointed(kSecond);
-    EXPECT_TRUE(c.justified(false, kSecond + 3 * Confidence::kShortest));
-    c.disappointed(2 * kSecond);
-    EXPECT_TRUE(c.justified(false, 2 * kSecond + Confidence::kShortest));
+TEST(ConfidenceTest, ComesBackWhenAllWasWellForLong) {
+    Time now = kSecond;
+    for (const Time well : {Duration{0}, Confidence::kWell - kMs, Confidence::kWell + kMs}) {
+        const bool forgotten = well > Confidence::kWell;
+        Confidence c;
+        c.disappointed(now);
+        now += Confidence::kShortest + well;
+        EXPECT_TRUE(c.justified(false, now));
+        c.disappointed(now);
+        EXPECT_EQ(c.justified(false, now + Confidence::kShortest), forgotten);
+        now += kSecond;
+    }
 }
 
 }  // namespace

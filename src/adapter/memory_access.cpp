@@ -23,7 +23,6 @@ namespace {
 using transport::Direct;
 
 constexpr Duration kVerifyEvery = kMillisecond;
-constexpr std::uint32_t kTimedFrom = 4 << 10;  // bytes: what may as well leave as packets
 
 bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record, std::uint64_t size) {
     return offset % alignof(QpRecord) == 0 && offset <= size && count <= (size - offset) / record;
@@ -315,8 +314,9 @@ bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
 }
 
 // Not the small rest of one that is done in parts.
-bool MemoryAccess::is_timed(const transport::DirectTarget& target, std::span<const iovec> local) {
-    return target.length >= kTimedFrom && (target.offset == 0 || 2 * length_of(local) >= target.offset);
+bool MemoryAccess::is_timed(const transport::DirectTarget& target, std::span<const iovec> local, bool write) {
+    return target.length > (write ? transport::kSmallWrite : transport::kSmallRead) &&
+           (target.offset == 0 || 2 * length_of(local) >= target.offset);
 }
 
 Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
@@ -328,7 +328,7 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out);
-    const Time begin = is_timed(target, local) ? now() : 0;
+    const Time begin = is_timed(target, local, write) ? now() : 0;
     const Direct answer = memory.transfer(target, local, write);
     if (answer != Direct::done) return answer;
     executed_.fetch_add(1, std::memory_order_relaxed);
@@ -352,7 +352,7 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
-    if (length < kTimedFrom) return memory.serves(now);
+    if (length <= transport::kSmallWrite) return memory.serves(now);
     return peer->pidfd >= 0 && memory.operations().together_is_faster(length, peers_.copying_pays(), now) &&
            memory.serves(now);
 }

@@ -135,7 +135,7 @@ class MemoryAccess final : public transport::DirectAccess {
     transport::Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                                bool write);
 
-    static bool is_timed(const transport::DirectTarget& target, std::span<const iovec> local);
+    static bool is_timed(const transport::DirectTarget& target, std::span<const iovec> local, bool write);
     bool takes_turn(const link::LocalPeer& peer, Time now);
 
     link::LocalPeers& peers_;

@@ -115,7 +115,7 @@ class Pace {
         std::atomic<Time> next{0};             // begin of the next trial; end of this one
         std::atomic<Duration> wait{kShortest};
     };
-    static constexpr unsigned kSmallest = 12, kClasses = 10;  // 4 KiB; 2 MiB and more
+    static constexpr unsigned kSmallest = 10, kClasses = 12;  // 1 KiB; 2 MiB and more
 
     Way& of(std::uint32_t length) {
         const unsigned width = static_cast<unsigned>(std::bit_width(length | 1)) - 1;
@@ -134,7 +134,8 @@ class Pace {
 
     bool tries_other(Way& way, bool faster, Time now) const {
         const bool first = way.next.load(std::memory_order_relaxed) == 0;
-        const bool changes = way.chose_together.exchange(faster, std::memory_order_relaxed) != faster;
+        const bool changes = way.chose_together.load(std::memory_order_relaxed) != faster;
+        if (changes) way.chose_together.store(faster, std::memory_order_relaxed);
         if (first || changes) {  // worth a look soon
             const bool costs_nobody = faster || costs_ == Costs::alike;
             const Duration wait = !costs_nobody ? kShortest : first ? kSoon : kDoubted;

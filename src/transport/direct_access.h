@@ -48,6 +48,10 @@ struct PlaceTarget {
 // IBA 11.5.1), after which it may be asked again.
 enum class Direct : std::uint8_t { done, declined, not_yet };
 
+// Bytes. Many WRITEs of up to the first take less time as packets than as system calls, everywhere; READs of
+// up to the second are executed wherever they can be. Which way is faster for longer ones is measured.
+inline constexpr std::uint32_t kSmallWrite = 1 << 10, kSmallRead = (4 << 10) - 1;
+
 class DirectAccess {
    public:
     virtual ~DirectAccess() = default;

@@ -15,7 +15,7 @@ struct Executing : DirectAccess {
     bool fetching_faster = false;
     unsigned asked = 0, told_slow = 0;  // times
 
-    std::vector<PacketPace::Sample> samples;  // of SENDs
+    std::vector<PacketPace::Sample> samples, one_sided;  // of SENDs; of WRITEs and READs
 
     Direct write(const DirectTarget& target, std::span<const iovec> from) override {
         return execute(target, from, false);
@@ -32,7 +32,7 @@ struct Executing : DirectAccess {
         return fetching_faster;
     }
     void measured(const wire::Path&, std::uint32_t, const PacketPace::Sample& sample) override {
-        if (sample.way != PacketPace::Way::packets) samples.push_back(sample);
+        (sample.way == PacketPace::Way::packets ? one_sided : samples).push_back(sample);
     }
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 

@@ -152,13 +152,38 @@ TEST_F(ByPackets, ManySmallOnesLeaveAsPackets) {
     }
 }
 
-TEST_F(ByPackets, SmallREADsAndWhatIsNeitherSmallNorLargeAreExecuted) {
-    for (std::size_t i = 0; i < 50; i++) post_one(Operation::rdma_read, memory_size / 2 + i * 8, 8);
-    EXPECT_EQ(link.asked, 50u);
-    EXPECT_EQ(sends(0).size(), 50u);
-    for (std::size_t i = 0; i < 50; i++) write(i * 1025, 1025);
-    EXPECT_EQ(link.asked, 100u);
+TEST_F(ByPackets, SmallREADsAreExecuted) {
+    for (const std::uint32_t length : {8u, kSmallRead}) {
+        link.asked = 0;
+        for (std::size_t i = 0; i < 50; i++)
+            post_one(Operation::rdma_read, memory_size / 2 + i * length, length);
+        EXPECT_EQ(link.asked, 50u);
+        EXPECT_EQ(sends(0).size(), 50u);
+    }
     EXPECT_TRUE(log.empty());
+}
+
+// A packet each, and yet it is found out which way is faster for that length, by the straight path as by the
+// long one. Small ones say nothing of that.
+TEST_F(ByPackets, ManyOfOnePacketAreMeasured) {
+    for (const bool way : {false, true}) {
+        straight = way;
+        for (const std::uint32_t length : {1024u, 1025u, 1500u}) {
+            SCOPED_TRACE(length);
+            link.one_sided.clear();
+            std::size_t left = 4 * PacketPace::kEnough / length;
+            after_step = [&] {
+                for (std::size_t done = sends(0).size(); done > 0 && left > 0; done--, left--)
+                    write(0, length);
+            };
+            for (std::size_t i = 0; i < 50; i++) write(0, length);
+            run(kSecond);
+            after_step = nullptr;
+            ASSERT_EQ(left, 0u);
+            EXPECT_EQ(!link.one_sided.empty(), length > kSmallWrite);
+            for (const PacketPace::Sample& sample : link.one_sided) EXPECT_EQ(sample.length, length);
+        }
+    }
 }
 
 TEST_F(ByPackets, SmallOnesAreExecutedForAPeerThatServesNobody) {

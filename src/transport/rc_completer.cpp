@@ -205,17 +205,18 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
 }
 
 // The oldest requests before `end`, as long as each is one packet and completes with nothing else: what one
-// acknowledgement is mostly about. (A measurement of the pace wants to be told of each.)
+// acknowledgement is mostly about.
 void RcRequester::complete_run(std::uint32_t end, Time now) {
-    if (pace_.measures()) [[unlikely]]
-        return;
     std::uint32_t in_window = 0;
+    const bool measures = pace_.measures();
     while (una_ != end && !failed_) {
         const SendEntry* const head = alone_answered(una_);
         if (!head || head->awaits_response()) break;
         una_ = wire::psn_next(una_);
         progressed_ = true;
         if (!head->beside_window) in_window += head->length + Flow::kPacketOverhead;
+        if (measures && pace_.measures(head->length, way_of(*head))) [[unlikely]]
+            pace_.passed(now);
         complete_oldest(now);
     }
     if (in_window > 0) flow_.acknowledged(in_window);

@@ -25,16 +25,16 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     streak_ = now - chosen_at_ <= at_once ? streak_ + 1 : 0;
     chosen_at_ = now;
     const bool before = by_packets_ && outstanding();
-    const bool small = length <= kSmall && !read;
+    const bool small = length <= kSmallWrite;
     const Attributes& a = shared_.attributes();
-    if ((length < kLeastByPackets && (!small || outstanding())) ||
-        (read && a.max_rd_atomic <= 1)) {  // keeps its place, whatever the others do
+    if (read ? length <= kSmallRead || a.max_rd_atomic <= 1
+             : small && outstanding()) {  // keeps its place, whatever the others do
         by_packets_ = before;
         return;
     }
     const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
-    const bool many =
-        small ? waiting > 1 || operations >= kMany : operations > 1 && operations * length >= kMuch;
+    const bool many = (!read && operations >= kMany) ||
+                      (operations > 1 && (small ? waiting > 1 : operations * length >= kMuch));
     by_packets_ = (before || many) && directly_ == Directly::hopefully &&
                   shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;
@@ -43,11 +43,11 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
 // Whether a WRITE that fits into one packet, of so many that are posted together, leaves as one at once.
 bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, const LazyTime& now) {
     if (directly_ == Directly::never) return true;
-    if (outstanding() && length < kLeastByPackets) return !drain_first_;
+    if (outstanding() && length <= kSmallWrite) return !drain_first_;
     if (together > 1) choose_way(length, false, together, now.get());  // one alone has been asked about
     if (by_packets_ || directly_ == Directly::hopefully) return by_packets_;
     // A link that could not may be able to by now.
-    return (together > 1 && length <= kSmall) ||
+    return (together > 1 && length <= kSmallWrite) ||
            !shared_.setup().direct->reaches(shared_.attributes().path, shared_.attributes().destination_qp);
 }
 

@@ -300,7 +300,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         packets_since_ = now;
-        if (!outstanding() && entry.length >= kLeastByPackets)
+        if (!outstanding() && entry.length > kSmallWrite)
             pace_.begins(entry.length, PacketPace::Way::packets, now);
     }
     if (!pace_.measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run, now);

@@ -202,9 +202,6 @@ class RcRequester {
     void lost();  // something that is outstanding: all of it is sent again, with a smaller window
 
     // rc_direct.cpp
-    // Bytes. What is less than the first is executed wherever it can be; but many WRITEs of up to the second
-    // take less time as packets than as system calls, everywhere.
-    static constexpr std::uint32_t kLeastByPackets = 4 << 10, kSmall = 1 << 10;
     // What is executed, or written into a receive, at a time: nobody waits long for the queue pair's lock.
     static constexpr std::uint32_t kPart = 1 << 20;
     bool may_go_directly(const SendEntry& entry) const;

@@ -237,7 +237,10 @@ void RcRequester::left_straight(const SendRequest& request, const wire::OutPacke
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters());
     if (by_packets_ && request.is_one_sided()) {
         if (packets_since_ == kNever) packets_since_ = now.get();
-        pace_.ends();
+        if (length > kSmallWrite && !outstanding())
+            pace_.begins(length, PacketPace::Way::packets, now.get());
+        else if (!pace_.measures(length, PacketPace::Way::packets))
+            pace_.ends();
     }
 
     SendEntry& entry = post(request, length);
@@ -351,6 +354,8 @@ bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
+    if (pace_.measures(head.length, way_of(head))) [[unlikely]]
+        pace_.passed(now);
     complete_oldest(now);
     progress_undisturbed(now);
     if (sampled()) end_sample(now);

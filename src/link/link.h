@@ -40,7 +40,7 @@ class Receiver {
     // them, from the first on, were taken.
     virtual std::size_t straight(std::span<const wire::InPacket>, const wire::Path&) { return 0; }
     // Of what comes by memory and was not taken: better left where it is for once, since it finds no receive
-    // yet and its program may just have been given something to take, behind which it posts one.
+    // yet and its program has something to take, behind which it may post one.
     virtual bool is_early(const Datagram&) { return false; }
     // Some that came together: `all` has their bytes, `segment` (not 0) of each but the last, which may have
     // fewer.

@@ -13,7 +13,8 @@ struct Executing : DirectAccess {
     bool willing = true;
     bool packets_faster = false;
     bool fetching_faster = false;
-    unsigned asked = 0, told_slow = 0;  // times
+    unsigned questions = 0, slower_from = ~0u;  // packets are faster until so many have asked
+    unsigned asked = 0, told_slow = 0;          // times
 
     std::vector<PacketPace::Sample> samples, one_sided;  // of SENDs; of WRITEs and READs
 
@@ -25,7 +26,7 @@ struct Executing : DirectAccess {
     }
     bool reaches(const wire::Path&, std::uint32_t) override { return true; }
     bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {
-        return packets_faster;
+        return packets_faster && questions++ < slower_from;
     }
     void packets_were_slow(const wire::Path&, std::uint32_t, Time) override { told_slow++; }
     bool fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {

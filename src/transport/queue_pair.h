@@ -176,8 +176,9 @@ class QueuePair {
         return kDeclined;
     }
 
-    // Whether that packet begins a message for which no receive is posted, so that it is better received a
-    // moment later, if that costs nobody anything.
+    // Whether that packet begins a SEND for which no receive is posted, while the program has completions of
+    // others to take, behind which it may post one: better received a moment later, if that costs nobody
+    // anything.
     virtual bool is_early(const wire::BthWords&) const { return false; }
 
     // Several packets at once whose ICRCs are good: all of them, or false and nothing has changed that

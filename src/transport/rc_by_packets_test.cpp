@@ -15,7 +15,8 @@ class ByPackets : public ::testing::Test, protected Harness {
     static constexpr unsigned kAlone = 7;  // so many of them are not yet much
     static constexpr unsigned kFew = 15;   // ... and of small ones not yet many
 
-    ByPackets() {
+    explicit ByPackets(std::uint32_t mtu = 1024) {
+        for (Attributes& a : attributes) a.path_mtu = mtu;
         link.packets_faster = true;
         direct = &link;
         memory_size = 2 << 20;
@@ -163,27 +164,69 @@ TEST_F(ByPackets, SmallREADsAreExecuted) {
     EXPECT_TRUE(log.empty());
 }
 
-// A packet each, and yet it is found out which way is faster for that length, by the straight path as by the
-// long one. Small ones say nothing of that.
-TEST_F(ByPackets, ManyOfOnePacketAreMeasured) {
+// The longest that are a packet each.
+class ByWholePackets : public ByPackets {
+   protected:
+    static constexpr std::uint32_t kWhole = 4096;
+    static constexpr unsigned kMost = 60;  // that are out
+
+    ByWholePackets() : ByPackets(kWhole) {}
+    // There is always one under way.
+    void stream(std::size_t count, std::uint32_t length) {
+        std::size_t left = count;
+        after_step = [&] {
+            for (std::size_t done = sends(0).size(); done > 0 && left > 0; done--, left--) write(0, length);
+        };
+        for (std::size_t i = 0; i < kMost; i++) write(0, length);
+        for (std::size_t n = 0; n < count && left > 0; n++) {  // what is executed takes no steps
+            run(10 * kMicrosecond);
+            after_step();
+        }
+        ASSERT_EQ(left, 0u);
+        after_step = nullptr;
+        settle();
+        sends(0);
+    }
+};
+
+// It is found out which way is faster for that length, by the straight path as by the long one. Small ones
+// say nothing of that.
+TEST_F(ByWholePackets, AreMeasured) {
     for (const bool way : {false, true}) {
         straight = way;
-        for (const std::uint32_t length : {1024u, 1025u, 1500u}) {
+        for (const std::uint32_t length : {1024u, kWhole}) {
             SCOPED_TRACE(length);
             link.one_sided.clear();
-            std::size_t left = 4 * PacketPace::kEnough / length;
-            after_step = [&] {
-                for (std::size_t done = sends(0).size(); done > 0 && left > 0; done--, left--)
-                    write(0, length);
-            };
-            for (std::size_t i = 0; i < 50; i++) write(0, length);
-            run(kSecond);
-            after_step = nullptr;
-            ASSERT_EQ(left, 0u);
+            stream(4 * PacketPace::kEnough / length, length);
             EXPECT_EQ(!link.one_sided.empty(), length > kSmallWrite);
             for (const PacketPace::Sample& sample : link.one_sided) EXPECT_EQ(sample.length, length);
         }
     }
+}
+
+TEST_F(ByWholePackets, AreExecutedWhenThatIsFasterAgain) {
+    for (const bool way : {false, true}) {
+        straight = way;
+        link.packets_faster = true;
+        link.questions = 0;
+        link.slower_from = 10;
+        link.asked = 0;
+        stream(500, kWhole);
+        EXPECT_GT(link.asked, 400u);
+    }
+}
+
+// Behind a SEND none can be executed, and so none waits.
+TEST_F(ByWholePackets, LeaveStraightBehindASend) {
+    link.packets_faster = false;
+    post_receive(1, 1, {side[1].sge(0, 64)});
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 8)}), 0);
+    transmit(0, false);
+    SendRequest r = request(Operation::rdma_write, 2, 0);
+    const Sge sge = side[0].sge(0, kWhole);
+    r.sges = {&sge, 1};
+    memory::Section section(side[0].sections);
+    EXPECT_EQ(side[0].qp->post_straight({&r, 1}, side[0], &side[0], now).count, 1u);
 }
 
 TEST_F(ByPackets, SmallOnesAreExecutedForAPeerThatServesNobody) {

@@ -7,6 +7,9 @@
 #include "transport/rc_requester.h"
 
 namespace verbena::transport {
+namespace {
+constexpr std::uint32_t kMany = 16;  // small WRITEs
+}
 
 bool RcRequester::may_go_directly(const SendEntry& entry) const {
     return shared_.setup().service == Service::rc && entry.length != 0 &&
@@ -18,8 +21,8 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
 // if the peer serves them. Waking it up must pay. What has been executed counts as well, if the program goes
 // on at once without having heard of it.
 void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now) {
-    constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;  // bytes
-    constexpr std::uint64_t kMany = 16;
+    constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;         // bytes
+    constexpr std::uint64_t kMuchStraight = std::uint64_t{32} << 10;  // ... of WRITEs of one packet
     // While one is executed; too soon for the program to have heard from anybody.
     const Duration at_once = 2 * kMicrosecond + static_cast<Duration>(length) / 8;
     streak_ = now - chosen_at_ <= at_once ? streak_ + 1 : 0;
@@ -33,22 +36,42 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
         return;
     }
     const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
-    const bool many = (!read && operations >= kMany) ||
-                      (operations > 1 && (small ? waiting > 1 : operations * length >= kMuch));
+    const bool straight = !read && !small && length <= shared_.mtu();  // for which asking takes its time
+    const bool many = small ? waiting > 1 || operations >= kMany
+                            : operations > 1 && operations * length >= (straight ? kMuchStraight : kMuch) &&
+                                  (!straight || streak_ % kMany == 0);
     by_packets_ = (before || many) && directly_ == Directly::hopefully &&
                   shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;
 }
 
 // Whether a WRITE that fits into one packet, of so many that are posted together, leaves as one at once.
+// Behind what is outstanding none can be executed; but it can wait for that, if the other way is faster by
+// now or is to be tried, which is not asked with each. (Of one alone, and nothing outstanding, it has just
+// been asked.)
 bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together, const LazyTime& now) {
     if (directly_ == Directly::never) return true;
-    if (outstanding() && length <= kSmallWrite) return !drain_first_;
-    if (together > 1) choose_way(length, false, together, now.get());  // one alone has been asked about
+    if (outstanding()) {
+        if (length > kSmallWrite && !drain_first_ && next_psn_ % kMany == 0)
+            choose_way(length, false, together, now.get());
+        return !drain_first_;
+    }
+    if (together > 1) choose_way(length, false, together, now.get());
     if (by_packets_ || directly_ == Directly::hopefully) return by_packets_;
     // A link that could not may be able to by now.
     return (together > 1 && length <= kSmallWrite) ||
            !shared_.setup().direct->reaches(shared_.attributes().path, shared_.attributes().destination_qp);
+}
+
+// One leaves straight while others do in place of being executed: whether it is one of those, and measured.
+void RcRequester::watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now) {
+    if (request.is_one_sided()) {
+        if (packets_since_ == kNever) packets_since_ = now.get();
+        if (length > kSmallWrite && !outstanding())
+            return pace_.begins(length, PacketPace::Way::packets, now.get());
+        if (pace_.measures(length, PacketPace::Way::packets)) return;
+    }
+    pace_.ends();
 }
 
 // Something was acknowledged, while packets were out in place of what the link would have executed at once.

@@ -148,11 +148,12 @@ bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) c
     return is_peer(sender_view);
 }
 
-// An XRC target's receives are of the queue that the message names.
+// RC only: an XRC target's receives are of the queue that the message names, and UC drops what finds none.
 bool RcQueuePair::is_early(const wire::BthWords& bth) const {
     const wire::OpcodeInfo& info = wire::info(bth.opcode());
     return info.operation == wire::Operation::send && info.starts_message() && is_established() &&
-           setup_.service != Service::xrc_receive && responder_->lacks_receive(bth.psn());
+           setup_.service == Service::rc && setup_.receive_cq->waiting() > 0 &&
+           responder_->lacks_receive(bth.psn());
 }
 
 void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) {

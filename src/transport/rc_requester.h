@@ -210,6 +210,7 @@ class RcRequester {
     bool execute_directly(Time now);
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
+    void watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now);
     void choose_fetching(SendEntry& entry, Time now);
     struct Place {
         Direct when;            // done: now

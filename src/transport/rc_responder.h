@@ -17,7 +17,7 @@
 // A message that finds no receive is not refused at once: programs post the receive a moment late, the RNR
 // timer that rdma_cm sets is 655 ms, and a zeroed rdma_conn_param does not repeat at all. For
 // kReceiverPatience we wait for one, and keep the packet; if one comes, the packet is executed as if it had
-// come just now. (In a ring it stays for once, if the program has been given something before it:
+// come just now. (In a ring it stays for once, if the program has something to take:
 // lacks_receive().) If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
 // shortest time; and for min_rnr_timer when no receive comes.
 //

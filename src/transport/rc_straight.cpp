@@ -235,13 +235,8 @@ void RcRequester::left_straight(const SendRequest& request, const wire::OutPacke
                                 bool copied, const LazyTime& now) {
     if (!copied) flow_.sent(length + Flow::kPacketOverhead);
     count_sent(out, out.payload.empty() ? 0 : length, shared_.counters());
-    if (by_packets_ && request.is_one_sided()) {
-        if (packets_since_ == kNever) packets_since_ = now.get();
-        if (length > kSmallWrite && !outstanding())
-            pace_.begins(length, PacketPace::Way::packets, now.get());
-        else if (!pace_.measures(length, PacketPace::Way::packets))
-            pace_.ends();
-    }
+    if (by_packets_) [[unlikely]]
+        watch_straight(request, length, now);
 
     SendEntry& entry = post(request, length);
     current_++;

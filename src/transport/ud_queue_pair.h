@@ -28,9 +28,6 @@ class UdQueuePair final : public QueuePair {
     int check_send(std::span<const SendRequest> requests) const override;
     void receives_posted() override;
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
-    bool is_early(const wire::BthWords&) const override {
-        return setup_.receive_queue && setup_.receive_queue->waiting() == 0;
-    }
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool quiet(Time, bool) const override { return queue_.empty() && !completion_lost(); }

@@ -391,12 +391,6 @@ TEST_F(Ud, PacketsThatAreDropped) {
     EXPECT_EQ(b.qp->state(), QpState::rts);
 }
 
-TEST_F(Ud, APacketIsEarlyWhileNoReceiveIsPosted) {
-    EXPECT_TRUE(b.qp->is_early({}));
-    b.post_receive(1, {b.sge(0, kGrhLength)});
-    EXPECT_FALSE(b.qp->is_early({}));
-}
-
 TEST_F(Ud, AGroupsPacketIsDelivered) {
     b.post_receive(1, {b.sge(0, 100)});
     a.path.destination = Gid::from_ipv4(0xef010101);

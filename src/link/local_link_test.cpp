@@ -29,6 +29,14 @@ using testing::kElsewhere;
 using testing::kLoopback;
 using testing::OwnMemory;
 
+// Behind the first packet, beside which its addresses lie.
+void introduce_with_addresses(End& left, End& right) {
+    introduce(left, right);
+    left.post(right.qp(), "says the addresses");
+    ASSERT_EQ(right.receive(), 1u);
+    right.kept = {};
+}
+
 TEST(LocalLinkTest, PacketsOfThoseWhoHaveMetGoByMemory) {
     End left(3), right(4);
     introduce(left, right);
@@ -226,10 +234,7 @@ TEST(LocalLinkTest, WhatIsCopiedIsReceivedInParts) {
 TEST(LocalLinkTest, WhatIsThereTogetherIsOfferedTogether) {
     for (const std::size_t takes : {0u, 1u, 3u, 16u}) {
         End left(3), right(4);
-        introduce(left, right);
-        left.post(right.qp(), "says the addresses");
-        ASSERT_EQ(right.receive(), 1u);
-        right.kept = {};
+        introduce_with_addresses(left, right);
         right.kept.takes_together = takes;
         std::vector<std::string> texts;
         for (unsigned n = 0; n < 40; n++) texts.push_back("message " + std::to_string(n));
@@ -244,10 +249,7 @@ TEST(LocalLinkTest, WhatIsThereTogetherIsOfferedTogether) {
 TEST(LocalLinkTest, WhatIsEarlyStaysForOnce) {
     for (const std::size_t takes : {0u, 2u}) {
         End left(3), right(4);
-        introduce(left, right);
-        left.post(right.qp(), "says the addresses");
-        ASSERT_EQ(right.receive(), 1u);
-        right.kept = {};
+        introduce_with_addresses(left, right);
         right.kept.takes_together = takes;
         right.kept.early = "third";
         left.post_together(right.qp(), {"first", "second", "third", "fourth"});
@@ -260,9 +262,7 @@ TEST(LocalLinkTest, WhatIsEarlyStaysForOnce) {
 
 TEST(LocalLinkTest, AboutAsManyAreReceivedAsWereAskedFor) {
     End left(3), right(4);
-    introduce(left, right);
-    left.post(right.qp(), "says the addresses");
-    ASSERT_EQ(right.receive(), 1u);
+    introduce_with_addresses(left, right);
     right.kept.takes_together = 16;
     left.post_together(right.qp(), std::vector<std::string>(40, "message"));
     for (const unsigned received : {16u, 16u, 8u, 0u})

@@ -208,15 +208,13 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
 // acknowledgement is mostly about.
 void RcRequester::complete_run(std::uint32_t end, Time now) {
     std::uint32_t in_window = 0;
-    const bool measures = pace_.measures();
     while (una_ != end && !failed_) {
         const SendEntry* const head = alone_answered(una_);
         if (!head || head->awaits_response()) break;
         una_ = wire::psn_next(una_);
         progressed_ = true;
         if (!head->beside_window) in_window += head->length + Flow::kPacketOverhead;
-        if (measures && pace_.measures(head->length, way_of(*head))) [[unlikely]]
-            pace_.passed(now);
+        tell_passed(*head, now);
         complete_oldest(now);
     }
     if (in_window > 0) flow_.acknowledged(in_window);
@@ -231,8 +229,7 @@ void RcRequester::advance_una(SendEntry& head, std::uint32_t packets, Time now) 
     if (!head.beside_window) flow_.acknowledged(cost(head, from, from + packets));
     if (chunk_done && outstanding_reads_ > 0) outstanding_reads_--;
     if (from + packets != head.packets) return;
-    if (pace_.measures(head.length, way_of(head))) [[unlikely]]
-        pace_.passed(now);
+    tell_passed(head, now);
     complete_head(now);
 }
 

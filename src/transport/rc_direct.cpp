@@ -36,10 +36,12 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
         return;
     }
     const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
-    const bool straight = !read && !small && length <= shared_.mtu();  // for which asking takes its time
-    const bool many = small ? waiting > 1 || operations >= kMany
-                            : operations > 1 && operations * length >= (straight ? kMuchStraight : kMuch) &&
-                                  (!straight || streak_ % kMany == 0);
+    const bool one_packet = !read && length <= shared_.mtu();
+    bool many = operations > 1 && operations * length >= (one_packet ? kMuchStraight : kMuch);
+    if (small)
+        many = waiting > 1 || operations >= kMany;
+    else if (one_packet)
+        many = many && streak_ % kMany == 0;  // asking with each would take its time
     by_packets_ = (before || many) && directly_ == Directly::hopefully &&
                   shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
     drain_first_ = before && !by_packets_;

@@ -220,6 +220,11 @@ class RcRequester {
     Direct write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now, wire::Aside& riding);
     void measure_anew(const SendEntry& entry, bool large, Time now);
     void tell_pace(Time now, bool goes_on);
+    // One was acknowledged.
+    void tell_passed(const SendEntry& entry, Time now) {
+        if (pace_.measures(entry.length, way_of(entry))) [[unlikely]]
+            pace_.passed(now);
+    }
     static PacketPace::Way way_of(const SendEntry& entry) {
         if (!entry.is_send()) return PacketPace::Way::packets;
         return entry.fetched ? PacketPace::Way::fetched : PacketPace::Way::copied;

@@ -349,8 +349,7 @@ bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
     una_ = wire::psn_next(una_);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
-    if (pace_.measures(head.length, way_of(head))) [[unlikely]]
-        pace_.passed(now);
+    tell_passed(head, now);
     complete_oldest(now);
     progress_undisturbed(now);
     if (sampled()) end_sample(now);

@@ -24,6 +24,8 @@
 
 #include "base/gid.h"
 #include "base/others.h"
+#include "base/time.h"
+#include "transport/wave.h"
 
 namespace verbena::transport {
 
@@ -59,6 +61,8 @@ class Flow {
     void lost();
     void collapsed();  // nothing came back at all
 
+    Wave& wave() { return wave_; }  // of those who share this
+
     bool crowded() const {
         others_act();
         return waiting_count_.load() > 0;
@@ -79,6 +83,8 @@ class Flow {
     std::atomic<std::uint32_t> credit_{0};
     std::atomic<std::uint32_t> recovering_{0};  // of what was in flight at the last loss, how much still is
 
+    Wave wave_;
+
     std::atomic<std::uint32_t> waiting_count_{0};
     std::mutex lock_;
     std::deque<std::uint32_t> waiting_;
@@ -97,6 +103,7 @@ class FlowShare {
     // Before anything is sent.
     void join(std::shared_ptr<Flow> flow) { flow_ = std::move(flow); }
     const std::shared_ptr<Flow>& flow() const { return flow_; }
+    Wave& wave() { return flow_->wave(); }
     bool is_crowded() const { return flow_ && flow_->crowded(); }
     std::shared_ptr<Flow> crowded() const { return is_crowded() ? flow_ : nullptr; }
 

@@ -147,6 +147,11 @@ TEST_F(ByPackets, ManySmallOnesLeaveAsPackets) {
         EXPECT_TRUE(equal(0, 0, 50 * 1024));
         EXPECT_EQ(sends(0).size(), 50u);
         write(0, 8);
+        EXPECT_EQ(link.asked, kFew) << "it follows soon";
+        settle();
+        EXPECT_EQ(sends(0).size(), 1u);
+        now += 2 * Wave::kLasts;
+        write(0, 8);
         EXPECT_EQ(link.asked, kFew + 1) << "alone again";
         EXPECT_EQ(sends(0).size(), 1u);
         fill(0, 0, 50 * 1024, 5);
@@ -287,6 +292,7 @@ TEST_F(ByPackets, SoAreSmallOnesWhenThePeerLetThemWait) {
         EXPECT_EQ(link.asked, kFew + 20);
         EXPECT_EQ(sends(0).size(), kFew + 4 + 20);
         link.packets_faster = true;
+        now += 2 * Wave::kLasts;
     }
 }
 

@@ -135,7 +135,7 @@ void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time
     go_back();
     retransmission_.stop();
     went_back_ = false;
-    packets_since_ = kNever;
+    served_since(kNever, now);
     resume_at_ = mutated(Mutation::rnr_timer_ignored) ? now : now + rnr_wait(timer);
 }
 

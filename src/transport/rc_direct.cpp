@@ -25,8 +25,8 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     constexpr std::uint64_t kMuchStraight = std::uint64_t{32} << 10;  // ... of WRITEs of one packet
     // While one is executed; too soon for the program to have heard from anybody.
     const Duration at_once = 2 * kMicrosecond + static_cast<Duration>(length) / 8;
-    streak_ = now - chosen_at_ <= at_once ? streak_ + 1 : 0;
-    chosen_at_ = now;
+    Wave& wave = flow_.wave();
+    const std::uint32_t streak = wave.follows(now, at_once);
     const bool before = by_packets_ && outstanding();
     const bool small = length <= kSmallWrite;
     const Attributes& a = shared_.attributes();
@@ -35,15 +35,21 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
         by_packets_ = before;
         return;
     }
-    const std::uint64_t operations = waiting + std::min(streak_, queue_.unheard());
+    const completion::CompletionQueue* const cq = shared_.setup().send_cq;
+    const std::uint64_t operations = waiting + std::min(streak, std::max(queue_.unheard(), cq->waiting()));
+    const auto faster = [&] {
+        return shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
+    };
+    if (small) {
+        by_packets_ = directly_ == Directly::hopefully &&
+                      wave.carries(cq, waiting > 1 || operations >= kMany, now, faster);
+        drain_first_ = false;
+        return;
+    }
     const bool one_packet = !read && length <= shared_.mtu();
     bool many = operations > 1 && operations * length >= (one_packet ? kMuchStraight : kMuch);
-    if (small)
-        many = waiting > 1 || operations >= kMany;
-    else if (one_packet)
-        many = many && streak_ % kMany == 0;  // asking with each would take its time
-    by_packets_ = (before || many) && directly_ == Directly::hopefully &&
-                  shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
+    if (one_packet) many = many && streak % kMany == 0;  // asking with each would take its time
+    by_packets_ = (before || many) && directly_ == Directly::hopefully && faster();
     drain_first_ = before && !by_packets_;
 }
 
@@ -68,7 +74,8 @@ bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together,
 // One leaves straight while others do in place of being executed: whether it is one of those, and measured.
 void RcRequester::watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now) {
     if (request.is_one_sided()) {
-        if (packets_since_ == kNever) packets_since_ = now.get();
+        if (packets_since_ == kNever) served_since(now.get(), now.get());
+        flow_.wave().has(shared_.setup().send_cq, queue_.size() + 1);
         if (length > kSmallWrite && !outstanding())
             return pace_.begins(length, PacketPace::Way::packets, now.get());
         if (pace_.measures(length, PacketPace::Way::packets)) return;
@@ -83,7 +90,7 @@ void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
     const Attributes& a = shared_.attributes();
     const bool slow = now - packets_since_ > kSlow, rest = outstanding();
-    packets_since_ = rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever;
+    served_since(rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever, now);
     tell_pace(now, packets_since_ != kNever);
     if (rest && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);

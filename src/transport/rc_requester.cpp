@@ -299,7 +299,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     count_against_rate(entry.is_read() ? Flow::kPacketOverhead : size(entry, packet, packet + count), now);
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
-        packets_since_ = now;
+        served_since(now, now);
         if (!outstanding() && entry.length > kSmallWrite)
             pace_.begins(entry.length, PacketPace::Way::packets, now);
     }

@@ -317,6 +317,15 @@ class RcRequester {
         }));
     }
 
+    // What the link might have executed waits for the peer since then; kNever: nothing does.
+    void served_since(Time at, Time now) {
+        if (at == kNever)
+            flow_.wave().ends(this, now);
+        else if (packets_since_ == kNever)
+            flow_.wave().begins(shared_.setup().send_cq, this);
+        packets_since_ = at;
+    }
+
     bool in_flight(std::uint32_t psn) const;
     std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }
 
@@ -350,9 +359,6 @@ class RcRequester {
     Time rate_allows_at_ = kNever;  // as resume_at_, by the rate limit
     FlowShare flow_;                // una_..next_psn_ is in flight
     PacketPace pace_;
-
-    std::uint32_t streak_ = 0;  // WRITEs and READs that came at once behind each other
-    Time chosen_at_ = kNever;   // the newest of them
 
     // ... and two.
     alignas(64) Retransmission retransmission_;

@@ -302,6 +302,8 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
         queue_.max_sge() == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
         (inline_data && sge.length > queue_.max_inline())) [[unlikely]]
         return false;
+    choose_way(sge.length, read, 1, now.get());
+    if (by_packets_) return false;
     iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
     if (!inline_data) {
         const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length,
@@ -310,9 +312,6 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
             return false;
         piece.iov_base = found.address;
     }
-    choose_way(sge.length, read, 1, now.get());
-    if (by_packets_) [[unlikely]]
-        return false;
     const DirectTarget target{a.path,
                               shared_.setup().number,
                               a.destination_qp,

@@ -20,7 +20,7 @@ struct Load {
     bool writes;
     std::uint32_t bytes;
 
-    // Of each queue. One queue pair may lag behind the others, until its turn comes again.
+    // Of each queue.
     std::uint32_t depth() const { return count < kOutstanding ? kOutstanding : 2; }
 };
 
@@ -52,11 +52,9 @@ class End {
     double send() {
         meet(socket_);
         const auto begin = std::chrono::steady_clock::now();
-        unsigned posted = 0, completed = 0;
-        while (completed < kMessages) {
-            for (; posted < kMessages && posted - completed < kOutstanding; posted++) post(posted);
-            completed += static_cast<unsigned>(poll());
-        }
+        under_way_.assign(load_.count, 0);
+        for (unsigned posted = 0; completed_ < kMessages; complete())
+            while (posted < kMessages && posted - completed_ < kOutstanding) post(posted++);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
         meet(socket_);
         return kMessages / took.count() / 1e6;
@@ -74,10 +72,16 @@ class End {
                 load_.bytes, region_->lkey};
     }
     void wait_for_one(std::uint64_t qp) { post_receive(qps_[qp], element(0), qp); }
+    // One queue pair may lag behind the others: then its turn waits.
     void post(unsigned number) {
-        const unsigned slot = number % kOutstanding;
-        post_send(qps_[number % load_.count], element(slot), load_.writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
-                  {peer_.memory.address + std::size_t{slot} * load_.bytes, peer_.memory.rkey});
+        const unsigned slot = number % kOutstanding, qp = number % load_.count;
+        while (under_way_[qp] == load_.depth()) complete();
+        under_way_[qp]++;
+        post_send(qps_[qp], element(slot), load_.writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+                  {peer_.memory.address + std::size_t{slot} * load_.bytes, peer_.memory.rkey}, qp);
+    }
+    void complete() {
+        for (int left = poll(); left > 0; completed_++) under_way_[completions_[--left].wr_id]--;
     }
     int poll() { return take_completions(device_.cq, completions_, kBatch); }
 
@@ -89,6 +93,8 @@ class End {
     ibv_mr* region_ = nullptr;
     Peer peer_{};
     std::vector<ibv_qp*> qps_;
+    std::vector<std::uint8_t> under_way_;  // of each queue pair
+    unsigned completed_ = 0;
     ibv_wc completions_[kBatch];
 };
 

@@ -96,8 +96,10 @@ struct Remote {
 };
 
 // A SEND, WRITE, READ, or a FetchAdd of one.
-inline void post_send(ibv_qp* qp, ibv_sge sge, ibv_wr_opcode opcode = IBV_WR_SEND, Remote remote = {}) {
+inline void post_send(ibv_qp* qp, ibv_sge sge, ibv_wr_opcode opcode = IBV_WR_SEND, Remote remote = {},
+                      std::uint64_t wr_id = 0) {
     ibv_send_wr wr{}, *bad;
+    wr.wr_id = wr_id;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = opcode;

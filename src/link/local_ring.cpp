@@ -126,7 +126,7 @@ std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length
     const bool spaced = size > kBeside && size < kSpacedBelow && has_plenty();
     const std::uint64_t data = size > kBeside ? round_up(size) + (spaced ? kSpace : 0) : 0;
     if (!fits(data, limit_) && !finds_room(data)) return nullptr;
-    if (follows) reach_ahead(size);
+    if (follows) reach_ahead(size, data);
     Slot& slot = slot_of(written_.slots);
     std::uint8_t* at = slot.packet;
     if (data > 0) {
@@ -185,6 +185,18 @@ bool LocalRing::await_room() {
 bool LocalRing::unread() const {
     return control_.tail.slots.load(std::memory_order_acquire) <
            control_.head.slots.load(std::memory_order_relaxed);
+}
+
+// What lies outside of that slot, if it is as large as the last one, probably.
+void LocalRing::fetch_long(std::uint64_t place) const {
+    if (front_data_ == 0) {
+        prefetch_to_read(beside(place));
+        prefetch_to_read(beside(place) + kAlignment);
+    } else if (front_.length <= kReached) {
+        const std::uint8_t* const data =
+            data_ + (read_.data + (place - read_.slots) * front_data_) % kCapacity;
+        for (std::uint64_t at = 0; at < front_.length; at += kAlignment) prefetch_to_read(data + at);
+    }
 }
 
 void LocalRing::read_addresses(const std::uint8_t* at) {

@@ -213,7 +213,8 @@ class LocalRing : private RingLayout {
         std::uint64_t slots = 0, data = 0;
     };
     static constexpr std::size_t kAlignment = 64;
-    static constexpr std::size_t kLong = 16 << 10;  // bytes
+    static constexpr std::size_t kReached = (2 << 10) + 128;  // bytes: of what is asked for ahead
+    static constexpr std::size_t kLong = 16 << 10;
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }
@@ -284,21 +285,22 @@ class LocalRing : private RingLayout {
     }
     // The consumer's processor has read the lines that are written next, and would be asked for each when it
     // is written, while all stores behind it wait. (Of a larger record the lines are asked for together
-    // anyhow.)
-    void reach_ahead(std::uint64_t size) const {
+    // anyhow.) Those that follow are as large as this one, probably, which takes so many bytes of data.
+    void reach_ahead(std::uint64_t size, std::uint64_t data) const {
         constexpr std::uint64_t kAhead = 4;  // slots
-        if (size > kBeside) return;
+        if (size > kReached) return;
         prefetch_to_write(&slot_of(written_.slots + kAhead));
         if (size <= kInSlot) return;
-        const std::uint8_t* const place = beside(written_.slots + kAhead);
+        const std::uint8_t* const place =
+            data == 0 ? beside(written_.slots + kAhead) : data_ + (written_.data + kAhead * data) % kCapacity;
         for (std::uint64_t at = 0; at < size; at += kAlignment) prefetch_to_write(place + at);
     }
+    void fetch_long(std::uint64_t place) const;
     struct Lines {  // for ReadAhead
         void fetch(std::uint64_t place) const {
             prefetch_to_read(&ring.slot_of(place));
-            if (!ring.front_beside_) return;  // as the last one, probably
-            for (std::size_t at = 0; at < kBeside; at += kAlignment)
-                prefetch_to_read(ring.beside(place) + at);
+            if (ring.front_.length > kInSlot) [[unlikely]]
+                ring.fetch_long(place);
         }
         void fetch_head() const { prefetch_to_read(&ring.control_.head); }
         std::uint64_t head() const { return ring.control_.head.slots.load(std::memory_order_relaxed); }
@@ -351,7 +353,7 @@ inline bool LocalRing::append_short(const wire::OutPacket& packet, bool follows)
     const std::size_t length = packet.header_length + payload + packet.pad_count;
     if (length > kInSlot || written_.slots >= limit_.slots || has_other_addresses(*packet.path)) [[unlikely]]
         return false;
-    if (follows) reach_ahead(length);
+    if (follows) reach_ahead(length, 0);
     Slot& slot = slot_of(written_.slots);
     slot.record = {static_cast<std::uint32_t>(length), flags_of(packet.aside), packet.aside.psns};
     std::uint8_t* const at = copy_header(slot.packet, packet);

@@ -29,7 +29,8 @@ void Adapter::State::leave(Outgoing& out) {
     link.return_sink(*sink);
     out.sink.store(nullptr, std::memory_order_relaxed);
     out.waiting = 0;
-    out.until.store(kNever);
+    // Mostly nothing gathered, and this store waits for those before it, of the payload.
+    if (out.until.load(std::memory_order_relaxed) != kNever) out.until.store(kNever);
     out.turn.store(out.turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 

@@ -129,6 +129,13 @@ class FlowShare {
         mine_ += cost;
         flow_->sent(cost);
     }
+    // What has just been counted as that costs this.
+    void corrects(std::uint32_t from, std::uint32_t to) {
+        if (from == to) [[likely]]
+            return;
+        mine_ += to - from;
+        flow_->sent(to - from);
+    }
     void acknowledged(std::uint32_t cost) {
         cost = std::min(cost, mine_);
         mine_ -= cost;

@@ -287,13 +287,14 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
     if (riding.placed != 0) count = std::min(count, kPart / shared_.mtu());
-    std::uint32_t packet_cost = cost(entry, packet, packet + count);
-    const bool ask = asks_acknowledgement(entry, count, packet_cost);
-    if (!emit(sink, entry, packet, count, ask, now, riding)) return 0;
-    if (packet == 0 && count == 1) entry.fetched = false;  // it went as on a wire
-    packet_cost = cost(entry, packet, packet + count);
-
-    flow_.sent(packet_cost);
+    const std::uint32_t expected_cost = cost(entry, packet, packet + count);
+    const bool ask = asks_acknowledgement(entry, count, expected_cost);
+    // Before it is copied: counting takes a locked instruction, which waits for all stores before it.
+    flow_.sent(expected_cost);
+    const bool left = emit(sink, entry, packet, count, ask, now, riding);
+    if (left && packet == 0 && count == 1) entry.fetched = false;  // it went as on a wire
+    flow_.corrects(expected_cost, left ? cost(entry, packet, packet + count) : 0);
+    if (!left) return 0;
     entry.beside_window = false;
     // A READ's data is the peer's to send.
     count_against_rate(entry.is_read() ? Flow::kPacketOverhead : size(entry, packet, packet + count), now);

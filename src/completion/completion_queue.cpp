@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "base/mutation.h"
 #include "base/reason.h"
@@ -40,16 +41,19 @@ bool CompletionQueue::make_room() {
 
 void CompletionQueue::notify(const Completion& completion, bool solicited) {
     // IBA 11.4.2.2: armed for solicited completions only, an unsuccessful one counts as solicited.
-    if (armed_ == Armed::solicited && !solicited && completion.status == Status::success) return;
     const auto now = static_cast<Time>(completion.timestamp);
+    if (armed_ == Armed::solicited && !solicited && completion.status == Status::success) {
+        if (held_ > 0) give_if_due(now);  // it may have been the last that had a place
+        return;
+    }
     if (held_++ == 0) first_held_ = now;
     give_if_due(now);
 }
 
 void CompletionQueue::give_if_due(Time now) {
+    if ((count_ == 0 && period_ == 0) || (count_ > 0 && held_ >= count_)) return give();
     // A full queue gives it in any case: more completions than that will never come.
-    const std::uint32_t enough = std::min<std::uint32_t>(count_, capacity());
-    if ((count_ == 0 && period_ == 0) || (count_ > 0 && held_ >= enough)) return give();
+    if (waiting() >= capacity()) return give();
     if (period_ == 0) return;
     if (now - first_held_ >= period_) return give();
     deadlines_->lower(first_held_ + period_);
@@ -74,6 +78,18 @@ Time CompletionQueue::advance(Time now) {
     std::lock_guard guard(lock_);
     if (held_ > 0) give_if_due(now);
     return held_ > 0 && period_ > 0 ? first_held_ + period_ : kNever;
+}
+
+void CompletionQueue::fall_silent() {
+    EventDeadlines* deadlines = nullptr;
+    {
+        std::lock_guard guard(lock_);
+        armed_ = Armed::no;
+        held_ = 0;
+        listener_ = nullptr;
+        deadlines = std::exchange(deadlines_, nullptr);
+    }
+    if (deadlines) deadlines->remove(*this);
 }
 
 void CompletionQueue::forget(std::uint32_t qp_number) {
@@ -109,6 +125,7 @@ int CompletionQueue::resize(std::uint32_t capacity) {
     ring_ = std::move(ring);
     mask_ = mask;
     capacity_.store(capacity, std::memory_order_relaxed);
+    if (held_ > 0) give_if_due(first_held_);
     return 0;
 }
 

@@ -91,11 +91,15 @@ class CompletionQueue {
     void arm(bool solicited_only);
 
     // The notification waits until `count` completions that are worth it have arrived (0: any number), or
-    // until `period` after the first of them (0: for ever). Both 0, or a count of 1: as without. `deadlines`
-    // calls advance(), and must outlive the queue. What waits already is judged anew.
+    // until `period` after the first of them (0: for ever), or until the queue is full. Both 0, or a count
+    // of 1: as without. `deadlines` calls advance(), and must outlive the queue. What waits already is judged
+    // anew.
     void moderate(std::uint16_t count, Duration period, EventDeadlines& deadlines);
     // Gives the notification whose time has come; returns when that is, kNever if none waits for a time.
     Time advance(Time now);
+
+    // The listener hears of nothing any more, not even of what another thread is about to give.
+    void fall_silent();
 
     // EINVAL if more completions wait than the new capacity holds.
     int resize(std::uint32_t capacity);

@@ -175,6 +175,44 @@ TEST_F(Moderated, AFullQueueIsEnough) {
     EXPECT_EQ(listener.events, 1);
 }
 
+// With what came before the arming, with what was not armed for, and with what made the queue smaller.
+TEST_F(Moderated, HoweverItBecameFull) {
+    queue.moderate(10, 0, deadlines);
+    push(14);
+    queue.arm(false);
+    push();
+    EXPECT_EQ(listener.events, 0);
+    push();
+    EXPECT_EQ(listener.events, 1);
+    Completion out[16];
+    ASSERT_EQ(queue.poll(out), 16u);
+    queue.arm(true);
+    push(1, Status::work_request_flushed);
+    push(14);
+    EXPECT_EQ(listener.events, 1);
+    push();
+    EXPECT_EQ(listener.events, 2);
+    ASSERT_EQ(queue.poll(out), 16u);
+    queue.arm(false);
+    push(8);
+    ASSERT_EQ(queue.resize(9), 0);
+    EXPECT_EQ(listener.events, 2);
+    ASSERT_EQ(queue.resize(8), 0);
+    EXPECT_EQ(listener.events, 3);
+}
+
+TEST_F(Moderated, FallsSilent) {
+    queue.moderate(10, 100, deadlines);
+    queue.arm(false);
+    push();
+    queue.fall_silent();
+    deadlines.fire(5000);
+    push(16);
+    EXPECT_EQ(listener.events, 0);
+    EXPECT_EQ(listener.overruns, 0);
+    EXPECT_EQ(deadlines.next(), kNever);
+}
+
 TEST_F(Moderated, TheEarliestOfSeveralIsNext) {
     CompletionQueue other(4, &listener);
     auto gone = std::make_unique<CompletionQueue>(4, &listener);

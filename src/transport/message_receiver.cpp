@@ -227,7 +227,8 @@ void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Ti
 }
 
 void MessageReceiver::release_completions() {
-    for (const Waiting& each : waiting_) each.queue->complete(each.completion, each.solicited);
+    for (const Waiting& each : waiting_)
+        if (!each.queue->complete(each.completion, each.solicited)) completion_lost_ = true;
     waiting_.clear();
 }
 

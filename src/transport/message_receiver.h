@@ -79,6 +79,8 @@ class MessageReceiver {
     // An XRC target's completions wait until their acknowledgement has left: the program answers by another
     // queue pair, and the answer must not come to the initiator's program before its own completion.
     bool completions_wait() const { return !waiting_.empty(); }
+    // One of them found no place in the completion queue of its receive queue.
+    bool completion_lost() const { return completion_lost_; }
     void release_completions();
 
     void begin_send();
@@ -108,6 +110,7 @@ class MessageReceiver {
     RcShared shared_;
     Message message_ = Message::none;
     bool receive_taken_ = false;
+    bool completion_lost_ = false;
     memory::PdNumber pd_;         // in which remote keys are looked up
     ReceiveQueue* own_receives_;  // receive_source_, if it is the queue pair's own
 

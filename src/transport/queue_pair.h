@@ -238,6 +238,8 @@ class QueuePair {
           own_counters_(setup.counters ? nullptr : &counters_) {}
 
     static constexpr const char* kCompletionLost = "one of its completion queues has overrun";
+    static constexpr const char* kXrcCompletionLost =
+        "the completion queue of an XRC receive queue that a message named has overrun";
     bool completion_lost() const {
         return (setup_.send_cq && setup_.send_cq->in_error()) ||
                (setup_.receive_cq && setup_.receive_cq->in_error());

@@ -222,8 +222,10 @@ void RcQueuePair::advance(Time now) {
 void RcQueuePair::after(Time now) {
     doubt();
     // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
-    if (state_ != QpState::error && completion_lost()) {
-        record_failure(FailedPart::queue_pair, setup_.number, 0, "%s", kCompletionLost);
+    const bool xrc_lost = responder_->completion_lost();
+    if (state_ != QpState::error && (xrc_lost || completion_lost())) {
+        record_failure(FailedPart::queue_pair, setup_.number, 0, "%s",
+                       xrc_lost ? kXrcCompletionLost : kCompletionLost);
         if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
         enter_error(true, now);
     }

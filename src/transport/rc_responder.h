@@ -70,6 +70,7 @@ class Acknowledging {
 
 class RcResponder : private Acknowledging, private MessageReceiver {
    public:
+    using MessageReceiver::completion_lost;
     using MessageReceiver::completions_wait;
     using MessageReceiver::release_completions;
 

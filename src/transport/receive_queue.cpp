@@ -136,9 +136,9 @@ std::size_t ReceiveQueue::take_waiters(std::span<std::uint32_t, kMaxWaiters> out
     return taken;
 }
 
-void ReceiveQueue::complete(const completion::Completion& completion, bool solicited) {
+bool ReceiveQueue::complete(const completion::Completion& completion, bool solicited) {
     std::lock_guard guard(lock_);
-    if (shared_.cq) shared_.cq->push(completion, solicited);
+    return !shared_.cq || shared_.cq->push(completion, solicited) != 0;
 }
 
 void ReceiveQueue::close() {

@@ -133,8 +133,8 @@ class alignas(64) ReceiveQueue {
     // Queue pairs that found the queue empty, at most as many as requests wait; they are forgotten.
     std::size_t take_waiters(std::span<std::uint32_t, kMaxWaiters> out);
 
-    // XRC: to the queue's own completion queue.
-    void complete(const completion::Completion& completion, bool solicited);
+    // XRC: to the queue's own completion queue. False: that has overrun, and this completion is lost.
+    bool complete(const completion::Completion& completion, bool solicited);
 
     // Nothing is taken, reported or completed any more: listener and completion queue may go.
     void close();

@@ -191,6 +191,27 @@ TEST_F(Xrc, WhatATargetReceivedBeforeItFailsIsCompletedFirst) {
     EXPECT_EQ(received[1].status, Status::local_length_error);
 }
 
+// IBA 11.6.3.2: as of a queue pair whose own completion queue has overrun.
+TEST_F(Xrc, ATargetWhoseCompletionFindsNoPlaceIsInErrorForGood) {
+    ASSERT_EQ(side[1].receive_cq.resize(2), 0);
+    for (std::uint64_t id = 1; id <= 4; id++) post_receive(1, id, {side[1].sge(0, 100)});
+    for (int message = 1; message <= 2; message++) {
+        ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 10)}), 0);
+        run();
+        EXPECT_EQ(outcome(), Status::success);
+        EXPECT_EQ(side[1].qp->state(), QpState::rts);
+    }
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 10)}), 0);
+    run();
+    EXPECT_EQ(side[1].qp->state(), QpState::error);
+    EXPECT_EQ(side[1].events, std::vector{QpEvent::fatal});
+    EXPECT_EQ(outcome(), Status::success) << "its acknowledgement leaves before it completes";
+    ASSERT_EQ(post(0, request(Operation::send), {side[0].sge(0, 10)}), 0);
+    run();
+    EXPECT_EQ(outcome(), Status::retry_exceeded);
+    EXPECT_EQ(side[1].events.size(), 1u);
+}
+
 // Annex A19: both name the queue, whose protection domain is the target's.
 TEST_F(Xrc, FlushesAndWritesAtomically) {
     side[0].memory[0] = 42;

@@ -60,13 +60,13 @@ struct ibv_ah* ibv_create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
     ah->base.context = pd->context;
     ah->base.pd = pd;
     ah->path = path;
-    Pd::of(pd)->users++;
+    Pd::of(pd)->enter();
     return &ah->base;
 }
 
 int ibv_destroy_ah(struct ibv_ah* handle) {
     if (const Fault fault{"ibv_destroy_ah"}) return fault.error();
-    Pd::of(handle->pd)->users--;
+    Pd::of(handle->pd)->leave();
     delete AddressHandle::of(handle);
     return 0;
 }

@@ -68,6 +68,57 @@ void fill_slots(Context& context) {
     fill_unsupported(context.shown);
 }
 
+// What the program left behind must not answer packets or hold its memory open any longer.
+void end_queues(Context& context) {
+    while (!context.queue_pairs.empty()) {
+        QueuePair* qp = *context.queue_pairs.begin();
+        qp->base()->events_completed = qp->async_events_delivered;
+        destroy_queue_pair(*qp);
+    }
+    while (!context.shared_queues.empty()) {
+        Srq* srq = *context.shared_queues.begin();
+        srq->base()->events_completed = srq->async_events_delivered;
+        destroy_shared_queue(*srq);
+    }
+    while (!context.xrc_domains.empty()) leave_domain(**context.xrc_domains.begin());
+    // A plan of faults may let this fail: it stays, then.
+    while (!context.windows.empty() && dealloc_mw(&(*context.windows.begin())->base) == 0) {
+    }
+}
+
+void end_regions(Context& context) {
+    while (!context.regions.empty()) {
+        Region* region = *context.regions.begin();
+        // Its keys may have gone with an import of it.
+        if (region->kind != RegionKind::imported && !context.process->forked())
+            context.process->adapter().regions().remove(region->base.lkey);
+        forget(region);
+    }
+}
+
+void end(Context& context) {
+    while (!context.device_memories.empty() && free_dm(&(*context.device_memories.begin())->base) == 0) {
+    }
+    pthread_mutex_destroy(&context.base()->mutex);
+    delete &context;
+}
+
+// What one of its contexts has made may be in use by what another has: regions by windows and queue pairs,
+// device memory by regions.
+void end_file(Context& of_file) {
+    const auto each = [&of_file](void (*what)(Context&)) {
+        for (Context *context = of_file.next_of_file, *next; context != &of_file; context = next) {
+            next = context->next_of_file;
+            what(*context);
+        }
+        what(of_file);
+    };
+    each([](Context& context) { context.process->remove(&context); });
+    each(end_queues);
+    each(end_regions);
+    each(end);
+}
+
 }  // namespace
 }  // namespace verbena::verbs
 
@@ -124,34 +175,9 @@ int ibv_close_device(struct ibv_context* base) {
     Call call("ibv_close_device");
     const NoCancellation whole;
     Context* context = Context::of(base);
-    context->process->remove(context);
     context->process->hide(context->record);
-    // What the program left behind must not answer packets or hold its memory open any longer.
-    while (!context->queue_pairs.empty()) {
-        QueuePair* qp = *context->queue_pairs.begin();
-        qp->base()->events_completed = qp->async_events_delivered;
-        destroy_queue_pair(*qp);
-    }
-    while (!context->shared_queues.empty()) {
-        Srq* srq = *context->shared_queues.begin();
-        srq->base()->events_completed = srq->async_events_delivered;
-        destroy_shared_queue(*srq);
-    }
-    // A plan of faults may let one of these fail: it stays, then.
-    while (!context->windows.empty() && dealloc_mw(&(*context->windows.begin())->base) == 0) {
-    }
-    while (!context->regions.empty()) {
-        Region* region = *context->regions.begin();
-        // Its keys may have gone with an import of it.
-        if (region->kind != RegionKind::imported && !context->process->forked())
-            context->process->adapter().regions().remove(region->base.lkey);
-        forget(region);
-    }
-    while (!context->device_memories.empty() && free_dm(&(*context->device_memories.begin())->base) == 0) {
-    }
     if (context->files.is_of_now() && context->command_file.is(base->cmd_fd)) close(base->cmd_fd);
-    pthread_mutex_destroy(&base->mutex);
-    delete context;
+    if (leave_file(*context)) end_file(*context);
     return 0;
 }
 

@@ -31,10 +31,11 @@ std::uint32_t rounded(std::int64_t cqe) {
     return std::max(kFewest, std::bit_ceil(static_cast<std::uint32_t>(cqe)));
 }
 
-// What is queued is taken back. What the program took must be acknowledged (ibv_get_cq_event(3)): waits for
-// it.
+// No event is queued any more, and what is queued is taken back. What the program took must be acknowledged
+// (ibv_get_cq_event(3)): waits for it.
 void forget_events(Cq& cq) {
     ibv_cq* handle = cq.base();
+    cq.queue->fall_silent();  // first: the time of an event that is held may come while we wait
     if (cq.channel)
         cq.channel->events.remove_if([&cq](const CompletionEvent& event) { return event.cq == &cq; });
     Context::of(handle->context)->async_events.remove_if([handle](const AsyncEvent& event) {
@@ -118,12 +119,12 @@ int ibv_destroy_cq(struct ibv_cq* handle) {
     const NoCancellation whole;
     Cq* cq = Cq::of(handle);
     if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);
-    if (cq->channel) cq->channel->cqs--;
-    if (cq->domain) cq->domain->users--;
+    if (cq->domain) cq->domain->leave();
     Context::of(handle->context)->process->hide(cq->record);
     if (!Context::of(handle->context)->process->forked()) forget_events(*cq);
     pthread_mutex_destroy(&handle->mutex);
     pthread_cond_destroy(&handle->cond);
+    if (cq->channel) cq->channel->cqs--;  // it may go from now on
     delete cq;
     return 0;
 }

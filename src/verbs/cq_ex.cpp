@@ -124,7 +124,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     cq->single_threaded =
         (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0 || (domain && domain->thread_domain);
     cq->domain = domain;
-    if (domain) domain->users++;
+    if (domain) domain->enter();
     install(cq->shown.base, attr->wc_flags);
     return &cq->shown.base;
 }

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <utility>
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
@@ -15,11 +17,23 @@
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "verbs/objects.h"
+#include "verbs/process.h"
 
 namespace verbena::verbs {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3158'5443'4252'4556;  // "VERBCTX1" in memory order
+
+std::mutex files_lock;
+
+bool all_closed(const Context& of_file) {
+    const Context* each = &of_file;
+    do {
+        if (!each->closed) return false;
+        each = each->next_of_file;
+    } while (each != &of_file);
+    return true;
+}
 
 }  // namespace
 
@@ -39,6 +53,22 @@ int make_command_file(std::uint32_t index, std::uint64_t node_guid) {
 int read_command_file(int fd, CommandFile& out) {
     if (pread(fd, &out, sizeof out, 0) == sizeof out && out.magic == kMagic) return 0;
     return fail(EINVAL, "descriptor %d is no context's cmd_fd", fd);
+}
+
+void join_file(Context& imported) {
+    imported.process->for_each_context([&](Context& other) {
+        std::lock_guard lock(files_lock);
+        const bool joined = imported.next_of_file != &imported;
+        if (&other != &imported && !joined && other.command_file == imported.command_file &&
+            !all_closed(other))
+            std::swap(imported.next_of_file, other.next_of_file);
+    });
+}
+
+bool leave_file(Context& context) {
+    std::lock_guard lock(files_lock);
+    context.closed = true;
+    return all_closed(context);
 }
 
 }  // namespace verbena::verbs
@@ -72,6 +102,7 @@ struct ibv_context* ibv_import_device(int cmd_fd) {
     context->cmd_fd = cmd_fd;
     Context::of(context)->command_file = FileIdentity::of(cmd_fd);
     Context::of(context)->foreign = content.pid != static_cast<std::uint32_t>(getpid());
+    join_file(*Context::of(context));
     return context;
 }
 

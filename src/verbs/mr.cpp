@@ -34,6 +34,21 @@ int check_access(memory::Access access) {
     return 0;
 }
 
+// 0, or an errno with the reason: the range cannot be had with these rights.
+int check_mapping(const void* address, std::uint64_t length, memory::Access access) {
+    if (access & memory::kOnDemand) return 0;
+    const auto bytes = static_cast<unsigned long long>(length);
+    if (wraps(address, length))
+        return fail(EINVAL, "%p + %llu bytes goes round the end of the address space", address, bytes);
+    if (!is_mapped(address, length))
+        return fail(EFAULT, "%p + %llu bytes is not mapped memory of this process", address, bytes);
+    if ((access & memory::kLocalWrite) && !is_writable(address, length))
+        return fail(EFAULT, "%p + %llu bytes cannot be written, and IBV_ACCESS_LOCAL_WRITE is asked for",
+                    address, bytes);
+    if (!is_readable(address, length)) return fail(EFAULT, "%p + %llu bytes cannot be read", address, bytes);
+    return 0;
+}
+
 }  // namespace
 
 Region* register_memory(const Registration& wanted) {
@@ -68,7 +83,7 @@ void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
     region.base.handle = keys.lkey >> 8;
     region.base.lkey = keys.lkey;
     region.base.rkey = keys.rkey;
-    Pd::of(pd)->users++;
+    Pd::of(pd)->enter();
     Context* context = Context::of(pd->context);
     std::lock_guard lock(context->objects_lock);
     context->regions.insert(&region);
@@ -80,7 +95,7 @@ void forget(Region* region) {
         std::lock_guard lock(context->objects_lock);
         context->regions.erase(region);
     }
-    Pd::of(region->base.pd)->users--;
+    Pd::of(region->base.pd)->leave();
     if (region->mapping) munmap(region->mapping, region->mapping_length);
     if (region->device_memory) region->device_memory->users--;
     delete region;
@@ -92,21 +107,7 @@ ibv_mr* register_users_memory(const Registration& wanted) {
     if ((reinterpret_cast<std::uintptr_t>(start) ^ wanted.iova) & (page - 1))
         return fail_null(EINVAL, "address %p and iova 0x%llx lie at different offsets into their pages",
                          static_cast<const void*>(start), static_cast<unsigned long long>(wanted.iova));
-    if (!(wanted.access & memory::kOnDemand)) {
-        if (wraps(start, wanted.length))
-            return fail_null(EINVAL, "%p + %llu bytes goes round the end of the address space",
-                             static_cast<const void*>(start), static_cast<unsigned long long>(wanted.length));
-        if (!is_mapped(start, wanted.length))
-            return fail_null(EFAULT, "%p + %llu bytes is not mapped memory of this process",
-                             static_cast<const void*>(start), static_cast<unsigned long long>(wanted.length));
-        if ((wanted.access & memory::kLocalWrite) && !is_writable(start, wanted.length))
-            return fail_null(EFAULT,
-                             "%p + %llu bytes cannot be written, and IBV_ACCESS_LOCAL_WRITE is asked for",
-                             static_cast<const void*>(start), static_cast<unsigned long long>(wanted.length));
-        if (!is_readable(start, wanted.length))
-            return fail_null(EFAULT, "%p + %llu bytes cannot be read", static_cast<const void*>(start),
-                             static_cast<unsigned long long>(wanted.length));
-    }
+    if (int error = check_mapping(start, wanted.length, wanted.access)) return errno = error, nullptr;
     Region* region = register_memory(wanted);
     return region ? &region->base : nullptr;
 }
@@ -177,11 +178,12 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
     // From here on it is what a kernel checks: the region stays as it was.
     if (change_access)
         if (int error = check_access(new_access)) return errno = error, IBV_REREG_MR_ERR_CMD;
-    if (translation && !(new_access & memory::kOnDemand) &&
-        !(new_access & memory::kLocalWrite ? is_writable(addr, length) : is_readable(addr, length))) {
-        fail(EFAULT, "the new range is not mapped, or cannot be written");
-        return IBV_REREG_MR_ERR_CMD;
-    }
+    // New rights count for the range that there is, too: what could only be read cannot be written since, and
+    // what was on demand need not be there.
+    if (translation || change_access)
+        if (int error =
+                check_mapping(translation ? addr : mr->addr, translation ? length : mr->length, new_access))
+            return errno = error, IBV_REREG_MR_ERR_CMD;
 
     memory::PdNumber number = change_pd ? Pd::of(pd)->number : 0;
     std::uint64_t new_length = length;
@@ -196,8 +198,8 @@ int ibv_rereg_mr(struct ibv_mr* mr, int flags, struct ibv_pd* pd, void* addr, si
         return IBV_REREG_MR_ERR_CMD;
     }
     if (change_pd) {
-        Pd::of(mr->pd)->users--;
-        Pd::of(pd)->users++;
+        Pd::of(pd)->enter();
+        Pd::of(mr->pd)->leave();
         mr->pd = pd;
     }
     if (translation) {

@@ -61,7 +61,7 @@ ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
     window->base.pd = pd_handle;
     window->base.handle = window->base.rkey >> 8;
     window->base.type = type;
-    pd->users++;
+    pd->enter();
     std::lock_guard lock(context->objects_lock);
     context->windows.insert(window);
     return &window->base;
@@ -77,7 +77,7 @@ int dealloc_mw(ibv_mw* mw) {
         std::lock_guard lock(context->objects_lock);
         context->windows.erase(Window::of(mw));
     }
-    Pd::of(mw->pd)->users--;
+    Pd::of(mw->pd)->leave();
     delete Window::of(mw);
     return 0;
 }

@@ -55,6 +55,8 @@ struct Context {
     std::atomic<bool> failed{false};  // its device is gone, or failed by a plan of faults: for good
     PortView seen;                    // the port as the program has been told; the process's, under its lock
     bool foreign = false;             // imported from another process
+    Context* next_of_file = this;     // import.h
+    bool closed = false;              // likewise
     adapter::ObjectRecord* record = nullptr;  // what tools are shown; may be missing
 
     std::mutex objects_lock;
@@ -63,6 +65,7 @@ struct Context {
     std::set<struct Window*> windows;
     std::set<struct DeviceMemory*> device_memories;
     std::set<struct Srq*> shared_queues;
+    std::set<struct Xrcd*> xrc_domains;
 
     ibv_context* base() { return &shown.base.context; }
     static Context* of(ibv_context* context) { return reinterpret_cast<Context*>(abi::context_ex(context)); }
@@ -87,7 +90,24 @@ struct Pd {
     ThreadDomain* thread_domain = nullptr;
     adapter::ObjectRecord* record = nullptr;
 
+    // Of each object that is made in it, and of its end. They keep it: an imported one's handle may go before
+    // them (ibv_unimport_pd(3)).
+    void enter() {
+        users++;
+        references_++;
+    }
+    void leave() {
+        users--;
+        release();
+    }
+    void release() {  // the handle's end
+        if (--references_ == 0) delete this;
+    }
+
     static Pd* of(ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
+
+   private:
+    std::atomic<std::uint32_t> references_{1};
 };
 
 enum class RegionKind : std::uint8_t { users_memory, other_memory, imported };

@@ -33,11 +33,11 @@ Pd* new_pd(ibv_context* context, memory::PdNumber number, std::shared_ptr<Pd::Us
     return pd;
 }
 
-void delete_pd(Pd* pd) {
+void end_handle(Pd* pd) {
     Context::of(pd->base.context)->process->hide(pd->record);
-    if (pd->parent) pd->parent->users--;
+    if (pd->parent) pd->parent->leave();
     if (pd->thread_domain) pd->thread_domain->users--;
-    delete pd;
+    pd->release();
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     Pd* domain = new_pd(context, parent->number, std::make_shared<Pd::Users>(0));
     if (!domain) return nullptr;
     domain->parent = parent;
-    parent->users++;
+    parent->enter();
     if (attr->td) {
         domain->thread_domain = ThreadDomain::of(attr->td);
         domain->thread_domain->users++;
@@ -122,7 +122,7 @@ int ibv_dealloc_pd(struct ibv_pd* handle) {
         std::lock_guard lock(known_lock);
         known().erase(pd->number);
     }
-    delete_pd(pd);
+    end_handle(pd);
     return 0;
 }
 
@@ -143,6 +143,6 @@ struct ibv_pd* ibv_import_pd(struct ibv_context* context, uint32_t handle) {
     return pd ? &pd->base : nullptr;
 }
 
-void ibv_unimport_pd(struct ibv_pd* handle) { delete_pd(Pd::of(handle)); }
+void ibv_unimport_pd(struct ibv_pd* handle) { end_handle(Pd::of(handle)); }
 
 }  // extern "C"

@@ -66,7 +66,6 @@ int check_xrc_setup(const ibv_context* context, const ibv_pd* pd, const ibv_xrcd
         if (xrcd->context != context) return fail(EINVAL, "the XRC domain belongs to another context");
         return 0;
     }
-    if (xrcd) return fail(EINVAL, "an XRC_SEND queue pair has no XRC domain");
     if (!pd) return fail(EINVAL, "an XRC_SEND queue pair needs a protection domain");
     if (!attr.send_cq) return fail(EINVAL, "an XRC_SEND queue pair needs a send_cq");
     if (attr.send_cq->context != pd->context)
@@ -187,6 +186,7 @@ ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_q
     if (!is_usable(*context)) return nullptr;
     if (!is_qp_type(attr.qp_type))
         return fail_null(EINVAL, "qp_type is %d, which does not exist", attr.qp_type);
+    if (attr.qp_type != IBV_QPT_XRC_RECV) xrcd = nullptr;  // the others have none, whatever is given
     if (check_setup(handle, pd, xrcd, attr) != 0) return nullptr;
     if (attr.qp_type == IBV_QPT_RAW_PACKET || attr.qp_type == IBV_QPT_DRIVER)
         return fail_null(EOPNOTSUPP, "queue pairs of type %d are not supported", attr.qp_type);
@@ -211,7 +211,7 @@ void show_queue_pair(QueuePair& qp, ibv_pd* pd) {
     pthread_mutex_init(&base->mutex, nullptr);
     pthread_cond_init(&base->cond, nullptr);
 
-    if (pd) Pd::of(pd)->users++;
+    if (pd) Pd::of(pd)->enter();
     if (attr.send_cq) Cq::of(attr.send_cq)->users++;
     if (attr.recv_cq) Cq::of(attr.recv_cq)->users++;
     if (attr.srq) Srq::of(attr.srq)->users++;
@@ -250,7 +250,7 @@ void destroy_queue_pair(QueuePair& qp) {
     }
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
-    if (base->pd) Pd::of(base->pd)->users--;
+    if (base->pd) Pd::of(base->pd)->leave();
     if (base->send_cq) Cq::of(base->send_cq)->users--;
     if (base->recv_cq) Cq::of(base->recv_cq)->users--;
     if (base->srq) Srq::of(base->srq)->users--;

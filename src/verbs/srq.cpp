@@ -59,7 +59,7 @@ ibv_srq* make(Context* context, ibv_pd* pd_handle, void* srq_context, const ibv_
     base->handle = srq->number;
     pthread_mutex_init(&base->mutex, nullptr);
     pthread_cond_init(&base->cond, nullptr);
-    Pd::of(pd_handle)->users++;
+    Pd::of(pd_handle)->enter();
     if (srq->cq) srq->cq->users++;
     if (srq->xrcd) srq->xrcd->users++;
     srq->record =
@@ -139,7 +139,7 @@ void destroy_shared_queue(Srq& srq) {
     }
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
-    Pd::of(base->pd)->users--;
+    Pd::of(base->pd)->leave();
     if (srq.cq) srq.cq->users--;
     if (srq.xrcd) srq.xrcd->users--;
     context->process->hide(srq.record);

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <new>
@@ -15,7 +17,9 @@
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/own_file.h"
 #include "base/reason.h"
+#include "base/uncancelled.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
 #include "verbs/qp.h"
@@ -25,9 +29,39 @@ namespace {
 
 using FileKey = std::tuple<std::uint32_t, dev_t, ino_t>;  // the device's index, and the inode
 
+// Keeps the inode of a file, so that none that is made after the file's removal gets its number. By a
+// descriptor that only names it (O_PATH), if it can be had: a duplicate of the program's would hold a flock()
+// beyond the program's close(), and its end would release the program's other locks.
+class KeptFile {
+   public:
+    explicit KeptFile(int fd) : fd_(name(fd)), identity_(FileIdentity::of(fd_)) {}
+    ~KeptFile() {
+        if (age_.is_of_now() && identity_.is(fd_)) uncancelled::close(fd_);
+    }
+    KeptFile(const KeptFile&) = delete;
+    KeptFile& operator=(const KeptFile&) = delete;
+
+    bool is_kept() const { return fd_ >= 0; }  // if not: errno
+
+   private:
+    static int name(int fd) {
+        char path[32];
+        std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        const int named = out_of_the_way(open(path, O_PATH | O_CLOEXEC));
+        return named >= 0 ? named : duplicate_out_of_the_way(fd);
+    }
+
+    const int fd_;
+    const FileIdentity identity_;
+    const FilesAge age_;
+};
+
 struct FileDomain {
-    std::uint32_t domain = 0;
-    std::uint32_t handles = 0;
+    FileDomain(std::uint32_t number, int fd) : domain(number), file(fd) {}
+
+    const std::uint32_t domain;
+    std::uint32_t handles = 1;
+    KeptFile file;
 };
 
 std::mutex domains_lock;  // and of the targets
@@ -44,16 +78,25 @@ std::map<std::uint32_t, std::shared_ptr<XrcTarget>>& targets() {
 }
 
 // 0, or an errno with the reason.
-int join_file_domain(const FileKey& key, int flags, std::uint32_t& domain) {
-    FileDomain& found = file_domains()[key];
-    if (found.handles == 0 && !(flags & O_CREAT)) {
-        file_domains().erase(key);
-        return fail(EAGAIN, "no XRC domain belongs to this file yet, and oflags has no O_CREAT");
+int join_file_domain(const FileKey& key, int fd, int flags, std::uint32_t& domain) {
+    auto& domains = file_domains();
+    auto found = domains.find(key);
+    if (found != domains.end()) {
+        if (flags & O_EXCL)
+            return fail(EINVAL, "an XRC domain belongs to this file already, and oflags has O_EXCL");
+        found->second.handles++;
+    } else {
+        if (!(flags & O_CREAT))
+            return fail(EAGAIN, "no XRC domain belongs to this file yet, and oflags has no O_CREAT");
+        found = domains.try_emplace(key, last_domain + 1, fd).first;
+        if (!found->second.file.is_kept()) {
+            const int error = errno;
+            domains.erase(found);
+            return fail(error, "no descriptor to keep file %d by: %s", fd, std::strerror(error));
+        }
+        last_domain++;
     }
-    if (found.handles > 0 && (flags & O_EXCL))
-        return fail(EINVAL, "an XRC domain belongs to this file already, and oflags has O_EXCL");
-    if (found.handles++ == 0) found.domain = ++last_domain;
-    domain = found.domain;
+    domain = found->second.domain;
     return 0;
 }
 
@@ -148,13 +191,28 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
     std::lock_guard guard(domains_lock);
     if (attr->fd == -1) {
         xrcd->domain = ++last_domain;
-    } else if (int error = join_file_domain({context->device->index, file.st_dev, file.st_ino}, attr->oflags,
-                                            xrcd->domain)) {
+    } else if (int error = join_file_domain({context->device->index, file.st_dev, file.st_ino}, attr->fd,
+                                            attr->oflags, xrcd->domain)) {
         delete xrcd;
         errno = error;
         return nullptr;
     }
+    std::lock_guard lock(context->objects_lock);
+    context->xrc_domains.insert(xrcd);
     return &xrcd->base;
+}
+
+void leave_domain(Xrcd& xrcd) {
+    {
+        Context* context = Context::of(xrcd.base.context);
+        std::lock_guard lock(context->objects_lock);
+        context->xrc_domains.erase(&xrcd);
+    }
+    {
+        std::lock_guard guard(domains_lock);
+        leave_file_domain(xrcd.domain);
+    }
+    delete &xrcd;
 }
 
 int close_xrcd(ibv_xrcd* handle) {
@@ -164,11 +222,7 @@ int close_xrcd(ibv_xrcd* handle) {
     Xrcd* xrcd = Xrcd::of(handle);
     if (std::uint32_t users = xrcd->users)
         return fail(EBUSY, "%u queue pairs and receive queues still use it", users);
-    {
-        std::lock_guard guard(domains_lock);
-        leave_file_domain(xrcd->domain);
-    }
-    delete xrcd;
+    leave_domain(*xrcd);
     return 0;
 }
 

@@ -20,6 +20,9 @@ struct Xrcd {
     static Xrcd* of(ibv_xrcd* xrcd) { return reinterpret_cast<Xrcd*>(xrcd); }
 };
 
+// The handle's end; nothing uses it any more.
+void leave_domain(Xrcd& xrcd);
+
 struct QueuePair;
 
 // What the handles of one XRC_RECV queue pair share (ibv_open_qp(3)): it lives as long as one of them, and

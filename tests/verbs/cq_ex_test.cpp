@@ -277,6 +277,40 @@ TEST(Moderation, TheTimeOfAReceiveThatIsFlushedAtOnceIsKept) {
     EXPECT_EQ(completion(pair.b.receive_cq).status, IBV_WC_WR_FLUSH_ERR);
 }
 
+// While the queue's destruction waits for an acknowledgement, the time of another event comes.
+TEST(Moderation, ADestroyedQueueGivesNoEvent) {
+    Options options;
+    options.with_channel = true;
+    Pair pair(options);
+    ibv_cq* const queue = pair.b.receive_cq;
+    ibv_comp_channel* const channel = pair.b.channel;
+    for (std::uint64_t id = 0; id < 2; id++) ASSERT_EQ(pair.b.post_receive(id, nullptr, 0), 0);
+    const auto send = [&] {
+        ASSERT_EQ(ibv_req_notify_cq(queue, 0), 0);
+        ASSERT_EQ(Request(1, IBV_WR_SEND, nullptr, 0).post(pair.a.qp), 0);
+        success(pair.a.send_cq);
+    };
+    send();
+    ASSERT_TRUE(readable(channel->fd, kPatienceMs));
+    ibv_cq* cq = nullptr;
+    void* context;
+    ASSERT_EQ(ibv_get_cq_event(channel, &cq, &context), 0);
+    ibv_modify_cq_attr attributes{IBV_CQ_ATTR_MODERATE, {100, 60'000}};
+    ASSERT_EQ(ibv_modify_cq(queue, &attributes), 0);
+    send();
+    ASSERT_EQ(ibv_destroy_qp(std::exchange(pair.b.qp, nullptr)), 0);
+    ASSERT_EQ(ibv_destroy_cq(pair.b.send_cq), 0);
+    pair.b.send_cq = ibv_create_cq(pair.b.context, 1, nullptr, nullptr, 0);
+    pair.b.receive_cq = nullptr;
+    std::thread destroyer([&] { EXPECT_EQ(ibv_destroy_cq(queue), 0); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(refused(EBUSY, [&] { return ibv_destroy_comp_channel(channel); })) << "it is still there";
+    EXPECT_FALSE(readable(channel->fd, 150));
+    ibv_ack_cq_events(queue, 1);
+    destroyer.join();
+    EXPECT_FALSE(readable(channel->fd));
+}
+
 TEST(RealTime, TheRawClockRuns) {
     Side side;
     ibv_values_ex values{IBV_VALUES_MASK_RAW_CLOCK, {}};

@@ -1,5 +1,6 @@
 // Asynchronous events of a device, import of devices and protection domains, and the copies between the
 // kernel's structures and the library's.
+#include <fcntl.h>
 #include <infiniband/sa.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -16,6 +17,7 @@
 #include "base/process_testing.h"
 #include "harness.h"
 #include "host/client.h"
+#include "leaves_behind.h"
 
 extern "C" {
 void ibv_copy_path_rec_from_kern(struct ibv_sa_path_rec* to, struct ib_user_path_rec* from);
@@ -66,6 +68,76 @@ TEST(Import, ADeviceAndItsProtectionDomain) {
     EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_import_device(-1); }));
     close(ends[0]);
     close(ends[1]);
+}
+
+// A domain's number and count are those of the original, whichever handle goes first (ibv_unimport_pd(3)).
+TEST(Import, AProtectionDomainGoesBeforeWhatWasMadeInIt) {
+    Side side({.connect = false});
+    ibv_context* imported = ibv_import_device(dup(side.context->cmd_fd));
+    ASSERT_NE(imported, nullptr) << std::strerror(errno);
+    ibv_pd* original = ibv_alloc_pd(side.context);
+    ibv_pd* pd = ibv_import_pd(imported, original->handle);
+    ASSERT_NE(pd, nullptr) << std::strerror(errno);
+    auto memory = std::make_unique<Memory>(pd, 64);
+    ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+    ibv_srq_init_attr wanted{nullptr, {4, 1, 0}};
+    ibv_srq* srq = ibv_create_srq(pd, &wanted);
+    ibv_ah* address = address_handle(pd, side.gid());
+    ASSERT_TRUE(window && srq && address);
+    ibv_unimport_pd(pd);
+    ibv_pd* other = ibv_alloc_pd(side.context);  // in the memory of that one, if it has been freed
+    EXPECT_TRUE(refused(EBUSY, [&] { return ibv_dealloc_pd(original); }));
+    ibv_mr* again = ibv_import_mr(original, memory->mr->handle);
+    ASSERT_NE(again, nullptr) << std::strerror(errno);
+    ibv_unimport_mr(again);
+    memory.reset();
+    EXPECT_EQ(ibv_dealloc_mw(window), 0);
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+    EXPECT_TRUE(refused(EBUSY, [&] { return ibv_dealloc_pd(original); }));
+    EXPECT_EQ(ibv_destroy_ah(address), 0);
+    EXPECT_EQ(ibv_dealloc_pd(original), 0);
+    EXPECT_EQ(ibv_dealloc_pd(other), 0);
+    EXPECT_EQ(ibv_close_device(imported), 0);
+}
+
+// As a kernel keeps what belongs to a file while one of its descriptors is open.
+TEST(Import, WhatAContextMadeLivesUntilTheLastOfItsFileIsClosed) {
+    LeavesBehind on_purpose;
+    std::vector<std::uint64_t> words(8);
+    ibv_context* original = open_loopback();
+    ibv_context* imported = ibv_import_device(dup(original->cmd_fd));
+    ASSERT_NE(imported, nullptr) << std::strerror(errno);
+    ibv_pd* pd = ibv_alloc_pd(original);
+    const std::uint32_t number = pd->handle;
+    ibv_mr* mr = ibv_reg_mr(pd, words.data(), 64, kAllAccess | IBV_ACCESS_ON_DEMAND);
+    ASSERT_TRUE(mr);
+    const std::uint32_t handle = mr->handle;
+    ibv_sge all{reinterpret_cast<std::uintptr_t>(words.data()), 64, mr->lkey};
+    const auto look = [&](ibv_pd* in) {
+        return ibv_advise_mr(in, IBV_ADVISE_MR_ADVICE_PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, &all, 1);
+    };
+    const int own_file = original->cmd_fd;
+    EXPECT_EQ(ibv_close_device(original), 0);
+    EXPECT_EQ(fcntl(own_file, F_GETFD), -1) << "the descriptor goes with its context";
+    ibv_pd* same = ibv_import_pd(imported, number);
+    ASSERT_NE(same, nullptr) << std::strerror(errno);
+    EXPECT_EQ(look(same), 0);
+    ibv_mr* again = ibv_import_mr(same, handle);
+    ASSERT_NE(again, nullptr) << std::strerror(errno);
+    EXPECT_EQ(again->length, 64u);
+    // An import of the import is of the same file.
+    ibv_context* third = ibv_import_device(dup(imported->cmd_fd));
+    ASSERT_NE(third, nullptr) << std::strerror(errno);
+    EXPECT_EQ(ibv_close_device(imported), 0);
+    ibv_pd* last = ibv_import_pd(third, number);
+    EXPECT_EQ(look(last), 0);
+    EXPECT_EQ(ibv_close_device(third), 0);
+    ibv_context* other = open_loopback();
+    ibv_pd* of_other = ibv_import_pd(other, number);
+    ASSERT_NE(of_other, nullptr) << std::strerror(errno);
+    EXPECT_TRUE(refused(ENOENT, [&] { return look(of_other); }));
+    ibv_unimport_pd(of_other);
+    EXPECT_EQ(ibv_close_device(other), 0);
 }
 
 TEST(Import, InAnotherProcess) {

@@ -345,6 +345,31 @@ TEST_F(Kinds, Reregistration) {
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
+TEST_F(Kinds, NewRightsToMemoryThatDoesNotHaveThem) {
+    constexpr int kRead = IBV_ACCESS_REMOTE_READ, kDemand = kAllAccess | IBV_ACCESS_ON_DEMAND;
+    Pages readable(1, PROT_READ);
+    const auto changed = [&](ibv_mr* mr, int access) {
+        new_log();
+        errno = 0;
+        const int result = ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, access);
+        if (result == 0) return 0;
+        EXPECT_EQ(result, IBV_REREG_MR_ERR_CMD);
+        EXPECT_NE(new_log().find("ibv_rereg_mr"), std::string::npos);
+        return errno;
+    };
+    ibv_mr* mr = ibv_reg_mr(side.pd, readable.address, readable.size, int{kRead});
+    ASSERT_TRUE(mr);
+    EXPECT_EQ(changed(mr, kAllAccess), EFAULT);
+    EXPECT_EQ(changed(mr, kDemand), 0) << "asks at each access";
+    EXPECT_EQ(changed(mr, kAllAccess), EFAULT);
+    EXPECT_EQ(changed(mr, kRead), 0);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    ibv_mr* all = ibv_reg_mr(side.pd, nullptr, SIZE_MAX, int{kDemand});
+    ASSERT_TRUE(all);
+    EXPECT_EQ(changed(all, kAllAccess), EINVAL) << "as at a registration";
+    EXPECT_EQ(ibv_dereg_mr(all), 0);
+}
+
 TEST_F(Kinds, DmaBufsThatAreNone) {
     const int closed = dup(0), file = memfd_create("no dma-buf", 0);
     close(closed);

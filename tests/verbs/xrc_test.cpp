@@ -1,7 +1,11 @@
 // XRC (annex A14) as programs see it: domains, the two kinds of queue pairs, receive queues, several handles.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include <set>
+#include <string>
 
 #include "harness.h"
 
@@ -166,6 +170,60 @@ TEST(XrcDomain, BelongsToAFile) {
     EXPECT_EQ(ibv_close_device(context), 0);
 }
 
+// And not to one that has got the inode's number since. (Not every file system gives them out again.)
+TEST(XrcDomain, DoesNotBelongToTheNextFile) {
+    ibv_context* context = open_loopback();
+    const std::string path = testing::TempDir() + "xrc-domain-" + std::to_string(getpid());
+    ibv_xrcd* domains[4] = {};
+    for (ibv_xrcd*& domain : domains) {
+        const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+        ASSERT_GE(fd, 0);
+        domain = open_domain(context, fd, O_CREAT | O_EXCL);
+        ASSERT_NE(domain, nullptr) << new_log();
+        close(fd);
+        unlink(path.c_str());
+    }
+    for (ibv_xrcd* domain : domains) EXPECT_EQ(ibv_close_xrcd(domain), 0);
+    EXPECT_EQ(ibv_close_device(context), 0);
+}
+
+// What keeps the file takes none of the program's locks along, neither before its end nor at it.
+TEST(XrcDomain, LeavesLocksAlone) {
+    ibv_context* context = open_loopback();
+    const std::string path = testing::TempDir() + "xrc-lock-" + std::to_string(getpid());
+    const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    const int other = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_TRUE(fd >= 0 && other >= 0);
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    ASSERT_EQ(fcntl(other, F_SETLK, &whole), 0);
+    ASSERT_EQ(flock(fd, LOCK_EX), 0);
+    ibv_xrcd* domain = open_domain(context, fd);
+    ASSERT_NE(domain, nullptr) << new_log();
+    EXPECT_EQ(ibv_close_xrcd(domain), 0);
+    in_child([&] { EXPECT_EQ(fcntl(other, F_SETLK, &whole), -1) << "the parent has it"; });
+    domain = open_domain(context, fd);
+    close(fd);
+    EXPECT_EQ(flock(other, LOCK_EX | LOCK_NB), 0) << std::strerror(errno);
+    EXPECT_EQ(ibv_close_xrcd(domain), 0);
+    close(other);
+    unlink(path.c_str());
+    EXPECT_EQ(ibv_close_device(context), 0);
+}
+
+TEST(XrcDomain, EndsWithItsContext) {
+    ibv_context *context = open_loopback(), *closed = open_loopback();
+    const int fd = memfd_create("xrc", 0);
+    ASSERT_GE(fd, 0);
+    ASSERT_NE(open_domain(closed, fd, O_CREAT), nullptr);
+    EXPECT_EQ(ibv_close_device(closed), 0);
+    ibv_xrcd* domain = open_domain(context, fd, O_CREAT | O_EXCL);
+    ASSERT_NE(domain, nullptr) << new_log();
+    EXPECT_EQ(ibv_close_xrcd(domain), 0);
+    close(fd);
+    EXPECT_EQ(ibv_close_device(context), 0);
+}
+
 TEST(Xrc, TheDeviceSaysSo) {
     ibv_context* context = open_loopback();
     ibv_device_attr device;
@@ -246,6 +304,25 @@ TEST(Xrc, CreationRefuses) {
     EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_create_qp(pair.to, &rc); }));
 }
 
+// Only a target is of an XRC domain (ibv_create_qp_ex(3)), whatever else is given.
+TEST(Xrc, OtherQueuePairsHaveNoDomain) {
+    XrcPair pair;
+    for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND}) {
+        SCOPED_TRACE(type);
+        ibv_qp_init_attr_ex attr{};
+        attr.qp_type = type;
+        attr.send_cq = attr.recv_cq = pair.receive_cq;
+        attr.cap = {4, 4, 1, 1, 0};
+        attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD;
+        attr.pd = pair.to;
+        attr.xrcd = pair.domain;
+        ibv_qp* qp = ibv_create_qp_ex(pair.b, &attr);
+        ASSERT_NE(qp, nullptr) << new_log();
+        EXPECT_TRUE(refused_null(EINVAL, [&] { return pair.open(pair.domain, qp->qp_num); }));
+        EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    }
+}
+
 TEST(Xrc, NeitherQueuePairTakesWhatItHasNoQueueFor) {
     XrcPair pair;
     ibv_recv_wr receive{}, *bad_receive;
@@ -268,6 +345,41 @@ TEST(Xrc, ATargetHasSeveralHandles) {
     ASSERT_EQ(pair.post(IBV_WR_SEND, sge, target, pair.number(pair.srq)), 0);
     success(pair.receive_cq);
     success(pair.send_cq);
+}
+
+// The target, by whatever handle, as an RC queue pair whose completion queue has overrun.
+TEST(Xrc, AnOverrunOfTheQueuesCompletionQueueIsFatalForTheTarget) {
+    XrcPair pair;
+    Memory source(pair.from, 64), target(pair.to, 64);
+    ibv_qp* second = pair.open(pair.domain, pair.receiver->qp_num);
+    ASSERT_NE(second, nullptr);
+    ASSERT_EQ(ibv_resize_cq(pair.receive_cq, 4), 0);
+    ibv_sge sge = source.sge(0, 8);
+    for (std::uint64_t id = 0; id < 5; id++) {
+        ASSERT_EQ(pair.post_receive(pair.srq, id, target.sge(0, 64)), 0);
+        ASSERT_EQ(pair.post(IBV_WR_SEND, sge, target, pair.number(pair.srq)), 0);
+        success(pair.send_cq);
+    }
+    bool queue_failed = false;
+    std::set<ibv_qp*> fatal;
+    while (!queue_failed || fatal.size() < 2) {
+        ibv_async_event event;
+        ASSERT_TRUE(readable(pair.b->async_fd, kPatienceMs));
+        ASSERT_EQ(ibv_get_async_event(pair.b, &event), 0);
+        if (event.event_type == IBV_EVENT_CQ_ERR) {
+            EXPECT_EQ(event.element.cq, pair.receive_cq);
+            queue_failed = true;
+        } else if (event.event_type == IBV_EVENT_QP_FATAL) {
+            fatal.insert(event.element.qp);
+        }
+        ibv_ack_async_event(&event);
+    }
+    EXPECT_EQ(fatal, (std::set{pair.receiver, second}));
+    ibv_qp_attr state{};
+    ibv_qp_init_attr setup{};
+    ASSERT_EQ(ibv_query_qp(second, &state, IBV_QP_STATE, &setup), 0);
+    EXPECT_EQ(state.qp_state, IBV_QPS_ERR);
+    EXPECT_EQ(ibv_destroy_qp(second), 0);
 }
 
 TEST(Xrc, OpeningRefuses) {

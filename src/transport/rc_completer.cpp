@@ -208,10 +208,12 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
 // acknowledgement is mostly about.
 void RcRequester::complete_run(std::uint32_t end, Time now) {
     std::uint32_t in_window = 0;
-    while (una_ != end && !failed_) {
-        const SendEntry* const head = alone_answered(una_);
+    while (una_ != end && !failed_ && !queue_.empty()) {
+        const std::uint32_t packets = queue_.at(0).packets;
+        if (wire::psn_less(end, wire::psn_add(una_, packets))) break;
+        const SendEntry* const head = alone_answered(wire::psn_add(una_, packets - 1));
         if (!head || head->awaits_response()) break;
-        una_ = wire::psn_next(una_);
+        una_ = wire::psn_add(una_, packets);
         progressed_ = true;
         if (!head->beside_window) in_window += head->length + Flow::kPacketOverhead;
         tell_passed(*head, now);

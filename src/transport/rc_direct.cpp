@@ -4,7 +4,7 @@
 
 #include "transport/copy.h"
 #include "transport/mutation.h"
-#include "transport/rc_requester.h"
+#include "transport/rc_queue_pair.h"
 
 namespace verbena::transport {
 namespace {
@@ -210,6 +210,68 @@ bool RcRequester::execute_directly(Time now) {
     if (!entry.signaled) queue_.done_silently();
     push(entry, completion::Status::success, VendorError::none, now);
     queue_.pop();
+    return true;
+}
+
+// The same of one that is posted where nothing else is going on, without a place in the queue. False: it goes
+// another way.
+bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& now) {
+    if (!request.is_one_sided() || state_ != QpState::rts || setup_.service != Service::rc ||
+        !requester_->execute_straight(request, now)) [[unlikely]]
+        return false;
+    last_now_ = now.get();
+    if (completion_lost()) [[unlikely]]
+        after(last_now_);
+    return true;
+}
+
+bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
+    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
+    constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
+    const bool read = request.operation == Operation::rdma_read;
+    const bool overtakes = mutated(Mutation::direct_overtakes);
+    if (directly_ != Directly::hopefully || (!queue_.empty() && !overtakes) || queue_.room() == 0 ||
+        (outstanding() && !overtakes) || failed_ || resume_at_ != kNever || rate_allows_at_ != kNever ||
+        request.sges.size() != 1 || shared_.setup().is_counted) [[unlikely]]
+        return false;
+    const Attributes& a = shared_.attributes();
+    const Sge& sge = request.sges[0];
+    const bool inline_data = request.flags & kInline;
+    if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
+        queue_.max_sge() == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
+        (inline_data && sge.length > queue_.max_inline())) [[unlikely]]
+        return false;
+    choose_way(sge.length, read, 1, now.get());
+    if (by_packets_) return false;
+    iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
+    if (!inline_data) {
+        const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length,
+                                                   read ? memory::kLocalWrite : memory::Access{0});
+        if (!found || shared_.regions().is_room(found.address)) [[unlikely]]
+            return false;
+        piece.iov_base = found.address;
+    }
+    const DirectTarget target{a.path,
+                              shared_.setup().number,
+                              a.destination_qp,
+                              request.rkey,
+                              request.remote_address,
+                              sge.length,
+                              0,
+                              1,
+                              now.get()};
+    if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
+        return false;
+    if (!shared_.setup().signal_all && !(request.flags & kSignaled)) {
+        queue_.done_silently();
+        return true;
+    }
+    SendEntry entry;
+    entry.wr_id = request.wr_id;
+    entry.operation = request.operation;
+    entry.length = sge.length;
+    entry.signaled = true;
+    push(entry, completion::Status::success, VendorError::none, now.get());
     return true;
 }
 

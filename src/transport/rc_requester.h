@@ -79,6 +79,7 @@ class RcRequester {
     // A SEND or WRITE that can leave in one packet.
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                        const LazyTime& now);
+    bool several_go_straight(std::size_t length, const LazyTime& now) const;
     void make_straight(const SendRequest& request, const iovec& payload, wire::OutPacket& out) const;
     bool may_leave(std::uint32_t length) const { return flow_.allows(length + Flow::kPacketOverhead); }
     void left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
@@ -237,12 +238,12 @@ class RcRequester {
     bool is_whole(const SendEntry& entry) const;
     unsigned send_whole(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
     // A request of one packet, asked for an acknowledgement, has left for the first time.
-    void left_whole(SendEntry& entry) {
+    void left_whole(SendEntry& entry, std::uint32_t packets) {
         entry.first_psn = next_psn_;
-        entry.packets = 1;
+        entry.packets = packets;
         entry.started = true;
         since_ack_request_ = 0;
-        next_psn_ = max_psn_ = wire::psn_next(next_psn_);
+        next_psn_ = max_psn_ = wire::psn_add(next_psn_, packets);
     }
 
     // rc_straight.cpp
@@ -250,12 +251,14 @@ class RcRequester {
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever && !failed_ &&
                !probe_due_;
     }
-    // The oldest request, if it is one packet, namely this, and nothing completes with it; or nullptr.
+    // The oldest request, if it left as one packet, straight or alone, whose last PSN this is, and nothing
+    // completes with it; or nullptr.
     SendEntry* alone_answered(std::uint32_t psn) {
-        if (una_ != psn || una_ == max_psn_ || queue_.empty()) [[unlikely]]
+        if (una_ == max_psn_ || queue_.empty()) [[unlikely]]
             return nullptr;
         SendEntry& head = queue_.at(0);
-        if (!head.started || head.packets != 1 || head.is_local()) [[unlikely]]
+        if (!head.started || head.is_local() || wire::psn_add(una_, head.packets - 1) != psn ||
+            (head.packets != 1 && !left_as_one(head))) [[unlikely]]
             return nullptr;
         if (queue_.size() > 1) {
             const SendEntry& next = queue_.at(1);
@@ -263,6 +266,10 @@ class RcRequester {
                 return nullptr;
         }
         return &head;
+    }
+    bool left_as_one(const SendEntry& head) const {
+        return head.beside_window && una_ == head.first_psn &&
+               in_flight(wire::psn_add(una_, head.packets - 1));
     }
     void complete_straight(const SendEntry& head, Time now);
 

@@ -97,10 +97,10 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         return is_plain() && psn == expected_psn_ && !receive_taken_ && receive_source_ &&
                receive_source_->waiting() == 0;
     }
-    std::uint8_t* place_straight(const wire::WholeSend& send);
-    std::uint8_t* place_straight(const wire::WholeWrite& write);
-    void receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now);
-    void receive_straight(const wire::WholeWrite& write, std::uint8_t* to, Time now);
+    std::uint8_t* place_straight(const wire::WholeSend& send, std::uint32_t psns);
+    std::uint8_t* place_straight(const wire::WholeWrite& write, std::uint32_t psns);
+    void receive_straight(const wire::WholeSend& send, std::uint8_t* to, std::uint32_t psns, Time now);
+    void receive_straight(const wire::WholeWrite& write, std::uint8_t* to, std::uint32_t psns, Time now);
     bool acknowledge_straight(wire::PacketCopier* copier, wire::PacketSink* sink);
     bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier);
 
@@ -200,7 +200,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     }
     // On the straight path: all of a message, which lies in its one packet.
     template <class Whole>
-    std::uint32_t take_whole(const Whole& message, std::uint8_t* to, Time now);
+    std::uint32_t take_whole(const Whole& message, std::uint8_t* to, std::uint32_t psns, Time now);
     void owe(Time now) {
         if (!std::exchange(ask_, true)) {
             owes_since_ = now;

@@ -1,9 +1,9 @@
-// The straight path: what most messages are, a SEND or WRITE in one packet, an atomic, or a WRITE or READ of
-// a peer's memory on this host, on a connection where nothing else is going on, without the questions that
-// only other cases have to ask. Requester and responder are the same objects in the same states as if it had
-// gone the long way; whatever is unusual goes there.
+// The straight path: what most messages are, a SEND or WRITE in one packet, a SEND that is copied as one to a
+// peer of this host, or an atomic, on a connection where nothing else is going on, without the questions that
+// only other cases have to ask. (Where nothing leaves, for a WRITE or READ of such a peer's memory:
+// rc_direct.cpp.) Requester and responder are the same objects in the same states as if it had gone the long
+// way; whatever is unusual goes there.
 #include "transport/copy.h"
-#include "transport/mutation.h"
 #include "transport/rc_queue_pair.h"
 #include "transport/rc_whole.h"
 #include "wire/plain_ack.h"
@@ -12,7 +12,9 @@ namespace verbena::transport {
 
 namespace {
 constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
-}
+// ... of a SEND of several packets that is copied to a peer of this host as one.
+constexpr std::uint32_t kMostStraight = 16 << 10;
+}  // namespace
 
 [[gnu::flatten]] QueuePair::Taken RcQueuePair::post_straight(std::span<const SendRequest> requests,
                                                              wire::PacketCopier& copier,
@@ -50,13 +52,15 @@ bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::Pa
     if (requester_->goes_straight(request, together, payload, now)) [[likely]] {
         requester_->make_straight(request, payload, out);
         if (owes) out.aside = responder_->riding();
+        if (payload.iov_len > attributes_.path_mtu) [[unlikely]]
+            out.aside.psns = packets_of(payload.iov_len, attributes_.path_mtu);
     } else {
         if (!request.is_atomic() || owes || !requester_->asks_straight(request, out)) return false;
         payload.iov_len = kAtomicLength;
     }
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
     const bool copied = copier.copy(out);
-    if (!copied && (!sink || !send_straight(out, length, *sink))) [[unlikely]]
+    if (!copied && (!sink || out.aside.psns != 1 || !send_straight(out, length, *sink))) [[unlikely]]
         return false;
     if (sink) by_wire_ = !copied;
     if (owes) responder_->rides();
@@ -76,16 +80,6 @@ bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::Pa
         out.aside = {};
     }
     sink.send(out);
-    return true;
-}
-
-bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& now) {
-    if (!request.is_one_sided() || state_ != QpState::rts || setup_.service != Service::rc ||
-        !requester_->execute_straight(request, now)) [[unlikely]]
-        return false;
-    last_now_ = now.get();
-    if (completion_lost()) [[unlikely]]
-        after(last_now_);
     return true;
 }
 
@@ -117,16 +111,17 @@ template <class Whole>
 bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
     const wire::Aside& aside = packet.aside;
     Whole message;
-    if (!message.parse(packet.bytes) || aside.psns != 1 || (aside.acknowledges && state_ != QpState::rts) ||
+    if (!message.parse(packet.bytes) || (aside.acknowledges && state_ != QpState::rts) ||
         message.pkey() != kDefaultPkey) [[unlikely]]
         return false;
-    std::uint8_t* const place = responder_->place_straight(message);
+    std::uint8_t* const place = responder_->place_straight(message, aside.psns);
     if (!place) [[unlikely]]
         return false;
     // Before the message completes, as if the acknowledgement had come in front of it.
     if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
         return false;
-    responder_->receive_straight(message, place, now);
+    responder_->receive_straight(message, place, aside.psns, now);
+    counters_.packets_received += aside.psns - 1;
     return true;
 }
 
@@ -210,7 +205,7 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
         return false;
     payload = {};
     if (count == 1) payload.iov_len = request.sges[0].length;
-    if (payload.iov_len > shared_.mtu()) [[unlikely]]
+    if (payload.iov_len > shared_.mtu() && (write || !several_go_straight(payload.iov_len, now))) [[unlikely]]
         return false;
     if (payload.iov_len == 0) return !write;
     if (write && !leaves_as_packet(static_cast<std::uint32_t>(payload.iov_len), together, now)) return false;
@@ -222,6 +217,15 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
     const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length, 0);
     payload.iov_base = found.address;
     return static_cast<bool>(found);
+}
+
+// A SEND of several packets is copied as one to a peer of this host, unless that is to fetch it.
+bool RcRequester::several_go_straight(std::size_t length, const LazyTime& now) const {
+    if (length > kMostStraight) return false;
+    const Attributes& a = shared_.attributes();
+    DirectAccess* const direct = shared_.setup().direct;
+    return !direct || !direct->fetching_is_faster(a.path, a.destination_qp,
+                                                  static_cast<std::uint32_t>(length), now.get());
 }
 
 void RcRequester::make_straight(const SendRequest& request, const iovec& payload,
@@ -245,9 +249,9 @@ void RcRequester::left_straight(const SendRequest& request, const wire::OutPacke
         outstanding_reads_++;
         begin_sample(next_psn_, now);
     } else {
-        sample_sometimes(next_psn_, now);
+        sample_sometimes(wire::psn_add(next_psn_, out.aside.psns - 1), now);
     }
-    left_whole(entry);
+    left_whole(entry, out.aside.psns);
 }
 
 // Whether it is an atomic that can be asked for now, by that packet.
@@ -286,56 +290,6 @@ bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time 
     return true;
 }
 
-bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
-    constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
-    constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
-    const bool read = request.operation == Operation::rdma_read;
-    const bool overtakes = mutated(Mutation::direct_overtakes);
-    if (directly_ != Directly::hopefully || (!queue_.empty() && !overtakes) || queue_.room() == 0 ||
-        (outstanding() && !overtakes) || failed_ || resume_at_ != kNever || rate_allows_at_ != kNever ||
-        request.sges.size() != 1 || shared_.setup().is_counted) [[unlikely]]
-        return false;
-    const Attributes& a = shared_.attributes();
-    const Sge& sge = request.sges[0];
-    const bool inline_data = request.flags & kInline;
-    if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
-        queue_.max_sge() == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
-        (inline_data && sge.length > queue_.max_inline())) [[unlikely]]
-        return false;
-    choose_way(sge.length, read, 1, now.get());
-    if (by_packets_) return false;
-    iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
-    if (!inline_data) {
-        const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length,
-                                                   read ? memory::kLocalWrite : memory::Access{0});
-        if (!found || shared_.regions().is_room(found.address)) [[unlikely]]
-            return false;
-        piece.iov_base = found.address;
-    }
-    const DirectTarget target{a.path,
-                              shared_.setup().number,
-                              a.destination_qp,
-                              request.rkey,
-                              request.remote_address,
-                              sge.length,
-                              0,
-                              1,
-                              now.get()};
-    if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
-        return false;
-    if (!shared_.setup().signal_all && !(request.flags & kSignaled)) {
-        queue_.done_silently();
-        return true;
-    }
-    SendEntry entry;
-    entry.wr_id = request.wr_id;
-    entry.operation = request.operation;
-    entry.length = sge.length;
-    entry.signaled = true;
-    push(entry, completion::Status::success, VendorError::none, now.get());
-    return true;
-}
-
 // A positive acknowledgement of the oldest request, and of nothing else.
 bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
     const SendEntry* head = alone_answered(psn);
@@ -346,7 +300,7 @@ bool RcRequester::acknowledge_straight(std::uint32_t psn, Time now) {
 }
 
 void RcRequester::complete_straight(const SendEntry& head, Time now) {
-    una_ = wire::psn_next(una_);
+    una_ = wire::psn_add(una_, head.packets);
     if (!head.beside_window) flow_.acknowledged(head.length + Flow::kPacketOverhead);
     tell_passed(head, now);
     complete_oldest(now);
@@ -355,35 +309,40 @@ void RcRequester::complete_straight(const SendEntry& head, Time now) {
 }
 
 // Where the payload belongs, or nullptr: the packet goes the long way.
-std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send) {
-    if (send.psn() != expected_psn_ || send.payload().size() > shared_.mtu()) [[unlikely]]
+std::uint8_t* RcResponder::place_straight(const wire::WholeSend& send, std::uint32_t psns) {
+    const std::uint64_t size = send.payload().size(), mtu = shared_.mtu();
+    if (send.psn() != expected_psn_ || size > psns * mtu || (psns != 1 && size <= (psns - 1) * mtu))
+        [[unlikely]]
         return nullptr;
     return place_of_whole(static_cast<std::uint32_t>(send.payload().size()));
 }
 
-std::uint8_t* RcResponder::place_straight(const wire::WholeWrite& write) {
+std::uint8_t* RcResponder::place_straight(const wire::WholeWrite& write, std::uint32_t psns) {
     const wire::Reth& reth = write.reth();
-    if (write.psn() != expected_psn_ || reth.length == 0 || reth.length != write.payload().size() ||
-        reth.length > shared_.mtu() || !(shared_.attributes().access & memory::kRemoteWrite)) [[unlikely]]
+    if (psns != 1 || write.psn() != expected_psn_ || reth.length == 0 ||
+        reth.length != write.payload().size() || reth.length > shared_.mtu() ||
+        !(shared_.attributes().access & memory::kRemoteWrite)) [[unlikely]]
         return nullptr;
     return look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite).address;
 }
 
 template <class Whole>
-std::uint32_t RcResponder::take_whole(const Whole& message, std::uint8_t* to, Time now) {
+std::uint32_t RcResponder::take_whole(const Whole& message, std::uint8_t* to, std::uint32_t psns, Time now) {
     const std::size_t length = message.payload().size();
     place(to, message.payload().data(), length);
-    took(1, length, true);
+    took(psns, length, true);
     if (message.ack_request()) owe(now);
     return static_cast<std::uint32_t>(length);
 }
 
-void RcResponder::receive_straight(const wire::WholeWrite& write, std::uint8_t* to, Time now) {
-    count_completed(shared_.setup(), Counted::remote_write, true, take_whole(write, to, now));
+void RcResponder::receive_straight(const wire::WholeWrite& write, std::uint8_t* to, std::uint32_t psns,
+                                   Time now) {
+    count_completed(shared_.setup(), Counted::remote_write, true, take_whole(write, to, psns, now));
 }
 
-void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, Time now) {
-    const std::uint32_t length = take_whole(send, to, now);
+void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, std::uint32_t psns,
+                                   Time now) {
+    const std::uint32_t length = take_whole(send, to, psns, now);
     complete_whole(length, send.solicited(), now, [&](completion::Completion& c) {
         if (!send.has_immediate()) return;
         c.flags = completion::kHasImmediate;

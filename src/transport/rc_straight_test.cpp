@@ -39,12 +39,12 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 constexpr Way kWire{"wire", 0, false}, kBeside{"asides", 4096, false}, kCopying{"copying", 4096, true};
 
 // Two programs that answer each other, posting SENDs, and WRITEs between them, of all sizes that one packet
-// and a bit more can have.
+// and some can have.
 StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& trouble) {
     Harness h;
     h.straight = straight;
     h.polls = seed % 2;  // else acknowledgements are owed when the answers are posted
-    h.memory_size = 1 << 16;
+    h.memory_size = 1 << 17;
     h.capabilities = {256, 256, 2, 2, 64};
     way.take(h);
     std::mt19937 network(seed), program(seed + 1);
@@ -61,20 +61,21 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
                 const std::uint32_t offset = (1 << 15) + program() % 2048 * 8;
                 const std::uint32_t cut = program() % 4 == 0 ? 8 : 1032;  // sometimes two elements
                 h.post_receive(1 - from, 1000 + round * 10 + n,
-                               {h.side[1 - from].sge(offset, cut), h.side[1 - from].sge(offset + cut, 1032)});
+                               {h.side[1 - from].sge(offset, cut), h.side[1 - from].sge(offset + cut, 4096)});
             }
         };
         if (!trouble.short_of_receives) receive();
         std::array<SendRequest, 3> requests;
         std::array<Sge, 3> sges;
         for (unsigned n = 0; n < messages; n++) {
-            static constexpr std::uint32_t kSizes[] = {0, 1, 7, 8, 9, 64, 500, 1023, 1024, 1025};
-            const std::uint32_t length = kSizes[program() % 10];
+            static constexpr std::uint32_t kSizes[] = {0,    1,    7,    8,    9,    64,  500,
+                                                       1023, 1024, 1025, 2048, 3000, 4096};
+            const std::uint32_t length = kSizes[program() % std::size(kSizes)];
             static constexpr Operation kOperations[] = {
                 Operation::send, Operation::send, Operation::send_with_immediate, Operation::rdma_write};
             SendRequest& r = requests[n];
             r = h.request(kOperations[program() % 4], round * 10 + n);
-            r.remote_address = h.side[1 - from].address((53 << 10) + program() % 8192);
+            r.remote_address = h.side[1 - from].address((64 << 10) + program() % 8192);
             r.flags = (program() % 4 ? kSignaled : 0) | (program() % 4 ? 0 : kSolicited) |
                       (length <= 64 && program() % 2 ? kInline : 0) | (program() % 8 ? 0 : kFence);
             r.immediate_or_key = program();

@@ -43,7 +43,7 @@ unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budg
         sink.send(out);
         flow_.sent(cost);
         sample_sometimes(next_psn_, now);
-        left_whole(entry);
+        left_whole(entry, 1);
     }
     if (sent > 0) pace_.ends();
     return sent;

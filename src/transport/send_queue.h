@@ -36,7 +36,7 @@ struct alignas(64) SendEntry {
     Operation operation;
     bool signaled : 1;
     bool started : 1;        // its first packet was sent, PSNs are assigned; or, if local, it was executed
-    bool beside_window : 1;  // its packet is not counted in the window (rc_straight.cpp)
+    bool beside_window : 1;  // it left as one packet, not counted in the window (rc_straight.cpp)
     bool fetched : 1;        // SEND: the peer is asked to fetch the payload (rc_direct.cpp)
     bool placed : 1;         // ... and what has left of it lies in its receive (shown_receives.h)
     bool done : 1;           // local, and nobody uses what it changed any more

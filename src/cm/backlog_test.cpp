@@ -42,6 +42,21 @@ TEST_F(Backlog, AFullBacklogIsServedAtTheRepetitionWhenTheProgramIsSlow) {
     EXPECT_TRUE(client.quiet());
 }
 
+// Its program destroys the id meanwhile, or is killed.
+TEST_F(Backlog, WhoGivesUpWhileItWaitsIsNotServed) {
+    listener(server, any4(7471), PortSpace::tcp, 1);
+    IdNumber ids[4];
+    for (std::uint32_t i = 0; i < 4; i++) ids[i] = connecting(client, server.address(7471), 0x11 + i);
+    net.run();
+    destroy(client, ids[1]);
+    net.run();
+    EXPECT_EQ(net.conversation(), "REQ REQ REQ REQ REJ");
+    for (std::uint32_t qpn : {0x11u, 0x13u, 0x14u}) EXPECT_EQ(server.take().connection.qp_number, qpn);
+    EXPECT_TRUE(server.quiet());
+    net.run(kMinute);
+    EXPECT_TRUE(server.quiet());
+}
+
 TEST_F(Backlog, AnotherListenerOfThePortTakesNothingFromAFullOne) {
     listener(server, server.address(7471), PortSpace::tcp, 1);
     for (std::uint32_t qpn : {0x11u, 0x12u}) connecting(client, server.address(7471), qpn);

@@ -46,6 +46,15 @@ bool HeldRequests::keep(const Request& request) {
     return true;
 }
 
+void HeldRequests::withdraw(std::uint64_t peer_guid, std::uint32_t peer_comm_id) {
+    for (auto at = waiting_.begin(); at != waiting_.end();) {
+        count_ -= std::erase_if(at->second, [=](const Request& request) {
+            return request.peer_comm_id == peer_comm_id && request.peer_guid == peer_guid;
+        });
+        at = at->second.empty() ? waiting_.erase(at) : std::next(at);
+    }
+}
+
 Time HeldRequests::next_deadline() const {
     Time earliest = kNever;
     for (const auto& [target, requests] : waiting_) earliest = std::min(earliest, requests.front().due);

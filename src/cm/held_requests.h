@@ -11,6 +11,8 @@
 // 3. The listener's backlog is full. The peer gets no answer and would repeat the request seconds later;
 //    remembered here for that listener, it is served as soon as the program has read one, within kBacklog.
 //
+// Whoever gives up meanwhile (REJ, reason 4) is forgotten.
+//
 // IBA 12.9.8 leaves the time of an answer to us, up to the response timeout in the request. Not thread-safe.
 // Time is an argument.
 #pragma once
@@ -39,7 +41,9 @@ class HeldRequests {
         std::uint64_t service_id = 0;
         IdNumber listener = 0;  // whose backlog is full; 0: none is there
         Time came = 0;
-        Time due = 0;  // of those for the same listener no later one's is earlier
+        Time due = 0;                 // of those for the same listener no later one's is earlier
+        std::uint64_t peer_guid = 0;  // of a REQ: whose conversation, and its number there
+        std::uint32_t peer_comm_id = 0;
         wire::Path sender_view;
         std::uint32_t source_qp = 0;
         std::array<std::uint8_t, 256> mad{};
@@ -55,6 +59,9 @@ class HeldRequests {
 
     // Keeps a request, once however often it is repeated. False if too many wait already.
     bool keep(const Request& request);
+
+    // The peer has given up (IBA 12.6.7.2): what it asked for is not wanted any more.
+    void withdraw(std::uint64_t peer_guid, std::uint32_t peer_comm_id);
 
     Time next_deadline() const;
     // Takes one that has waited long enough, of one listener in the order of arrival; false if there is none.

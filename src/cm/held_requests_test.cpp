@@ -106,6 +106,26 @@ TEST(HeldRequests, AListenerThatGoesLetsWhatWaitsForItBeAnswered) {
     EXPECT_EQ(held.next_deadline(), kNow + 1);
 }
 
+TEST(HeldRequests, WhoGivesUpIsForgotten) {
+    HeldRequests held;
+    for (std::uint8_t n = 1; n <= 3; n++) {
+        HeldRequests::Request each = request(n, kNow + n, kService, n == 3 ? 7 : 0);
+        each.peer_guid = 5;
+        each.peer_comm_id = n;
+        EXPECT_TRUE(held.keep(each));
+    }
+    held.withdraw(6, 1);  // another host's number
+    EXPECT_EQ(held.next_deadline(), kNow + 1);
+    held.withdraw(5, 1);
+    EXPECT_EQ(held.next_deadline(), kNow + 2);
+    held.withdraw(5, 3);
+    HeldRequests::Request out;
+    EXPECT_FALSE(held.take_waiting(kService, 7, out));
+    EXPECT_TRUE(held.take_waiting(kService, 0, out));
+    EXPECT_EQ(out.peer_comm_id, 2u);
+    EXPECT_EQ(held.next_deadline(), kNever);
+}
+
 TEST(HeldRequests, AreBounded) {
     HeldRequests held;
     for (std::size_t n = 0; n < HeldRequests::kMaxRequests; n++)

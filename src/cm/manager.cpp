@@ -6,6 +6,7 @@
 
 #include "base/reason.h"
 #include "cm/state.h"
+#include "wire/byte_order.h"
 #include "wire/cma.h"
 #include "wire/mad.h"
 
@@ -201,6 +202,7 @@ void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp
     wire::MadHeader header;
     wire::decode(wire::mad_header(mad), header);
     if (!wire::is_cm(header)) return;
+    state_->withdraw_held(header, mad);
     if (!state_->hold_back(header, sender_view, source_qp, mad, now))
         state_->receive(header, sender_view, source_qp, mad, now);
 }
@@ -241,6 +243,8 @@ bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& 
     if (header.attribute_id == wire::CmAttribute::req) {
         wire::decode(wire::cm_message(mad), req);
         request.service_id = req.service_id;
+        request.peer_guid = req.local_ca_guid;
+        request.peer_comm_id = req.local_comm_id;
         known = connections.knows(req);
     } else if (header.attribute_id == wire::CmAttribute::sidr_req) {
         wire::SidrReq asked;
@@ -267,6 +271,15 @@ bool Manager::State::hold_back(const wire::MadHeader& header, const wire::Path& 
     request.source_qp = source_qp;
     std::copy(mad.begin(), mad.end(), request.mad.begin());
     return held.keep(request);
+}
+
+// Who gives up a REQ that has no answer yet names itself by its own number and, as ARI, its CA's GUID.
+void Manager::State::withdraw_held(const wire::MadHeader& header, std::span<const std::uint8_t, 256> mad) {
+    if (header.attribute_id != wire::CmAttribute::rej) return;
+    wire::Rej rej;
+    wire::decode(wire::cm_message(mad), rej);
+    if (rej.reason == wire::RejReason::timeout && rej.local_comm_id != 0)  // as a SIDR_REQ's here
+        held.withdraw(wire::load_be64(rej.ari.data()), rej.local_comm_id);
 }
 
 void Manager::State::receive_late(const HeldRequests::Request& request, Time now) {

@@ -103,6 +103,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
                  std::span<const std::uint8_t, 256> mad, Time now);
     bool hold_back(const wire::MadHeader& header, const wire::Path& sender_view, std::uint32_t source_qp,
                    std::span<const std::uint8_t, 256> mad, Time now);
+    void withdraw_held(const wire::MadHeader& header, std::span<const std::uint8_t, 256> mad);
     void receive_late(const HeldRequests::Request& request, Time now);
 
     // qp.cpp, options.cpp, multicast.cpp

@@ -65,7 +65,7 @@ int CmCommands::run(const Request& request, const Caller& caller, Descriptor giv
             auto body = request.as<host::RequeueRequest>();
             if (!owns_file(caller, body.file))
                 return fail(EBADF, "the process has no event channel %u", body.file);
-            files_.deliver(body.file, body.event);
+            files_.deliver(body.file, body.event, body.count);
             return 0;
         }
         case Command::communication_established:

@@ -52,12 +52,14 @@ void Files::close(cm::FileNumber number) {
     files_.erase(found);
 }
 
-void Files::deliver(cm::FileNumber number, const cm::Event& event) {
+void Files::deliver(cm::FileNumber number, const cm::Event& event, std::uint32_t count) {
     auto found = files_.find(number);
     if (found == files_.end()) return;
     File& file = found->second;
-    if (file.waiting.empty() && send_event(file.end.get(), event)) return;
-    file.waiting.push_back(event);
+    if (file.waiting.empty())
+        while (count > 0 && send_event(file.end.get(), event)) count--;
+    if (count == 0) return;
+    file.waiting.insert(file.waiting.end(), count, event);
     loop_.change(file.end.get(), kWatched | EPOLLOUT);
 }
 

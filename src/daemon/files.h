@@ -26,7 +26,7 @@ class Files {
     // Takes `end` over. EINVAL with a reason if it is no SOCK_SEQPACKET unix socket.
     int create(SessionNumber owner, Descriptor end, cm::FileNumber& number);
     void close(cm::FileNumber number);
-    void deliver(cm::FileNumber number, const cm::Event& event);
+    void deliver(cm::FileNumber number, const cm::Event& event, std::uint32_t count = 1);
 
     int descriptor(cm::FileNumber number) const;       // our end; -1: no such file
     SessionNumber owner(cm::FileNumber number) const;  // 0: no such file

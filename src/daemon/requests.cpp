@@ -93,8 +93,10 @@ bool fields_fit(const Request& request) {
             return request.as<host::RejectRequest>().private_data_length <= cm::kMaxPrivateData;
         case Command::set_option:
             return request.as<host::OptionRequest>().length <= sizeof(host::OptionRequest::value);
-        case Command::requeue:
-            return good(request.as<host::RequeueRequest>().event.connection);
+        case Command::requeue: {
+            auto body = request.as<host::RequeueRequest>();
+            return body.count <= host::kMostRequeued && good(body.event.connection);
+        }
         case Command::join_multicast:
         case Command::leave_multicast:
             return good(request.as<host::MulticastRequest>().group);

@@ -135,6 +135,11 @@ TEST(Requests, FieldsBeyondTheirArrays) {
     host::RequeueRequest requeue;
     requeue.event.connection.private_data_length = 255;
     EXPECT_EQ(judge(well_formed(host::Command::requeue, requeue)), Malformed::field);
+    requeue.event.connection.private_data_length = 0;
+    requeue.count = host::kMostRequeued;
+    EXPECT_EQ(judge(well_formed(host::Command::requeue, requeue)), Malformed::none);
+    requeue.count++;
+    EXPECT_EQ(judge(well_formed(host::Command::requeue, requeue)), Malformed::field);
 }
 
 TEST(Requests, AddressFamilies) {

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    11;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    12;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -44,11 +44,11 @@ enum class Command : std::uint16_t {
     set_option,          // OptionRequest -> Empty
     notify,              // NotifyRequest -> Empty
     migrate,             // MigrateRequest -> EventsReply
-    requeue,  // RequeueRequest: an event taken from a file in the course of migrate goes to another -> Empty
-    write_event,                // WriteEventRequest -> Empty
-    join_multicast,             // MulticastRequest -> Empty
-    leave_multicast,            // MulticastRequest -> EventsReply
-    request_taken,              // IdRequest -> Empty: a CONNECT_REQUEST of that listener was read
+    requeue,             // RequeueRequest: an event that the library makes up, for a file of its own -> Empty
+    write_event,         // WriteEventRequest -> Empty
+    join_multicast,      // MulticastRequest -> Empty
+    leave_multicast,     // MulticastRequest -> EventsReply
+    request_taken,       // IdRequest -> Empty: a CONNECT_REQUEST of that listener was read
     communication_established,  // QpRequest -> Empty: first packet on a QP that is still in RTR
     // For tools. They see what belongs to their own user, root sees all.
     status,        // Empty -> StatusReply
@@ -219,8 +219,10 @@ struct MigrateRequest {
     cm::IdNumber id = 0;
     cm::FileNumber file = 0;
 };
+inline constexpr std::uint32_t kMostRequeued = 4096;
 struct RequeueRequest {
     cm::FileNumber file = 0;
+    std::uint32_t count = 1;  // how many times
     cm::Event event;
 };
 struct WriteEventRequest {

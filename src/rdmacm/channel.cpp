@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/call_fault.h"
+#include "base/no_cancellation.h"
 #include "base/own_file.h"
 #include "base/reason.h"
 #include "host/client.h"
@@ -45,25 +46,26 @@ bool any_device() {
     return false;
 }
 
-// One token per event held makes the descriptor readable once for each. If the daemon is gone the tokens are
-// not needed: the end of the socket is readable for ever.
-bool send_token(const Channel& channel, std::uint64_t mark) {
+// Each makes the descriptor readable once. If the daemon is gone they are not needed: the end of the socket
+// is readable for ever.
+bool send_tokens(const Channel& channel, std::size_t count, std::uint64_t mark = 0) {
+    if (channel.generation != host::generation()) return false;
     host::RequeueRequest request;
     request.file = channel.file;
     request.event.type = cm::EventType::internal;
     request.event.argument = mark;
-    return ask(host::Command::requeue, request) == 0;
-}
-
-void send_tokens(const Channel& channel, std::size_t count) {
-    while (count > 0 && send_token(channel, 0)) count--;
+    for (; count > 0; count -= request.count) {
+        request.count = static_cast<std::uint32_t>(std::min<std::size_t>(count, host::kMostRequeued));
+        if (ask(host::Command::requeue, request) != 0) return false;
+    }
+    return true;
 }
 
 // Moves everything that waits, in the socket and behind it in the daemon, to `held`: the daemon sends in
 // order, so all of it is here when a marked token comes back.
 void drain(Channel& channel) {
     std::uint64_t mark = ++channel.last_mark;
-    bool marked = channel.generation == host::generation() && send_token(channel, mark);
+    bool marked = send_tokens(channel, 1, mark);
     for (;;) {
         cm::Event event;
         ssize_t length = recv(channel.fd, &event, sizeof event, MSG_DONTWAIT);
@@ -80,13 +82,39 @@ void drain(Channel& channel) {
     }
 }
 
+// `count` events leave the queue, and so must as many datagrams: each that belongs brings its own along, and
+// for one out of `held` the next is read, whatever it is. So the socket is read no further than the last that
+// belongs, and tokens are sent only for what came before it.
 template <class Belongs>
-std::deque<cm::Event> extract(Channel& channel, Belongs belongs) {
-    drain(channel);
-    std::deque<cm::Event> taken, kept;
-    for (const cm::Event& event : channel.held) (belongs(event) ? taken : kept).push_back(event);
-    channel.held = std::move(kept);
-    send_tokens(channel, channel.held.size());
+std::list<cm::Event> extract(Channel& channel, std::uint64_t count, Belongs belongs) {
+    const NoCancellation whole;
+    std::list<cm::Event> taken;
+    auto take_held = [&] {
+        for (auto at = channel.held.begin(); at != channel.held.end() && taken.size() < count;) {
+            const auto next = std::next(at);
+            if (belongs(*at)) taken.splice(taken.end(), channel.held, at);
+            at = next;
+        }
+    };
+    take_held();
+    std::size_t surplus = taken.size(), lacking = 0;  // datagrams without an event, events without a datagram
+    while (surplus > 0 || taken.size() < count) {
+        cm::Event event;
+        if (recv(channel.fd, &event, sizeof event, MSG_DONTWAIT) != ssize_t{sizeof event}) {
+            // The rest is still in the daemon; or another thread has read it, and found its id destroyed.
+            drain(channel);
+            take_held();
+            lacking = channel.held.size();
+            break;
+        }
+        if (!is_token(event) && taken.size() < count && belongs(event)) {
+            taken.push_back(event);
+            continue;
+        }
+        if (!is_token(event)) channel.held.push_back(event);
+        surplus > 0 ? surplus-- : lacking++;
+    }
+    send_tokens(channel, lacking);
     return taken;
 }
 
@@ -213,7 +241,8 @@ void late_reader(const rdma_event_channel* channel) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(kLateReader));
 }
 
-int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
+int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner,
+               std::optional<NoCancellation>& whole) {
     for (;;) {
         verbena_step_aside();
         // Blocks, or not, as the program set the descriptor up; takes nothing.
@@ -225,11 +254,13 @@ int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
                         errno == EAGAIN ? "no event has come, and the channel's descriptor is non-blocking"
                                         : std::strerror(errno));
         }
+        whole.emplace();
         std::unique_lock lock(channel.mutex);
         if (channel.closed) {
             // Destroyed under a waiting reader. A kernel's reader sleeps on until the process ends, and
             // programs (rping's server among them) take any return for an error of theirs.
             lock.unlock();
+            whole.reset();
             pause();
             return EINTR;
         }
@@ -241,23 +272,27 @@ int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) {
             case Read::nothing:  // another thread was quicker
                 break;
         }
+        lock.unlock();
+        whole.reset();
     }
 }
 
-std::deque<cm::Event> extract_events(Channel& channel, cm::IdNumber id) {
-    return extract(channel, [id](const cm::Event& event) { return owner_number(event) == id; });
+std::list<cm::Event> extract_events(Channel& channel, cm::IdNumber id, std::uint64_t count) {
+    return extract(channel, count, [id](const cm::Event& event) { return owner_number(event) == id; });
 }
 
-std::deque<cm::Event> extract_join_events(Channel& channel, cm::IdNumber id, std::uint64_t join) {
-    return extract(channel, [id, join](const cm::Event& event) {
+std::list<cm::Event> extract_join_events(Channel& channel, cm::IdNumber id, std::uint64_t join,
+                                         std::uint64_t count) {
+    return extract(channel, count, [id, join](const cm::Event& event) {
         return event.id == id && event.argument == join &&
                (event.type == cm::EventType::multicast_join || event.type == cm::EventType::multicast_error);
     });
 }
 
-void append_events(Channel& channel, const std::deque<cm::Event>& events) {
-    channel.held.insert(channel.held.end(), events.begin(), events.end());
-    send_tokens(channel, events.size());
+void append_events(Channel& channel, std::list<cm::Event> events) {
+    const std::size_t count = events.size();
+    channel.held.splice(channel.held.end(), events);
+    send_tokens(channel, count);
 }
 
 }  // namespace verbena::rdmacm

@@ -1,6 +1,6 @@
-// Event channels and the life of ids, against the fake daemon: order, readability of the descriptor,
-// destroying ids whose events wait, and the daemon's death. Moving ids: migrate_test.cpp. Connection
-// requests: request_test.cpp.
+// Event channels and the life of ids, against the fake daemon: readability of the descriptor, and the
+// daemon's death. Ids whose events wait: unread_test.cpp. Moving ids: migrate_test.cpp. Connection requests:
+// request_test.cpp.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -148,89 +148,6 @@ TEST_F(ChannelTest, WhatWasEstablishedIsDisconnectedNotRejected) {
     EXPECT_EQ(event->status, 0);
     rdma_ack_cm_event(event);
     rdma_destroy_id(id);
-}
-
-TEST_F(ChannelTest, DestroyedIdLeavesNoEventAndTheOrderOfTheOthers) {
-    rdma_cm_id *a = create(), *b = create();
-    deliver(a, -1);
-    deliver(b, -2);
-    deliver(a, -3);
-    deliver(b, -4);
-    EXPECT_EQ(rdma_destroy_id(a), 0);
-    deliver(b, -6);  // arrives behind what was put back
-    EXPECT_EQ(next_status(channel), -2);
-    EXPECT_EQ(next_status(channel), -4);
-    EXPECT_EQ(next_status(channel), -6);
-    EXPECT_FALSE(readable(channel));
-    rdma_destroy_id(b);
-}
-
-TEST_F(ChannelTest, PutBackEventsKeepTheirPlaceWhenNewerOnesOvertakeTheTokens) {
-    rdma_cm_id *a = create(), *b = create();
-    deliver(a, -1);
-    deliver(b, -2);
-    // The daemon sends b another event before it gets to the token.
-    auto requeue = [&](const void* request, void*) {
-        auto& token = static_cast<const host::RequeueRequest*>(request)->event;
-        if (token.argument == 0) daemon.deliver(file, event_for(b, -3));
-        daemon.deliver(file, token);
-        return 0;
-    };
-    daemon.answers[Command::requeue] = requeue;
-    rdma_destroy_id(a);
-    EXPECT_EQ(next_status(channel), -2);
-    EXPECT_EQ(next_status(channel), -3);
-    EXPECT_FALSE(readable(channel));
-    daemon.answers.clear();
-    rdma_destroy_id(b);
-}
-
-// The socket is short and the daemon keeps what does not fit: that must be found, too.
-TEST_F(ChannelTest, EventsStillInTheDaemonAreRemovedAsWell) {
-    rdma_cm_id *a = create(), *b = create();
-    deliver(a, -1);
-    daemon.answers[Command::destroy_id] = [](const void*, void* reply) {
-        host::EventsReply events{2};
-        std::memcpy(reply, &events, sizeof events);
-        return 0;
-    };
-    std::thread late;
-    daemon.answers[Command::requeue] = [&](const void* request, void*) {
-        auto token = static_cast<const host::RequeueRequest*>(request)->event;
-        if (token.argument == 0) {
-            daemon.deliver(file, token);
-            return 0;
-        }
-        late = std::thread([this, a, b, token] {
-            deliver(a, -2);
-            deliver(b, -3);
-            daemon.deliver(file, token);
-        });
-        return 0;
-    };
-    EXPECT_EQ(rdma_destroy_id(a), 0);
-    late.join();
-    EXPECT_EQ(next_status(channel), -3);
-    EXPECT_FALSE(readable(channel));
-    daemon.answers.clear();
-    EXPECT_EQ(rdma_destroy_id(b), 0);
-}
-
-TEST_F(ChannelTest, DestroyingTheOnlyIdMakesTheDescriptorQuiet) {
-    rdma_cm_id* id = create();
-    deliver(id, -1);
-    EXPECT_EQ(rdma_destroy_id(id), 0);
-    EXPECT_FALSE(readable(channel));
-}
-
-TEST_F(ChannelTest, DestroyWithoutUnreadEventsPutsNothingBack) {
-    rdma_cm_id *a = create(), *b = create();
-    deliver(b, -1);
-    deliver(b, -2);
-    rdma_destroy_id(a);
-    EXPECT_EQ(daemon.count(Command::requeue), 0u);
-    EXPECT_EQ(next_status(channel), -1);
-    rdma_destroy_id(b);
 }
 
 TEST_F(ChannelTest, DestroyWaitsForAcknowledgement) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "base/call_fault.h"
 #include "base/reason.h"
@@ -248,7 +249,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             if (id.connect_failed) return Fate::swallow;
             id.quiet_until = static_cast<Time>(event.argument);
             // The peer's last data came before its disconnect request: the program shall find it first.
-            if (PinnedQp qp(id); qp)
+            if (PinnedQp qp(id); qp && !id.home->reader_polls)
                 verbena_quiesce(id.verbs, qp.get());
             else if (id.verbs)
                 verbena_settle(id.verbs);
@@ -296,7 +297,8 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
         auto record = std::unique_ptr<EventRecord>(new (std::nothrow) EventRecord);
         if (!record) return fail_minus_one(ENOMEM, "no memory for an event");
         cm::Event arrived;
-        if (int error = next_event(*channel, arrived, record->owner)) {
+        std::optional<NoCancellation> whole;  // an event that is lost is never acknowledged
+        if (int error = next_event(*channel, arrived, record->owner, whole)) {
             if (channel->closed) break;
             errno = error;
             return -1;

@@ -102,7 +102,8 @@ int FakeDaemon::answer(host::Command command, const void* request, void* reply, 
         }
         case host::Command::requeue: {
             auto* requeued = static_cast<const host::RequeueRequest*>(request);
-            send(files_.at(requeued->file), &requeued->event, sizeof requeued->event, MSG_NOSIGNAL);
+            for (std::uint32_t i = 0; i < requeued->count; i++)
+                send(files_.at(requeued->file), &requeued->event, sizeof requeued->event, MSG_NOSIGNAL);
             return 0;
         }
         case host::Command::destroy_id:

@@ -37,6 +37,12 @@ std::uint64_t events_taken(Id& id) {
     return id.taken;
 }
 
+// While the channel's mutex is held, so that nobody reads.
+std::uint64_t unread(Id& id, std::uint64_t delivered) {
+    const std::uint64_t taken = events_taken(id);
+    return delivered > taken ? delivered - taken : 0;
+}
+
 // Under the id's mutex.
 void forget(Id& id) {
     id.wants_route = id.may_connect = id.may_accept = false;
@@ -57,11 +63,7 @@ bool is_quiet(const Id& id) {
 // Events that were not read are gone with the id, and must not keep the descriptor readable.
 void drop_unread(Id& id, std::uint64_t delivered) {
     std::lock_guard lock(id.home->mutex);
-    if (id.home->closed) return;
-    std::unique_lock counters(id.mutex);
-    const bool unread = delivered != id.taken;
-    counters.unlock();
-    if (unread) extract_events(*id.home, id.number);
+    if (!id.home->closed) extract_events(*id.home, id.number, unread(id, delivered));
 }
 
 bool daemon_knows(const Id& id) { return id.generation == host::generation(); }
@@ -196,7 +198,7 @@ int migrate_id(const std::shared_ptr<Id>& id, const std::shared_ptr<Channel>& ta
         if (ask(host::Command::migrate, request, reply) != 0) return -1;
         taken = events_taken(*id);  // nobody reads while both mutexes are held
         // What came before the move goes first; nobody can have read the target's socket since.
-        append_events(*target, extract_events(*source, id->number));
+        append_events(*target, extract_events(*source, id->number, unread(*id, reply.events_delivered)));
         Process& self = process();
         std::lock_guard lock(self.mutex);  // next_event looks for the ids of a channel
         id->home = target;

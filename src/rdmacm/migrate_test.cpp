@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
 
+#include <cstring>
 #include <thread>
 
 #include "rdmacm/channel_testing.h"
@@ -19,7 +20,9 @@ TEST_F(MigrateTest, MigrateTakesTheUnreadEventsAlongInOrder) {
     deliver(a, -1);
     deliver(b, -2);
     deliver(a, -3);
-    daemon.answers[Command::migrate] = [&](const void*, void*) {
+    daemon.answers[Command::migrate] = [&](const void*, void* reply) {
+        const host::EventsReply before{2};
+        std::memcpy(reply, &before, sizeof before);
         daemon.deliver(other_file, event_for(a, -4));  // the first one for the new channel
         return 0;
     };

@@ -140,7 +140,11 @@ int rdma_leave_multicast(rdma_cm_id* public_id, sockaddr* addr) {
     if (ask(host::Command::leave_multicast, request, events) != 0) return -1;
     {
         std::lock_guard lock(id->home->mutex);
-        extract_join_events(*id->home, id->number, group->handle);
+        std::unique_lock counters(id->mutex);
+        const std::uint64_t taken = group->taken;
+        counters.unlock();
+        if (events.events_delivered > taken)
+            extract_join_events(*id->home, id->number, group->handle, events.events_delivered - taken);
     }
     std::unique_lock lock(id->mutex);
     id->all_acknowledged.wait(lock, [&group] { return group->acknowledged == group->taken; });

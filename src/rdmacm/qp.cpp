@@ -158,21 +158,27 @@ int create_cqs(Id& id, std::uint32_t send_entries, std::uint32_t receive_entries
     if (receive_entries && create_cq(id, receive_entries, id.recv_cq_channel, id.recv_cq) != 0) return -1;
     if (send_entries && create_cq(id, send_entries, id.send_cq_channel, id.send_cq) != 0) {
         int error = errno;
-        destroy_cqs(id);
+        destroy_cqs(id, {.send = false, .receive = receive_entries != 0});
         errno = error;
         return -1;
     }
     return 0;
 }
 
-void destroy_cqs(Id& id) {
-    if (id.send_cq && id.send_cq != id.recv_cq) ibv_destroy_cq(id.send_cq);
-    if (id.recv_cq) ibv_destroy_cq(id.recv_cq);
-    if (id.send_cq_channel && id.send_cq_channel != id.recv_cq_channel)
+void destroy_cqs(Id& id, WhichCqs which) {
+    if (which.send && id.send_cq && id.send_cq != id.recv_cq) ibv_destroy_cq(id.send_cq);
+    if (which.receive && id.recv_cq) ibv_destroy_cq(id.recv_cq);
+    if (which.send && id.send_cq_channel && id.send_cq_channel != id.recv_cq_channel)
         ibv_destroy_comp_channel(id.send_cq_channel);
-    if (id.recv_cq_channel) ibv_destroy_comp_channel(id.recv_cq_channel);
-    id.send_cq = id.recv_cq = nullptr;
-    id.send_cq_channel = id.recv_cq_channel = nullptr;
+    if (which.receive && id.recv_cq_channel) ibv_destroy_comp_channel(id.recv_cq_channel);
+    if (which.send) {
+        id.send_cq = nullptr;
+        id.send_cq_channel = nullptr;
+    }
+    if (which.receive) {
+        id.recv_cq = nullptr;
+        id.recv_cq_channel = nullptr;
+    }
 }
 
 }  // namespace verbena::rdmacm
@@ -203,11 +209,10 @@ int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
         return fail_minus_one(EINVAL, "the id has completion queues already, and others are given");
     if (add_xrc_domain(*id, *attributes) != 0) return -1;
 
-    bool own_send = !attributes->send_cq && !id->send_cq;
-    bool own_receive = !attributes->recv_cq && !id->recv_cq;
-    if (create_cqs(*id, own_send ? attributes->cap.max_send_wr : 0,
-                   own_receive ? attributes->cap.max_recv_wr : 0) != 0)
-        return -1;
+    const std::uint32_t send_entries = !attributes->send_cq && !id->send_cq ? attributes->cap.max_send_wr : 0;
+    const std::uint32_t receive_entries =
+        !attributes->recv_cq && !id->recv_cq ? attributes->cap.max_recv_wr : 0;
+    if (create_cqs(*id, send_entries, receive_entries) != 0) return -1;
     if (!attributes->send_cq) attributes->send_cq = id->send_cq;
     if (!attributes->recv_cq) attributes->recv_cq = id->recv_cq;
     if (id->srq && !attributes->srq) attributes->srq = id->srq;
@@ -223,7 +228,7 @@ int rdma_create_qp_ex(rdma_cm_id* public_id, ibv_qp_init_attr_ex* attributes) {
     if (result != 0) {
         int error = errno;
         if (qp) ibv_destroy_qp(qp);
-        if (own_send || own_receive) destroy_cqs(*id);
+        destroy_cqs(*id, {.send = send_entries != 0, .receive = receive_entries != 0});
         errno = error;
     }
     return result;

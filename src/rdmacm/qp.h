@@ -37,8 +37,12 @@ int connect_qp(Id& id);
 // What is owed to the peer leaves, then the queue pair flushes. 0, or -1 with errno and a reason.
 int fail_qp(Id& id);
 
-// Completion queues, with channels, for what `attributes` does not bring along.
+// Completion queues of the id, with channels; none where there are to be no entries. 0, or -1 with errno and
+// a reason, and then it has made none.
 int create_cqs(Id& id, std::uint32_t send_entries, std::uint32_t receive_entries);
-void destroy_cqs(Id& id);
+struct WhichCqs {
+    bool send = true, receive = true;
+};
+void destroy_cqs(Id& id, WhichCqs which = {});
 
 }  // namespace verbena::rdmacm

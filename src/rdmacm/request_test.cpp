@@ -1,5 +1,6 @@
 // Connection requests: the ids that they make, and listeners that are destroyed meanwhile.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 
 #include <thread>
@@ -98,6 +99,36 @@ TEST_F(RequestTest, RequestOfAListenerThatIsBeingDestroyedIsSwallowed) {
     reader.join();
     EXPECT_EQ(rdma_destroy_id(child), 0);
     EXPECT_EQ(rdma_destroy_id(other), 0);
+}
+
+// The event is taken while the request is held back, so it is the program's before the thread ends.
+TEST_F(RequestTest, AReaderThatIsCancelledKeepsTheRequestThatItHasTaken) {
+    rdma_cm_id* listener = create();
+    daemon.deliver(file, request_for(listener, 83));
+    rdma_cm_event* first = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel, &first), 0);
+    daemon.deliver(file, request_for(listener, 84));
+    rdma_cm_event* second = nullptr;
+    std::thread reader([&] { rdma_get_cm_event(channel, &second); });
+    while (readable(channel)) std::this_thread::yield();
+    EXPECT_EQ(pthread_cancel(reader.native_handle()), 0);
+    reader.join();
+    ASSERT_TRUE(second);  // or the listener's destruction would wait for it
+    for (rdma_cm_event* event : {first, second}) {
+        rdma_cm_id* child = event->id;
+        EXPECT_EQ(rdma_ack_cm_event(event), 0);
+        EXPECT_EQ(rdma_destroy_id(child), 0);
+    }
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+}
+
+// One that has taken nothing is cancelled as in a kernel.
+TEST_F(RequestTest, AReaderThatWaitsCanBeCancelled) {
+    rdma_cm_event* event = nullptr;
+    std::thread reader([&] { rdma_get_cm_event(channel, &event); });
+    EXPECT_EQ(pthread_cancel(reader.native_handle()), 0);
+    reader.join();
+    EXPECT_FALSE(event);
 }
 
 TEST_F(RequestTest, DestroyedListenerTakesItsUnreadRequestsAlong) {

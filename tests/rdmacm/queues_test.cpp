@@ -81,5 +81,44 @@ TEST(Queues, TheIdLendsWhatIsNamedAndNull) {
     rdma_destroy_srq(id);
 }
 
+// What rdma_create_srq made, or the program itself, is not the failed call's to destroy.
+TEST(Queues, AQueuePairThatCannotBeMadeLeavesTheCompletionQueuesBeforeIt) {
+    Side side;
+    rdma_cm_id* id = side.resolved("127.0.0.1", 7);
+    ibv_qp_init_attr_ex refused{};
+    refused.qp_type = IBV_QPT_RC;
+    refused.cap = {4, 4, 100'000, 1, 0};
+
+    ibv_srq_init_attr_ex queue{};
+    queue.attr = {4, 1, 0};
+    queue.srq_type = IBV_SRQT_XRC;
+    queue.comp_mask = IBV_SRQ_INIT_ATTR_TYPE;
+    ASSERT_EQ(outcome(rdma_create_srq_ex(id, &queue)), 0);
+    ASSERT_TRUE(id->recv_cq);
+    auto attributes = refused;
+    EXPECT_EQ(outcome(rdma_create_qp_ex(id, &attributes)), EINVAL);
+    EXPECT_EQ(id->recv_cq, queue.cq);
+    EXPECT_TRUE(id->recv_cq_channel);
+    EXPECT_FALSE(id->send_cq);
+    EXPECT_FALSE(id->send_cq_channel);
+    rdma_destroy_srq(id);
+    EXPECT_FALSE(id->recv_cq);
+
+    for (ibv_cq* rdma_cm_id::*own : {&rdma_cm_id::recv_cq, &rdma_cm_id::send_cq}) {
+        ibv_cq* const cq = id->*own = ibv_create_cq(id->verbs, 4, nullptr, nullptr, 0);
+        ASSERT_TRUE(cq);
+        attributes = refused;
+        EXPECT_EQ(outcome(rdma_create_qp_ex(id, &attributes)), EINVAL);
+        EXPECT_EQ(id->*own, cq);
+        attributes = refused;  // no completion queue of that size either
+        (own == &rdma_cm_id::recv_cq ? attributes.cap.max_send_wr : attributes.cap.max_recv_wr) = 1u << 30;
+        EXPECT_NE(outcome(rdma_create_qp_ex(id, &attributes)), 0);
+        EXPECT_EQ(id->*own, cq);
+        EXPECT_EQ(ibv_destroy_cq(cq), 0);
+        id->*own = nullptr;
+        EXPECT_FALSE(id->send_cq || id->recv_cq);
+    }
+}
+
 }  // namespace
 }  // namespace verbena::rdmacm_test

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::uint16_t kLeastQueue = 16;
 constexpr std::uint16_t kMostQueue = 0xfffe;
+// Receives beyond those that the peer may use for data: what it says besides (grants for all that was sent,
+// that it shuts down and closes, a keepalive) arrives although the program does not read.
+constexpr std::uint16_t kSpareReceives = 8;
 constexpr unsigned kSmallSlots = 64;  // more than control messages and mappings can be under way
 constexpr std::size_t kSmallSize = sizeof(MappedTarget);
 
@@ -24,21 +27,22 @@ int Connection::create(rdma_cm_id* id, Settings& settings) {
     if (int error = ibv_query_device(id->verbs, &device)) return error;
     const auto most = static_cast<std::uint16_t>(std::min<int>(device.max_qp_wr, kMostQueue));
     settings.send_queue = std::clamp(settings.send_queue, kLeastQueue, most);
-    settings.receive_queue = std::clamp(settings.receive_queue, kLeastQueue, most);
+    settings.receive_queue = std::clamp<std::uint16_t>(settings.receive_queue, kLeastQueue,
+                                                       static_cast<std::uint16_t>(most - kSpareReceives));
+    const unsigned receives = settings.receive_queue + kSpareReceives;
     settings.receive_buffer &= ~1u;
 
-    if (int error = completions_.create(id->verbs, settings.send_queue + settings.receive_queue))
-        return error;
+    if (int error = completions_.create(id->verbs, settings.send_queue + receives)) return error;
 
     ibv_qp_init_attr attributes{};
     attributes.qp_context = this;
     attributes.send_cq = attributes.recv_cq = completions_.queue();
     attributes.qp_type = IBV_QPT_RC;
     attributes.sq_sig_all = 1;
-    attributes.cap = {settings.send_queue, settings.receive_queue, 1, 1, settings.inline_data};
+    attributes.cap = {settings.send_queue, receives, 1, 1, settings.inline_data};
     if (rdma_create_qp(id, nullptr, &attributes) != 0) return errno;
     inline_limit_ = std::min<std::uint32_t>(attributes.cap.max_inline_data, settings.inline_data);
-    receives_ = settings.receive_queue;
+    credits_ = settings.receive_queue;
     map_entries_ = settings.map_entries;
 
     constexpr int kRemote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
@@ -48,7 +52,7 @@ int Connection::create(rdma_cm_id* id, Settings& settings) {
     if (int error = lists_.create(id->pd, lists, kRemote)) return error;
     if (inline_limit_ < kSmallSize)
         if (int error = small_.create(id->pd, kSmallSlots * kSmallSize, IBV_ACCESS_LOCAL_WRITE)) return error;
-    return post_receives(receives_);
+    return post_receives(receives);
 }
 
 void Connection::destroy() {
@@ -63,7 +67,7 @@ void Connection::destroy() {
 
 Hello Connection::hello() const {
     Hello hello;
-    hello.credits = receives_;
+    hello.credits = credits_;
     hello.map_entries = map_entries_;
     hello.list = {lists_.address(), lists_.rkey(), kTargets};
     hello.buffer = {receive_buffer_.address(), receive_buffer_.rkey(),

@@ -79,7 +79,7 @@ class Connection {
     unsigned small_next_ = 0;
     unsigned map_entries_ = 0;
     std::uint32_t inline_limit_ = 0;
-    std::uint16_t receives_ = 0;
+    std::uint16_t credits_ = 0;  // of the peer's, at first
 
     Hello peer_;
     unsigned grant_slot_ = 1;

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <map>
 #include <unordered_map>
 
@@ -16,6 +18,8 @@
 
 namespace verbena::rsocket {
 namespace {
+
+constexpr unsigned kLooks = 4;
 
 // Of rsockets and of the others it keeps what is needed to answer; the kernel's set is where it sleeps.
 class Epoll {
@@ -33,8 +37,7 @@ class Epoll {
 
     int start() {
         if (int error = sleeper_.prepare()) return error;
-        epoll_event event{EPOLLIN, {}};
-        event.data.u64 = kSleeper;
+        epoll_event event = marked(&sleeper_);
         return epoll_ctl(fd_, EPOLL_CTL_ADD, sleeper_.fd(), &event) == 0 ? 0 : errno;
     }
 
@@ -42,7 +45,15 @@ class Epoll {
     int wait(std::span<epoll_event> events, Time deadline, bool nonblocking);
 
    private:
-    static constexpr std::uint64_t kSleeper = UINT64_MAX, kSocket = UINT64_MAX - 1;
+    // What wakes us, told from what the program waits for by addresses that no data of the program's can be.
+    static epoll_event marked(const void* own) {
+        epoll_event event{EPOLLIN, {}};
+        event.data.u64 = reinterpret_cast<std::uintptr_t>(own);
+        return event;
+    }
+    bool is_sleeper(const epoll_event& event) const { return event.data.u64 == marked(&sleeper_).data.u64; }
+    bool is_socket(const epoll_event& event) const { return event.data.u64 == marked(&members_).data.u64; }
+
     struct Member {
         std::weak_ptr<Socket> socket;  // nothing: another descriptor
         epoll_event event{};
@@ -50,14 +61,22 @@ class Epoll {
         bool spent = false;  // EPOLLONESHOT
     };
     using Members = std::map<int, Member>;  // rsockets
-    int collect(std::span<epoll_event> events);
+    int collect(std::span<epoll_event> events, bool& stays);
+    struct Others {
+        int found = 0;
+        bool woken = false;  // there were events of ours, which took places
+        bool sockets = false;
+    };
+    Others ask_kernel(std::span<epoll_event> room, int timeout);
+    void drain_sockets();
     Members::iterator forget(Members::iterator member);
 
     int fd_;
     Sleeper sleeper_;
     std::mutex mutex_;
     Members members_;
-    int last_ = -1;  // fairness: the next look begins behind it
+    int last_ = -1;                          // fairness: the next look begins behind it
+    std::atomic<bool> others_first_{false};  // the same for other descriptors
 };
 
 Epoll::Members::iterator Epoll::forget(Members::iterator member) {
@@ -78,8 +97,7 @@ int Epoll::control(int operation, int fd, const epoll_event* event) {
     switch (operation) {
         case EPOLL_CTL_ADD: {
             if (known != members_.end()) return fail(EEXIST, "descriptor %d is in the set", fd);
-            epoll_event inner{EPOLLIN, {}};
-            inner.data.u64 = kSocket;
+            epoll_event inner = marked(&members_);
             if (::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &inner) != 0 && errno != EEXIST) return errno;
             members_[fd] = {socket, *event, 0, false};
             socket->add_sleeper(sleeper_);
@@ -104,7 +122,8 @@ int Epoll::control(int operation, int fd, const epoll_event* event) {
     }
 }
 
-int Epoll::collect(std::span<epoll_event> events) {
+// `stays`: something is ready after that, too.
+int Epoll::collect(std::span<epoll_event> events, bool& stays) {
     std::lock_guard lock(mutex_);
     int found = 0;
     const std::size_t count = members_.size();
@@ -121,8 +140,8 @@ int Epoll::collect(std::span<epoll_event> events) {
         const auto here = next++;
         if (member.spent) continue;
         const auto wanted = static_cast<short>(member.event.events & 0xffff);
-        const short ready = socket->readiness(wanted);
         socket->arm();
+        const short ready = socket->readiness(wanted);
         const bool edge = member.event.events & EPOLLET;
         if (ready == 0 || (edge && (ready & ~member.told) == 0)) {
             member.told = ready;
@@ -134,6 +153,7 @@ int Epoll::collect(std::span<epoll_event> events) {
         }
         member.told = ready;
         member.spent = (member.event.events & EPOLLONESHOT) != 0;
+        stays |= !edge && !member.spent;
         auto& event = events[static_cast<std::size_t>(found++)];
         event.events = static_cast<std::uint16_t>(ready);
         event.data = member.event.data;
@@ -141,44 +161,63 @@ int Epoll::collect(std::span<epoll_event> events) {
     return found;
 }
 
+// No more than there is room for: an edge, or an event of EPOLLONESHOT, is told once.
+Epoll::Others Epoll::ask_kernel(std::span<epoll_event> room, int timeout) {
+    Others others;
+    if (room.empty()) return others;
+    const int count = ::epoll_wait(fd_, room.data(), static_cast<int>(room.size()), timeout);
+    if (count < 0) others.found = count;
+    for (int i = 0; i < count; i++) {
+        const epoll_event event = room[static_cast<std::size_t>(i)];
+        const bool socket = is_socket(event), ours = socket || is_sleeper(event);
+        others.sockets |= socket;
+        others.woken |= ours;
+        if (!ours) room[static_cast<std::size_t>(others.found++)] = event;
+    }
+    return others;
+}
+
+// What woke us is taken away; other threads that sleep on it are told by drain().
+void Epoll::drain_sockets() {
+    std::lock_guard lock(mutex_);
+    for (auto& [fd, member] : members_) {
+        auto socket = member.socket.lock();
+        if (!socket) continue;
+        pollfd look{fd, POLLIN, 0};
+        if (::poll(&look, 1, 0) > 0) {
+            socket->drain();
+            member.told = 0;  // something new came: an edge
+        }
+    }
+}
+
 int Epoll::wait(std::span<epoll_event> events, Time deadline, bool nonblocking) {
-    std::vector<epoll_event> kernel(events.size() + 64);
-    for (;;) {
+    unsigned looks = 0;  // without time left
+    for (bool last = nonblocking;;) {
         sleeper_.drain();
-        int found = collect(events);
+        int found = 0;
+        const auto room = [&] { return events.subspan(static_cast<std::size_t>(found)); };
+        if (others_first_.exchange(false)) found = std::max(ask_kernel(events.first(1), 0).found, 0);
+        bool stays = false;
+        found += collect(room(), stays);
+        if (room().empty()) stays = others_first_ = true;
         int timeout = 0;
-        if (found == 0 && !nonblocking) {
+        if (found == 0 && !last) {
             timeout = -1;
             if (deadline != kNever)
                 timeout = static_cast<int>(
                     std::clamp<Time>((deadline - now() + kMillisecond - 1) / kMillisecond, 0, INT_MAX));
         }
-        const int count = ::epoll_wait(fd_, kernel.data(), static_cast<int>(kernel.size()), timeout);
-        if (count < 0 && found == 0) return -1;
-        bool sockets = false;
-        for (int i = 0; i < count; i++) {
-            const epoll_event& event = kernel[static_cast<std::size_t>(i)];
-            if (event.data.u64 == kSleeper) continue;
-            if (event.data.u64 == kSocket)
-                sockets = true;
-            else if (found < static_cast<int>(events.size()))
-                events[static_cast<std::size_t>(found++)] = event;
-        }
-        if (sockets) {
-            // What woke us is taken away; other threads that sleep on it are told by drain().
-            std::lock_guard lock(mutex_);
-            for (auto& [fd, member] : members_) {
-                auto socket = member.socket.lock();
-                if (!socket) continue;
-                pollfd look{fd, POLLIN, 0};
-                if (::poll(&look, 1, 0) > 0) {
-                    socket->drain();
-                    member.told = 0;  // something new came: an edge
-                }
-            }
-        }
-        if (found > 0 || nonblocking) return found;
-        if (deadline != kNever && now() >= deadline) return collect(events);
+        const Others others = ask_kernel(room(), timeout);
+        if (others.found < 0 && found == 0) return -1;
+        found += std::max(others.found, 0);
+        if (others.sockets) drain_sockets();
+        if (stays) sleeper_.wake();  // for who polls the set's descriptor
+        if (found > 0) return found;
+        // Behind events of ours there may be others; no more than that, should one of ours stay (in a forked
+        // child).
+        if (last && (!others.woken || ++looks == kLooks)) return 0;
+        last = nonblocking || (deadline != kNever && now() >= deadline);
     }
 }
 

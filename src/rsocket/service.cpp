@@ -18,6 +18,8 @@
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "base/stay_loaded.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/process.h"
 #include "rsocket/sleeper.h"
 
 namespace verbena::rsocket {
@@ -43,6 +45,9 @@ Service* Service::get() {
 int Service::start() {
     channel_ = rdma_create_event_channel();
     if (!channel_) return errno;
+    // At a disconnect a stream takes in by itself what came before. Whoever has polled its queue before may
+    // be closing it, and wait for this thread.
+    if (auto channel = rdmacm::find_channel(channel_)) channel->reader_polls = true;
     fcntl(channel_->fd, F_SETFL, O_NONBLOCK);
     epoll_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
     kick_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

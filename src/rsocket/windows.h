@@ -3,7 +3,8 @@
 // A message needs a credit (a place in the receiver's queue of messages) and room in the buffer that the
 // receiver granted. Credits are counted in sequence numbers modulo 2^16. The receive buffer is granted in
 // halves: one in the Hello, each further one when it has been read completely. Control messages need no
-// credit; the receiver-not-ready protocol of RC (IBA 9.7.5.2.8) takes care of them.
+// credit: a few receives are theirs, and should these not do, the receiver-not-ready protocol of RC
+// (IBA 9.7.5.2.8) takes care of them.
 //
 // Not thread safe.
 #pragma once

@@ -18,6 +18,7 @@
 #include "rspreload/config.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
+#include "rspreload/sets.h"
 
 using namespace verbena::rspreload;
 
@@ -29,13 +30,12 @@ void remember(sockaddr_storage& storage, socklen_t& length, const sockaddr* addr
 }
 
 // A descriptor for an accepted rsocket.
-int wrap(int rs, const Entry& listener, int flags) {
+int wrap(int rs, int domain, int type, int flags) {
     const int before = errno;
-    const int fd =
-        real().socket(listener.domain, listener.type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
+    const int fd = real().socket(domain, type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
     auto entry = std::make_unique<Entry>();
-    entry->domain = listener.domain;
-    entry->type = listener.type;
+    entry->domain = domain;
+    entry->type = type;
     entry->rs = rs;
     if (fd < 0 || !insert(fd, entry.get())) {
         const int error = fd < 0 ? errno : EMFILE;
@@ -53,24 +53,36 @@ int wrap(int rs, const Entry& listener, int flags) {
 
 int accept_any(int fd, sockaddr* address, socklen_t* length, int flags) {
     const int rs = rsocket_of(fd);
-    Entry* entry = find(fd);
+    int domain = 0, type = 0;
+    bool migrates = false;
+    // Not held while the call waits: closing the listener ends it.
+    if (const Held entry(fd); entry) {
+        domain = entry->domain;
+        type = entry->type;
+        migrates = entry->state == State::fork_listen;
+    }
     if (rs >= 0) {
         const int child = raccept(rs, address, length);
-        return child < 0 ? child : wrap(child, *entry, flags);
+        return child < 0 ? child : wrap(child, domain, type, flags);
     }
     const int child = real().accept4(fd, address, length, flags);
-    if (child >= 0 && entry && entry->state == State::fork_listen) {
+    if (child >= 0 && migrates) {
         auto later = std::make_unique<Entry>();
-        later->domain = entry->domain;
-        later->type = entry->type;
+        later->domain = domain;
+        later->type = type;
         later->state = State::fork_passive;
         if (insert(child, later.get())) static_cast<void>(later.release());
     }
     return child;
 }
 
+// The kernel has made `to`, in place of what it was.
 int duplicated(int from, int to) {
-    if (to >= 0) share(from, to);
+    if (to < 0) return to;
+    remove(to);
+    remove_set(to);
+    share(from, to);
+    share_set(from, to);
     return to;
 }
 
@@ -114,7 +126,7 @@ int socket(int domain, int type, int protocol) {
 }
 
 int bind(int fd, const sockaddr* address, socklen_t length) {
-    Entry* entry = find(fd);
+    const Held entry(fd);
     const int rs = rsocket_of(fd);
     if (rs < 0) return real().bind(fd, address, length);
     const int result = rbind(rs, address, length);
@@ -132,7 +144,7 @@ int bind(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int listen(int fd, int backlog) {
-    Entry* entry = find(fd);
+    const Held entry(fd);
     const int rs = rsocket_of(fd);
     if (rs >= 0) return rlisten(rs, backlog);
     const int result = real().listen(fd, backlog);
@@ -146,7 +158,7 @@ int accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
 }
 
 int connect(int fd, const sockaddr* address, socklen_t length) {
-    Entry* entry = find(fd);
+    const Held entry(fd);
     const int rs = rsocket_of(fd);
     if (rs < 0) {
         const int result = real().connect(fd, address, length);
@@ -157,6 +169,7 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
     remember(entry->peer, entry->peer_length, address, length);
     const int result = rconnect(rs, address, length);
     if (result == 0 || entry->type != SOCK_STREAM) return result;
+    if (find(fd) != entry.get()) return result;  // closed meanwhile: the number may be another's
     switch (errno) {
         case EINPROGRESS:
             begin_connecting(*entry);
@@ -181,12 +194,6 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
 int shutdown(int fd, int how) {
     const int rs = rsocket_of(fd);
     return rs >= 0 ? rshutdown(rs, how) : real().shutdown(fd, how);
-}
-
-int close(int fd) {
-    if (close_epoll(fd)) return 0;
-    remove(fd);
-    return real().close(fd);
 }
 
 int getpeername(int fd, sockaddr* address, socklen_t* length) {
@@ -304,30 +311,20 @@ ssize_t sendfile64(int to, int from, off_t* offset, size_t size) { return sendfi
 int dup(int fd) { return duplicated(fd, real().dup(fd)); }
 
 int dup2(int from, int to) {
-    if (from == to) return real().dup2(from, to);
-    close_epoll(to);
-    remove(to);
-    return duplicated(from, real().dup2(from, to));
+    return from == to ? real().dup2(from, to) : duplicated(from, real().dup2(from, to));
 }
 
-int dup3(int from, int to, int flags) {
-    if (from != to) {
-        close_epoll(to);
-        remove(to);
-    }
-    return duplicated(from, real().dup3(from, to, flags));
-}
+int dup3(int from, int to, int flags) { return duplicated(from, real().dup3(from, to, flags)); }
 
 int fcntl(int fd, int command, ...) {
     va_list arguments;
     va_start(arguments, command);
     void* const argument = va_arg(arguments, void*);
     va_end(arguments);
-    Entry* entry = find(fd);
-    if (!entry) return real().fcntl(fd, command, argument);
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-        return duplicated(fd, real().fcntl(fd, command, argument));
     const int result = real().fcntl(fd, command, argument);
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC) return duplicated(fd, result);
+    const Held entry(fd);
+    if (!entry) return result;
     if (const int rs = entry->rs.load(); result == 0 && command == F_SETFL && rs >= 0)
         rfcntl(rs, F_SETFL, reinterpret_cast<long>(argument));
     return result;

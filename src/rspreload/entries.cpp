@@ -1,14 +1,17 @@
 #include "rspreload/entries.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <mutex>
 
 #include "rspreload/fork.h"
 #include "rspreload/real.h"
+#include "rspreload/sets.h"
 
 namespace verbena::rspreload {
 namespace {
@@ -16,33 +19,81 @@ namespace {
 constexpr std::size_t kMost = kMostDescriptors;
 std::array<std::atomic<Entry*>, kMost> entries;
 
+// Held while an entry is found and counted, so that it does not end in between.
+std::mutex holding;
+std::atomic<pid_t> memory_owner{0};
+
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
 
+// The new entry of a number; what was there is let go of.
+void replace(int fd, Entry* entry) {
+    Entry* before;
+    {
+        std::lock_guard lock(holding);
+        before = entries[static_cast<std::size_t>(fd)].exchange(entry);
+    }
+    if (before) let_go(*before);
+}
+
 }  // namespace
+
+void remember_memory() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        memory_owner = getpid();
+        pthread_atfork([] { holding.lock(); }, [] { holding.unlock(); },
+                       [] {
+                           holding.unlock();
+                           memory_owner = getpid();
+                       });
+    });
+}
+
+bool is_vfork_child() { return memory_owner.load(std::memory_order_relaxed) != getpid(); }
 
 Entry* find(int fd) {
     if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return nullptr;
     return entries[static_cast<std::size_t>(fd)].load(std::memory_order_acquire);
 }
 
+Held::Held(int fd) {
+    if (!find(fd)) return;
+    std::lock_guard lock(holding);
+    entry_ = find(fd);
+    if (entry_) entry_->references.fetch_add(1);
+}
+
+Held::~Held() {
+    if (entry_) let_go(*entry_);
+}
+
 int rsocket_of(int fd) {
-    Entry* entry = find(fd);
+    const Entry* found = find(fd);
+    if (!found) return -1;
+    switch (found->state.load(std::memory_order_acquire)) {
+        case State::ready:
+            return found->rs.load(std::memory_order_relaxed);
+        case State::plain:
+        case State::fork_idle:
+        case State::fork_listen:
+            return -1;
+        case State::connecting:
+        case State::fork_active:
+        case State::fork_passive:
+            break;
+    }
+    const Held entry(fd);
     if (!entry) return -1;
     switch (entry->state.load(std::memory_order_acquire)) {
-        case State::ready:
-            return entry->rs.load(std::memory_order_relaxed);
         case State::connecting:
             return settle(fd, *entry) ? -1 : entry->rs.load();
         case State::fork_active:
             return connect_after_fork(fd, *entry);
         case State::fork_passive:
             return accept_after_fork(fd, *entry);
-        case State::plain:
-        case State::fork_idle:
-        case State::fork_listen:
-            return -1;
+        default:  // what another thread has made of it meanwhile
+            return entry->rs.load();
     }
-    return -1;
 }
 
 int present_rsocket_of(int fd) {
@@ -54,34 +105,37 @@ int present_rsocket_of(int fd) {
 
 bool insert(int fd, Entry* entry) {
     if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
+    remember_memory();
     entry->pid = getpid();
-    entries[static_cast<std::size_t>(fd)].store(entry, std::memory_order_release);
+    remove_set(fd);
+    replace(fd, entry);
     return true;
 }
 
 void share(int from, int to) {
-    Entry* entry = find(from);
-    if (!entry || to < 0 || static_cast<std::size_t>(to) >= kMost) return;
-    entry->references.fetch_add(1);
-    entries[static_cast<std::size_t>(to)].store(entry, std::memory_order_release);
+    if (to < 0 || static_cast<std::size_t>(to) >= kMost || is_vfork_child()) return;
+    Held entry(from);
+    if (entry) replace(to, entry.keep());
 }
 
 void remove(int fd) {
-    if (!find(fd)) return;
-    Entry* entry = entries[static_cast<std::size_t>(fd)].exchange(nullptr);
-    if (!entry || entry->references.fetch_sub(1) != 1) return;
-    const int rs = entry->rs.exchange(-1);
+    if (find(fd) && !is_vfork_child()) replace(fd, nullptr);
+}
+
+void let_go(Entry& entry) {
+    if (entry.references.fetch_sub(1) != 1) return;
+    const int rs = entry.rs.exchange(-1);
     if (rs >= 0) {
-        if (entry->pid == getpid())
+        if (entry.pid == getpid())
             rclose(rs);
         else
             real().close(rs);  // a forked child's copy of the descriptor
     }
     // A forked child's copy of a connection under way is still listed, under a lock that may be held for
     // good.
-    if (entry->pid != getpid() && entry->state.load() == State::connecting) return;
-    end_connecting(*entry);
-    delete entry;
+    if (entry.pid != getpid() && entry.state.load() == State::connecting) return;
+    end_connecting(entry);
+    delete &entry;
 }
 
 void become_plain(int fd, Entry& entry) {

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "rspreload/registrations.h"
@@ -31,7 +32,7 @@ enum class State {
 struct Entry {
     std::atomic<int> rs{-1};
     std::atomic<State> state{State::ready};
-    std::atomic<int> references{1};
+    std::atomic<int> references{1};  // its descriptors, and calls that hold it
     int domain = 0, type = 0;
     pid_t pid = 0;
     bool bound = false;
@@ -42,17 +43,43 @@ struct Entry {
 
 // nullptr: an ordinary descriptor.
 Entry* find(int fd);
+
+// An entry for a call that goes on using it after it has waited: another thread may close the descriptor.
+class Held {
+   public:
+    explicit Held(int fd);
+    ~Held();
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+    explicit operator bool() const { return entry_ != nullptr; }
+    Entry* get() const { return entry_; }
+    Entry* operator->() const { return entry_; }
+    Entry& operator*() const { return *entry_; }
+    Entry* keep() { return std::exchange(entry_, nullptr); }  // the reference is the caller's
+
+   private:
+    Entry* entry_ = nullptr;
+};
 // The rsocket that the descriptor stands for now; -1: the descriptor itself is meant. Connections that wait
 // for their first use (fork support) become rsockets here.
 int rsocket_of(int fd);
 // The same for calls that need no connection: those that wait for their first use go on waiting.
 int present_rsocket_of(int fd);
 
-bool insert(int fd, Entry* entry);  // false: the number is too large
+// What stood under the number before was closed by a way that nobody saw. False: the number is too large.
+bool insert(int fd, Entry* entry);
 // The descriptor was duplicated by the kernel.
 void share(int from, int to);
 // Before the descriptor is closed; closes the rsocket with its last descriptor.
 void remove(int fd);
+// One reference less.
+void let_go(Entry& entry);
+
+// A child made by vfork(2) has descriptors of its own, and its parent's memory: nothing is noted there of
+// what it closes and duplicates.
+void remember_memory();  // of this process, before anything is noted
+bool is_vfork_child();
 
 // The kernel's socket takes over: the rsocket is closed, and bound as that was. Once it connects or is bound
 // anew, move_registrations().

@@ -1,9 +1,11 @@
 // poll, select and epoll of a program whose sockets may be rsockets.
+#include <fcntl.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +20,7 @@
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
 #include "rspreload/registrations.h"
+#include "rspreload/sets.h"
 
 // Of the head of rdma-core; an older librdmacm has none, and epoll sets then know the kernel's sockets only.
 extern "C" {
@@ -99,7 +102,8 @@ int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = null
         for (pollfd& entry : translated) {
             const int rs = rsocket_of(entry.fd);
             if (rs < 0) continue;
-            connecting |= find(entry.fd)->state == State::connecting;
+            const Entry* const known = find(entry.fd);
+            connecting |= known && known->state == State::connecting;
             entry.fd = rs;
         }
         const int ready = [&] {
@@ -109,7 +113,7 @@ int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = null
         if (ready > 0 && connecting) {
             bool again = false;
             for (nfds_t i = 0; i < count; i++) {
-                Entry* entry = translated[i].revents ? find(fds[i].fd) : nullptr;
+                const Held entry(translated[i].revents ? fds[i].fd : -1);
                 if (entry && entry->state == State::connecting) again |= settle(fds[i].fd, *entry);
             }
             if (again) continue;
@@ -117,6 +121,15 @@ int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = null
         for (nfds_t i = 0; i < count; i++) fds[i].revents = translated[i].revents;
         return ready == 0 ? signal_or_nothing(mask) : ready;
     }
+}
+
+bool is_time(const timespec& time) {
+    return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
+}
+
+int wrong_time() {
+    errno = EINVAL;
+    return -1;
 }
 
 int milliseconds(const timespec* time) {
@@ -145,17 +158,31 @@ int select_all(int count, fd_set* readable, fd_set* writable, fd_set* exceptiona
 
 int create_epoll(int flags, const void* caller) {
     if (!repoll_create || is_library_code(caller)) return real().epoll_create1(flags);
-    const int fd = repoll_create(flags);
-    remember_epoll(fd);
+    const int fd = real().epoll_create1(flags);
+    if (fd < 0) return fd;
+    const int set = repoll_create(EPOLL_CLOEXEC);
+    if (set < 0) {
+        const int error = errno;
+        real().close(fd);
+        errno = error;
+        return -1;
+    }
+    // The number stands for librdmacm's set now; without one of ours it stays the kernel's.
+    remove(fd);
+    remove_set(fd);
+    if (insert_set(fd, set))
+        real().dup3(set, fd, flags & EPOLL_CLOEXEC ? O_CLOEXEC : 0);
+    else
+        rclose(set);
     return fd;
 }
 
 // A connection under way may end as the kernel's. Then the event that said so is of the rsocket that is no
 // more, and the kernel's socket, which stands in the set now, will have one of its own.
-int drop_settled(int epoll, epoll_event* events, int found) {
+int drop_settled(int set, epoll_event* events, int found) {
     std::vector<std::uint64_t> gone;
-    for (const Registration& each : connecting_in(epoll)) {
-        Entry* entry = find(each.fd);
+    for (const Registration& each : connecting_in(set)) {
+        const Held entry(each.fd);
         if (entry && entry->state == State::connecting && settle(each.fd, *entry))
             gone.push_back(each.event.data.u64);
     }
@@ -167,25 +194,15 @@ int drop_settled(int epoll, epoll_event* events, int found) {
 }
 
 // As poll_all: if nothing is left, the wait begins anew.
-int wait_settled(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {
+int wait_settled(int set, epoll_event* events, int count, int timeout, const sigset_t* mask) {
     for (;;) {
         const int found = [&] {
             const Masked masked(mask);
-            return repoll_wait(epoll, events, count, timeout);
+            return repoll_wait(set, events, count, timeout);
         }();
         if (found <= 0) return found;
-        if (const int left = drop_settled(epoll, events, found)) return left;
+        if (const int left = drop_settled(set, events, found)) return left;
     }
-}
-
-// Whether librdmacm made this epoll set.
-template <class Ours, class Theirs>
-int with_epoll(Ours ours, Theirs theirs) {
-    const int before = errno;
-    const int result = ours();
-    if (result >= 0 || errno != EBADF) return result;
-    errno = before;
-    return theirs();
 }
 
 }  // namespace
@@ -202,6 +219,7 @@ int poll(pollfd* fds, nfds_t count, int timeout) {
 int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
     if (!fds || !any_entry(fds, count) || is_library_code(__builtin_return_address(0)))
         return kernel_ppoll(fds, count, timeout, mask);
+    if (timeout && !is_time(*timeout)) return wrong_time();
     return poll_all(fds, count, milliseconds(timeout), mask);
 }
 
@@ -213,16 +231,26 @@ int __ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, const sigset
 int select(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, timeval* timeout) {
     if (!any_entry(count, {readable, writable, exceptional}))
         return real().select(count, readable, writable, exceptional, timeout);
-    timespec time{};
-    if (timeout) time = {timeout->tv_sec, timeout->tv_usec * 1000};
-    return select_all(count, readable, writable, exceptional, milliseconds(timeout ? &time : nullptr),
-                      nullptr);
+    if (!timeout) return select_all(count, readable, writable, exceptional, -1, nullptr);
+    if (timeout->tv_sec < 0 || timeout->tv_usec < 0) return wrong_time();
+    const timespec time{timeout->tv_sec + timeout->tv_usec / 1'000'000, timeout->tv_usec % 1'000'000 * 1000};
+    timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const int ready = select_all(count, readable, writable, exceptional, milliseconds(&time), nullptr);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    // As Linux: what was left.
+    const long long nanoseconds = (begin.tv_sec + time.tv_sec - end.tv_sec) * 1'000'000'000LL +
+                                  begin.tv_nsec + time.tv_nsec - end.tv_nsec;
+    const long long left = std::max(nanoseconds / 1000, 0LL);
+    *timeout = {left / 1'000'000, static_cast<suseconds_t>(left % 1'000'000)};
+    return ready;
 }
 
 int pselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, const timespec* timeout,
             const sigset_t* mask) {
     if (!any_entry(count, {readable, writable, exceptional}))
         return real().pselect(count, readable, writable, exceptional, timeout, mask);
+    if (timeout && !is_time(*timeout)) return wrong_time();
     return select_all(count, readable, writable, exceptional, milliseconds(timeout), mask);
 }
 
@@ -236,28 +264,37 @@ int epoll_create(int size) {
 int epoll_create1(int flags) { return create_epoll(flags, __builtin_return_address(0)); }
 
 int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
-    if (!repoll_ctl || is_library_code(__builtin_return_address(0)))
+    const int set = set_of(epoll);
+    if (set < 0 || !repoll_ctl || is_library_code(__builtin_return_address(0)))
         return real().epoll_ctl(epoll, operation, fd, event);
     const int rs = rsocket_of(fd);
-    const auto control = [&] {
-        Entry* const entry = rs >= 0 ? find(fd) : nullptr;
-        return entry ? control_registration(epoll, operation, rs, fd, event, *entry)
-                     : repoll_ctl(epoll, operation, rs >= 0 ? rs : fd, event);
-    };
-    return with_epoll(control, [&] { return real().epoll_ctl(epoll, operation, fd, event); });
+    const Held entry(rs >= 0 ? fd : -1);
+    return entry ? control_registration(set, operation, rs, fd, event, *entry)
+                 : repoll_ctl(set, operation, rs >= 0 ? rs : fd, event);
 }
 
 int epoll_wait(int epoll, epoll_event* events, int count, int timeout) {
-    if (!repoll_wait || is_library_code(__builtin_return_address(0)))
+    const int set = set_of(epoll);
+    if (set < 0 || !repoll_wait || is_library_code(__builtin_return_address(0)))
         return kernel_epoll_wait(epoll, events, count, timeout);
-    return with_epoll([&] { return wait_settled(epoll, events, count, timeout, nullptr); },
-                      [&] { return real().epoll_wait(epoll, events, count, timeout); });
+    return wait_settled(set, events, count, timeout, nullptr);
 }
 
 int epoll_pwait(int epoll, epoll_event* events, int count, int timeout, const sigset_t* mask) {
-    const auto kernels = [&] { return real().epoll_pwait(epoll, events, count, timeout, mask); };
-    if (!repoll_wait) return kernels();
-    return with_epoll([&] { return wait_settled(epoll, events, count, timeout, mask); }, kernels);
+    const int set = set_of(epoll);
+    if (set < 0 || !repoll_wait) return real().epoll_pwait(epoll, events, count, timeout, mask);
+    return wait_settled(set, events, count, timeout, mask);
+}
+
+int epoll_pwait2(int epoll, epoll_event* events, int count, const timespec* timeout, const sigset_t* mask) {
+    const int set = set_of(epoll);
+    if (set >= 0 && repoll_wait) {
+        if (timeout && !is_time(*timeout)) return wrong_time();
+        return wait_settled(set, events, count, milliseconds(timeout), mask);
+    }
+    if (real().epoll_pwait2) return real().epoll_pwait2(epoll, events, count, timeout, mask);
+    errno = ENOSYS;
+    return -1;
 }
 
 }  // extern "C"

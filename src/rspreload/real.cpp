@@ -27,6 +27,9 @@ Real look_up() {
     find(found.connect, "connect");
     find(found.shutdown, "shutdown");
     find(found.close, "close");
+    find(found.close_range, "close_range");
+    find(found.closefrom, "closefrom");
+    find(found.fclose, "fclose");
     find(found.getpeername, "getpeername");
     find(found.getsockname, "getsockname");
     find(found.setsockopt, "setsockopt");
@@ -50,6 +53,7 @@ Real look_up() {
     find(found.epoll_ctl, "epoll_ctl");
     find(found.epoll_wait, "epoll_wait");
     find(found.epoll_pwait, "epoll_pwait");
+    find(found.epoll_pwait2, "epoll_pwait2");
     find(found.dup, "dup");
     find(found.dup2, "dup2");
     find(found.dup3, "dup3");

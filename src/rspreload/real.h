@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdio>
 
 namespace verbena::rspreload {
 
@@ -22,6 +23,9 @@ struct Real {
     int (*connect)(int, const sockaddr*, socklen_t);
     int (*shutdown)(int, int);
     int (*close)(int);
+    int (*close_range)(unsigned, unsigned, int);
+    void (*closefrom)(int);
+    int (*fclose)(std::FILE*);
     int (*getpeername)(int, sockaddr*, socklen_t*);
     int (*getsockname)(int, sockaddr*, socklen_t*);
     int (*setsockopt)(int, int, int, const void*, socklen_t);
@@ -45,6 +49,8 @@ struct Real {
     int (*epoll_ctl)(int, int, int, epoll_event*);
     int (*epoll_wait)(int, epoll_event*, int, int);
     int (*epoll_pwait)(int, epoll_event*, int, int, const sigset_t*);
+    // nullptr: this C library has none. The same for close_range and closefrom.
+    int (*epoll_pwait2)(int, epoll_event*, int, const timespec*, const sigset_t*);
     int (*dup)(int);
     int (*dup2)(int, int);
     int (*dup3)(int, int, int);

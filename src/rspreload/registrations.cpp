@@ -1,10 +1,8 @@
 #include "rspreload/registrations.h"
 
 #include <rdma/rsocket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <iterator>
@@ -13,15 +11,10 @@
 #include <utility>
 
 #include "rspreload/entries.h"
+#include "rspreload/sets.h"
 
 namespace verbena::rspreload {
 namespace {
-
-struct Set {
-    std::atomic<pid_t> owner;  // the process that made it; 0: none
-    std::atomic<std::uint32_t> serial;
-};
-std::array<Set, kMostDescriptors> sets;
 
 std::mutex mutex;  // the entries' registrations, and:
 std::vector<Entry*>& connecting() {
@@ -30,35 +23,15 @@ std::vector<Entry*>& connecting() {
 }
 std::atomic<std::size_t> connecting_count{0};
 
-Set* find_set(int fd) {
-    return fd < 0 || static_cast<std::size_t>(fd) >= sets.size() ? nullptr
-                                                                 : &sets[static_cast<std::size_t>(fd)];
-}
-
 }  // namespace
 
-void remember_epoll(int fd) {
-    Set* const set = find_set(fd);
-    if (!set) return;
-    set->serial.fetch_add(1);
-    set->owner.store(getpid());
-}
-
-bool close_epoll(int fd) {
-    Set* const set = find_set(fd);
-    if (!set || set->owner.load(std::memory_order_relaxed) == 0) return false;
-    set->serial.fetch_add(1);
-    return set->owner.exchange(0) == getpid() && rclose(fd) == 0;
-}
-
-int control_registration(int epoll, int operation, int rs, int fd, epoll_event* event, Entry& entry) {
-    const Set* const set = find_set(epoll);
+int control_registration(int set, int operation, int rs, int fd, epoll_event* event, Entry& entry) {
     // What is noted of the set, in place of what was.
     const auto note = [&](std::optional<Registration> wanted) {
         std::optional<Registration> before;
         std::lock_guard lock(mutex);
         std::vector<Registration>& all = entry.registrations;
-        const auto known = std::ranges::find(all, epoll, &Registration::epoll);
+        const auto known = std::ranges::find(all, set, &Registration::set);
         if (known != all.end()) {
             before = *known;
             all.erase(known);
@@ -67,10 +40,8 @@ int control_registration(int epoll, int operation, int rs, int fd, epoll_event* 
         return before;
     };
     std::optional<Registration> before;
-    if (set && operation != EPOLL_CTL_DEL && event)
-        before = note(Registration{epoll, set->serial.load(), fd, *event});
-    const int result = repoll_ctl(epoll, operation, rs, event);
-    if (!set) return result;
+    if (operation != EPOLL_CTL_DEL && event) before = note(Registration{set, serial_of(set), fd, *event});
+    const int result = repoll_ctl(set, operation, rs, event);
     if (result == 0 && operation == EPOLL_CTL_DEL) note(std::nullopt);
     if (result != 0 && operation != EPOLL_CTL_DEL) note(before);
     return result;
@@ -84,9 +55,9 @@ void move_registrations(int fd, Entry& entry) {
     }
     const int before = errno;
     for (Registration& each : moved)
-        if (repoll_ctl && find_set(each.epoll)->serial == each.serial)
+        if (repoll_ctl && serial_of(each.set) == each.serial)
             // The number by which it was registered may be a duplicate that was closed since.
-            repoll_ctl(each.epoll, EPOLL_CTL_ADD, find(each.fd) == &entry ? each.fd : fd, &each.event);
+            repoll_ctl(each.set, EPOLL_CTL_ADD, find(each.fd) == &entry ? each.fd : fd, &each.event);
     errno = before;
 }
 
@@ -103,13 +74,13 @@ void end_connecting(Entry& entry) {
     connecting_count = connecting().size();
 }
 
-std::vector<Registration> connecting_in(int epoll) {
+std::vector<Registration> connecting_in(int set) {
     std::vector<Registration> found;
     if (connecting_count == 0) return found;
     std::lock_guard lock(mutex);
     for (const Entry* entry : connecting())
         std::copy_if(entry->registrations.begin(), entry->registrations.end(), std::back_inserter(found),
-                     [epoll](const Registration& each) { return each.epoll == epoll; });
+                     [set](const Registration& each) { return each.set == set; });
     return found;
 }
 

@@ -18,18 +18,14 @@ namespace verbena::rspreload {
 struct Entry;
 
 struct Registration {
-    int epoll;
-    std::uint32_t serial;  // of the set: its number may be another's by now
+    int set;               // of sets.h
+    std::uint32_t serial;  // its number may be another's by now
     int fd;                // by which the program named the socket
     epoll_event event;
 };
 
-// epoll sets, by their descriptors. close_epoll: false if the descriptor is none of this process.
-void remember_epoll(int fd);
-bool close_epoll(int fd);
-
 // epoll_ctl of a rsocket. It is noted before it is made, since another thread may hear of it at once.
-int control_registration(int epoll, int operation, int rs, int fd, epoll_event* event, Entry& entry);
+int control_registration(int set, int operation, int rs, int fd, epoll_event* event, Entry& entry);
 // The kernel's socket, which is `fd` now, stands in the same sets from now on.
 void move_registrations(int fd, Entry& entry);
 
@@ -37,6 +33,6 @@ void move_registrations(int fd, Entry& entry);
 void begin_connecting(Entry& entry);
 void end_connecting(Entry& entry);
 // Those under way in a set.
-std::vector<Registration> connecting_in(int epoll);
+std::vector<Registration> connecting_in(int set);
 
 }  // namespace verbena::rspreload

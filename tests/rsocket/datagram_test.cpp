@@ -70,6 +70,7 @@ TEST_P(Datagram, each_is_read_whole_or_cut) {
         EXPECT_EQ(outcome(api().recvmsg(server, &message, 0)), outcome(3));
         EXPECT_TRUE(message.msg_flags & MSG_TRUNC);
         ASSERT_TRUE(readable(server));
+        EXPECT_EQ(outcome(api().recv(server, room, 10, MSG_ERRQUEUE)), failed(EAGAIN));
         EXPECT_EQ(outcome(api().recv(server, room, 10, MSG_PEEK)), outcome(4));
         EXPECT_EQ(outcome(api().recv(server, room, 10, 0)), outcome(4));
     }

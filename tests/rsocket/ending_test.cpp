@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <thread>
 
 #include "api.h"
@@ -39,6 +40,22 @@ TEST_P(Ending, close_delivers_what_was_sent) {
     ASSERT_EQ(api().send(pair.client, data.data(), data.size(), 0), ssize_t(data.size()));
     ASSERT_EQ(close(pair.client), 0);
     EXPECT_TRUE(receive(pair.server, data.size()) == data);
+    char byte;
+    EXPECT_EQ(outcome(api().recv(pair.server, &byte, 1, 0)), outcome(0));
+}
+
+// The end is told although the peer has no room for more, and is told as the end.
+TEST_P(Ending, close_behind_as_much_as_there_is_room_for) {
+    Pair pair = connected();
+    nonblocking(pair.client);
+    const std::string data = pattern(10);
+    std::size_t sent = 0;
+    // A kernel counts bytes, rsockets messages.
+    for (ssize_t size; (size = api().send(pair.client, data.data(), data.size(), 0)) > 0;)
+        sent += static_cast<std::size_t>(size);
+    EXPECT_EQ(errno, EAGAIN);
+    ASSERT_EQ(close(pair.client), 0);
+    EXPECT_EQ(receive(pair.server, sent).size(), sent);
     char byte;
     EXPECT_EQ(outcome(api().recv(pair.server, &byte, 1, 0)), outcome(0));
 }
@@ -108,6 +125,22 @@ TEST_P(Ending, a_killed_peer) {
     EXPECT_EQ(outcome(api().recv(server, &byte, 1, 0)), failed(ECONNRESET));
     EXPECT_EQ(outcome(api().recv(server, &byte, 1, 0)), outcome(0));
     EXPECT_EQ(api().close(server), 0);
+}
+
+// Nobody waits for the other: a disconnect that arrives while this end closes, too, held both up for half a
+// second in most rounds.
+TEST_P(Ending, both_ends_close_at_once) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int round = 0; round < 60; round++) {
+        Pair pair = connected();
+        ASSERT_EQ(api().send(pair.client, "x", 1, 0), 1);
+        EXPECT_EQ(receive(pair.server, 1), "x");
+        EXPECT_EQ(close(pair.client), 0);
+        char byte;
+        EXPECT_EQ(outcome(api().recv(pair.server, &byte, 1, 0)), outcome(0));
+        EXPECT_EQ(close(pair.server), 0);
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 // rsockets give none at all, as rdma-core's; librspreload does (ways.py).

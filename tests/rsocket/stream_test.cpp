@@ -197,6 +197,7 @@ TEST_P(Stream, flags) {
     EXPECT_EQ(outcome(api().recv(pair.server, room, 16, MSG_PEEK)), outcome(6));
     EXPECT_EQ(std::string(room, 6), "abcdef");
     EXPECT_EQ(outcome(api().recv(pair.server, room, 0, 0)), outcome(0));
+    EXPECT_EQ(outcome(api().recv(pair.server, room, 16, MSG_ERRQUEUE)), failed(EAGAIN)) << "no data in it";
     EXPECT_EQ(outcome(api().recv(pair.server, room, 2, 0)), outcome(2));
     std::thread later([&] {
         usleep(20'000);

@@ -4,8 +4,10 @@
 preload_test.py runs each under `verbena run --sockets` and without."""
 
 import asyncio
+import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import select
 import selectors
@@ -190,6 +192,92 @@ def duplicates():
     assert server.recv(10) == b""
 
 
+def connected():
+    with socket.create_server(HERE) as listener:
+        client = socket.create_connection(listener.getsockname(), timeout=SECONDS)
+        server, _ = listener.accept()
+        server.settimeout(SECONDS)
+        return client, server
+
+
+def a_duplicate_onto_another():
+    """dup2 ends what the number was, if there is something to duplicate."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    client, server = connected()
+    number = client.fileno()
+    assert (libc.dup2(-1, number), ctypes.get_errno()) == (-1, errno.EBADF)
+    assert (libc.dup3(server.fileno(), number, 1), ctypes.get_errno()) == (-1, errno.EINVAL)
+    client.sendall(b"alive")
+    assert server.recv(10) == b"alive"
+    out, into = os.pipe()
+    os.dup2(out, number)
+    assert server.recv(10) == b""
+    os.write(into, b"pipe")
+    assert os.read(number, 10) == b"pipe"
+    other, peer = connected()
+    os.dup2(other.fileno(), number)
+    other.close()
+    client.sendall(b"other")
+    assert peer.recv(10) == b"other"
+    client.close()
+    assert peer.recv(10) == b""
+
+
+def duplicates_of_an_epoll_set():
+    client, server = connected()
+    first = select.epoll()
+    for copy in (os.dup(first.fileno()), os.dup2(first.fileno(), 100), fcntl.fcntl(first, fcntl.F_DUPFD_CLOEXEC, 3)):
+        other = select.epoll.fromfd(copy)
+        other.register(server, select.EPOLLIN | select.EPOLLET)
+        assert first.poll(0) == []
+        client.sendall(b"x")
+        assert first.poll(SECONDS) == [(server.fileno(), select.EPOLLIN)]
+        first.close()
+        other.modify(server, select.EPOLLIN)
+        assert other.poll(SECONDS) == [(server.fileno(), select.EPOLLIN)]
+        server.recv(1)
+        other.unregister(server)
+        first = other
+    first.close()
+
+
+def closed_in_other_ways():
+    """The peer hears of it, and the number is free for a file."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.fdopen.restype, libc.fclose.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    calls = {"x86_64": (3, 436), "aarch64": (57, 436)}.get(os.uname().machine)
+    ways = [lambda fd: os.closerange(fd, fd + 1), lambda fd: libc.fclose(libc.fdopen(fd, b"r+"))]
+    if hasattr(libc, "close_range"):
+        ways += [lambda fd: libc.close_range(fd, fd, 0)]
+    if calls:
+        ways += [lambda fd: libc.syscall(calls[0], fd), lambda fd: libc.syscall(calls[1], fd, fd, 0)]
+    for close in ways:
+        client, server = connected()
+        number = client.detach()
+        close(number)
+        assert server.recv(10) == b""
+        with tempfile.TemporaryFile(buffering=0) as file:
+            os.dup2(file.fileno(), number)
+            file.write(b"file")
+            file.seek(0)
+            assert os.read(number, 10) == b"file"
+        libc.syscall(calls[0], number) if calls else os.close(number)
+        server.close()
+
+
+def a_child_that_closes_everything():
+    """subprocess makes it by vfork(2), where it can: its descriptors are its own, its memory is not."""
+    client, server = connected()
+    with select.epoll() as epoll:
+        epoll.register(server, select.EPOLLIN)
+        assert subprocess.run(["true"], stdin=client, close_fds=True).returncode == 0
+        client.sendall(b"still there")
+        assert epoll.poll(SECONDS) == [(server.fileno(), select.EPOLLIN)]
+        assert server.recv(20) == b"still there"
+        client.close()
+        assert server.recv(20) == b""
+
+
 def forking():
     """A child of the server's for each connection (RDMAV_FORK_SAFE: rsocket(7)), the clients in a process of their own."""
     class Upper(socketserver.StreamRequestHandler):
@@ -250,12 +338,52 @@ while True:
 """
 
 
-def a_plain_server_in_an_epoll_set():
-    """A peer that knows no rsockets, whatever this program does, and connections to it without waiting."""
+@contextlib.contextmanager
+def plain_server():
+    """A peer that knows no rsockets, whatever this program does; its address."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     server = subprocess.Popen([sys.executable, "-c", PLAIN], stdout=subprocess.PIPE, text=True, env=environment)
     try:
-        address = (HERE[0], int(server.stdout.readline()))
+        yield HERE[0], int(server.stdout.readline())
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def closed_while_it_connects():
+    """The call goes on with what it began with, and leaves the number to whoever gets it next."""
+    over_rsockets = "librspreload" in os.environ.get("LD_PRELOAD", "")
+    with plain_server() as address:
+        # To which the number of a rsocket that cannot connect would be connected.
+        listener = socket.create_server(address if over_rsockets else HERE, backlog=1)
+        address, ended = listener.getsockname(), []
+        name = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", address[1], socket.inet_aton(address[0]))
+        waiting = [socket.socket() for _ in range(6)]
+        for client in waiting[1:]:
+            client.setblocking(False)
+            client.connect_ex(address)
+        number = waiting[0].detach()
+        libc = ctypes.CDLL(None, use_errno=True)
+        thread = threading.Thread(target=lambda: ended.append(libc.connect(number, name, len(name))), daemon=True)
+        thread.start()
+        time.sleep(0.3)  # it is in the call, most likely
+        os.close(number)
+        with socket.socket() as other:
+            assert other.fileno() == number
+            listener.close()
+            if over_rsockets:  # a kernel tries for minutes
+                thread.join(SECONDS)
+                assert ended == [-1], ended
+            with socket.create_server(HERE) as another:
+                other.connect(another.getsockname())
+                another.accept()[0].close()
+                assert other.recv(10) == b""
+
+
+def a_plain_server_in_an_epoll_set():
+    """Connections to it without waiting."""
+    with plain_server() as address:
         for registered_before in (True, False):
             with select.epoll() as epoll, socket.socket() as client:
                 client.setblocking(False)
@@ -280,10 +408,42 @@ def a_plain_server_in_an_epoll_set():
             writer.close()
 
         asyncio.run(asyncio.wait_for(ask(), SECONDS))
-    finally:
-        server.kill()
-        server.wait()
-        server.stdout.close()
+
+
+def times_to_wait():
+    """select tells what was left of its time; no call waits less than nothing."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    client, server = connected()
+    number, bits = server.fileno(), ctypes.sizeof(ctypes.c_ulong) * 8
+    entry = ctypes.create_string_buffer(struct.pack("ihh", number, select.POLLIN, 0))
+    event = ctypes.create_string_buffer(16)
+    epoll = select.epoll()
+    epoll.register(server, select.EPOLLIN)
+
+    def selecting(call, *time):
+        wanted = (ctypes.c_ulong * 16)()
+        wanted[number // bits] = 1 << number % bits
+        return call(number + 1, wanted, None, None, *time)
+
+    def pair(first, second):
+        return (ctypes.c_long * 2)(first, second)
+
+    pwait2 = [lambda time: libc.epoll_pwait2(epoll.fileno(), event, 1, time, None)] if hasattr(libc, "epoll_pwait2") else []
+    calls = [lambda time: libc.ppoll(entry, ctypes.c_ulong(1), time, None), *pwait2,
+             lambda time: selecting(libc.pselect, time, None)]
+    for call in [lambda time: selecting(libc.select, time), *calls]:
+        assert (call(pair(-1, 0)), ctypes.get_errno()) == (-1, errno.EINVAL)
+        assert call(pair(0, 1000)) == 0
+    for call in calls:
+        assert (call(pair(0, 1_000_000_000)), ctypes.get_errno()) == (-1, errno.EINVAL)
+    left = pair(0, 20_000)
+    assert selecting(libc.select, left) == 0 and list(left) == [0, 0], list(left)
+    client.sendall(b"x")
+    left = pair(SECONDS, 0)
+    assert selecting(libc.select, left) == 1 and SECONDS - 10 <= left[0] < SECONDS, list(left)
+    for call in calls:
+        assert call(pair(SECONDS, 0)) == 1
+    assert not pwait2 or struct.unpack("=IQ", event.raw[:12])[1] & 0xffffffff == number or os.uname().machine != "x86_64"
 
 
 def signals_while_waiting():
@@ -353,8 +513,14 @@ WAYS = {
     "connecting_without_waiting": connecting_without_waiting,
     "a_file": a_file,
     "duplicates": duplicates,
+    "a_duplicate_onto_another": a_duplicate_onto_another,
+    "duplicates_of_an_epoll_set": duplicates_of_an_epoll_set,
+    "closed_in_other_ways": closed_in_other_ways,
+    "a_child_that_closes_everything": a_child_that_closes_everything,
+    "closed_while_it_connects": closed_while_it_connects,
     "forking": forking,
     "signals_of_a_closed_connection": signals_of_a_closed_connection,
+    "times_to_wait": times_to_wait,
     "signals_while_waiting": signals_while_waiting,
     "polling_in_a_handler": polling_in_a_handler,
     "a_plain_server_in_an_epoll_set": a_plain_server_in_an_epoll_set,

@@ -143,8 +143,14 @@ int rdma_leave_multicast(rdma_cm_id* public_id, sockaddr* addr) {
         std::unique_lock counters(id->mutex);
         const std::uint64_t taken = group->taken;
         counters.unlock();
-        if (events.events_delivered > taken)
-            extract_join_events(*id->home, id->number, group->handle, events.events_delivered - taken);
+        if (events.events_delivered > taken) {
+            const std::size_t dropped =
+                extract_join_events(*id->home, id->number, group->handle, events.events_delivered - taken)
+                    .size();
+            counters.lock();  // else they would be looked for when the id goes
+            id->taken += dropped;
+            id->acknowledged += dropped;
+        }
     }
     std::unique_lock lock(id->mutex);
     id->all_acknowledged.wait(lock, [&group] { return group->acknowledged == group->taken; });

@@ -197,10 +197,19 @@ int Epoll::wait(std::span<epoll_event> events, Time deadline, bool nonblocking) 
         sleeper_.drain();
         int found = 0;
         const auto room = [&] { return events.subspan(static_cast<std::size_t>(found)); };
-        if (others_first_.exchange(false)) found = std::max(ask_kernel(events.first(1), 0).found, 0);
+        if (others_first_.exchange(false)) {
+            Others first = ask_kernel(events.first(1), 0);
+            if (first.sockets) drain_sockets();
+            if (first.woken) first = ask_kernel(events.first(1), 0);  // that was ours, which took the place
+            found = std::max(first.found, 0);
+        }
         bool stays = false;
-        found += collect(room(), stays);
-        if (room().empty()) stays = others_first_ = true;
+        const int sockets = collect(room(), stays);
+        found += sockets;
+        if (room().empty()) {
+            stays = true;
+            others_first_ = sockets > 0;  // next time: they left no room
+        }
         int timeout = 0;
         if (found == 0 && !last) {
             timeout = -1;

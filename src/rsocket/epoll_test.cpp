@@ -85,7 +85,8 @@ class EpollSet : public testing::Test {
         std::vector<epoll_event> events(static_cast<std::size_t>(room));
         const int found = repoll_wait(set_, events.data(), room, ms);
         std::vector<std::uint64_t> data;
-        for (int i = 0; i < found; i++) data.push_back(events[static_cast<std::size_t>(i)].data.u64);
+        for (int i = 0; i < found; i++)
+            data.emplace_back(std::uint64_t{events[static_cast<std::size_t>(i)].data.u64});
         return data;
     }
 

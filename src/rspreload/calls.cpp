@@ -79,10 +79,8 @@ int accept_any(int fd, sockaddr* address, socklen_t* length, int flags) {
 // The kernel has made `to`, in place of what it was.
 int duplicated(int from, int to) {
     if (to < 0) return to;
-    remove(to);
-    remove_set(to);
-    share(from, to);
-    share_set(from, to);
+    if (!share(from, to)) remove(to);
+    if (!share_set(from, to)) remove_set(to);
     return to;
 }
 

@@ -1,14 +1,16 @@
 #include "rspreload/entries.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <rdma/rsocket.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <mutex>
 
+#include "base/no_cancellation.h"
+#include "base/own_pid.h"
 #include "rspreload/fork.h"
 #include "rspreload/real.h"
 #include "rspreload/sets.h"
@@ -19,9 +21,23 @@ namespace {
 constexpr std::size_t kMost = kMostDescriptors;
 std::array<std::atomic<Entry*>, kMost> entries;
 
-// Held while an entry is found and counted, so that it does not end in between.
-std::mutex holding;
-std::atomic<pid_t> memory_owner{0};
+// Held while an entry is found and counted, so that it does not end in between: for some instructions, after
+// any of which the entries are whole. So a forked child takes it over from a thread that it does not have.
+class Holding {
+   public:
+    void lock() {
+        for (const pid_t own = own_pid();; sched_yield()) {
+            pid_t holder = 0;
+            if (holder_.compare_exchange_strong(holder, own)) return;
+            if (holder != own && holder_.compare_exchange_strong(holder, own)) return;
+        }
+    }
+    void unlock() { holder_.store(0); }
+
+   private:
+    std::atomic<pid_t> holder_{0};  // the process of the thread that holds it
+};
+Holding holding;
 
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
 
@@ -37,19 +53,7 @@ void replace(int fd, Entry* entry) {
 
 }  // namespace
 
-void remember_memory() {
-    static std::once_flag once;
-    std::call_once(once, [] {
-        memory_owner = getpid();
-        pthread_atfork([] { holding.lock(); }, [] { holding.unlock(); },
-                       [] {
-                           holding.unlock();
-                           memory_owner = getpid();
-                       });
-    });
-}
-
-bool is_vfork_child() { return memory_owner.load(std::memory_order_relaxed) != getpid(); }
+bool is_vfork_child() { return own_pid() != getpid(); }
 
 Entry* find(int fd) {
     if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return nullptr;
@@ -105,17 +109,18 @@ int present_rsocket_of(int fd) {
 
 bool insert(int fd, Entry* entry) {
     if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
-    remember_memory();
-    entry->pid = getpid();
+    entry->pid = own_pid();
     remove_set(fd);
     replace(fd, entry);
     return true;
 }
 
-void share(int from, int to) {
-    if (to < 0 || static_cast<std::size_t>(to) >= kMost || is_vfork_child()) return;
+bool share(int from, int to) {
+    if (to < 0 || static_cast<std::size_t>(to) >= kMost || is_vfork_child()) return false;
     Held entry(from);
-    if (entry) replace(to, entry.keep());
+    if (!entry) return false;
+    replace(to, entry.keep());
+    return true;
 }
 
 void remove(int fd) {
@@ -124,6 +129,7 @@ void remove(int fd) {
 
 void let_go(Entry& entry) {
     if (entry.references.fetch_sub(1) != 1) return;
+    const NoCancellation whole;
     const int rs = entry.rs.exchange(-1);
     if (rs >= 0) {
         if (entry.pid == getpid())

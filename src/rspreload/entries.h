@@ -69,8 +69,8 @@ int present_rsocket_of(int fd);
 
 // What stood under the number before was closed by a way that nobody saw. False: the number is too large.
 bool insert(int fd, Entry* entry);
-// The descriptor was duplicated by the kernel.
-void share(int from, int to);
+// The descriptor was duplicated by the kernel; what stood under the new number ends. False: it is ordinary.
+bool share(int from, int to);
 // Before the descriptor is closed; closes the rsocket with its last descriptor.
 void remove(int fd);
 // One reference less.
@@ -78,7 +78,6 @@ void let_go(Entry& entry);
 
 // A child made by vfork(2) has descriptors of its own, and its parent's memory: nothing is noted there of
 // what it closes and duplicates.
-void remember_memory();  // of this process, before anything is noted
 bool is_vfork_child();
 
 // The kernel's socket takes over: the rsocket is closed, and bound as that was. Once it connects or is bound

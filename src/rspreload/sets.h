@@ -14,8 +14,8 @@ int set_of(int fd);
 std::uint32_t serial_of(int set);
 
 bool insert_set(int fd, int set);  // false: a number is too large
-// The descriptor was duplicated by the kernel.
-void share_set(int from, int to);
+// The descriptor was duplicated by the kernel; what stood under the new number ends. False: it is no set.
+bool share_set(int from, int to);
 // Before the descriptor is closed; closes the set with its last descriptor.
 void remove_set(int fd);
 

@@ -70,7 +70,7 @@ class SimLink final : public link::Link {
     const bool bursts_;
     const std::size_t largest_payload_;  // bytes; 0: a wire
     const unsigned longest_run_;         // packets
-    unsigned fetched_ = 0;
+    unsigned fetched_ = 0, several_ = 0;
     std::vector<Frame> pending_;
     std::size_t segment_size_ = 0;
     std::uint16_t segments_ = 0;  // of the burst that the last frame belongs to

@@ -134,7 +134,10 @@ class FlowShare {
         if (from == to) [[likely]]
             return;
         mine_ += to - from;
-        flow_->sent(to - from);
+        if (to > from)
+            flow_->sent(to - from);
+        else
+            flow_->withdrawn(from - to);
     }
     void acknowledged(std::uint32_t cost) {
         cost = std::min(cost, mine_);

@@ -310,7 +310,8 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
         if (entry.awaits_response())
             begin_sample(max_psn_, now);
         else if (ask)
-            sample_sometimes(wire::psn_add(next_psn_, ~0u), now);  // the last of a run asks
+            sample_sometimes(wire::psn_add(next_psn_, ~0u), wire::psn_add(next_psn_, ~0u),
+                             now);  // the last asks
         max_psn_ = next_psn_;
     } else {
         shared_.counters().retransmitted++;
@@ -421,6 +422,7 @@ void RcRequester::flush(Time now) {
     max_psn_ = una_;
     direct_done_ = 0;
     retransmission_.stop();
+    if (packets_since_ != kNever) served_since(kNever, now);
     resume_at_ = grace_look_at_ = kNever;
     failed_ = false;
 }

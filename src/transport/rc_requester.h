@@ -76,10 +76,9 @@ class RcRequester {
     // what was so, an acknowledgement may change all but the pacing.
     bool is_plain() const { return stays_plain() && !pacer_.limited(); }
     bool stays_plain() const { return is_level() && !recovering_ && !went_back_ && probe_.idle(); }
-    // A SEND or WRITE that can leave in one packet.
+    // A SEND or WRITE that can leave as one.
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
                        const LazyTime& now);
-    bool several_go_straight(std::size_t length, const LazyTime& now) const;
     void make_straight(const SendRequest& request, const iovec& payload, wire::OutPacket& out) const;
     bool may_leave(std::uint32_t length) const { return flow_.allows(length + Flow::kPacketOverhead); }
     void left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
@@ -177,9 +176,9 @@ class RcRequester {
     }
     // The same of a SEND or WRITE, on the straight way and on the long one. Where these go one at a time
     // there are more round trips than are needed.
-    void sample_sometimes(std::uint32_t psn, const LazyTime& now) {
-        const bool alone = psn == una_ && retransmission_.knows_the_round_trip();
-        if (!alone || ++passed_over_ >= kSampleEvery) begin_sample(psn, now);
+    void sample_sometimes(std::uint32_t first, std::uint32_t last, const LazyTime& now) {
+        const bool alone = first == una_ && retransmission_.knows_the_round_trip();
+        if (!alone || ++passed_over_ >= kSampleEvery) begin_sample(last, now);
     }
     bool sampled() const { return sampling_ && wire::psn_less(sample_psn_, una_); }
     void end_sample(Time now) {
@@ -237,7 +236,7 @@ class RcRequester {
     // rc_whole.cpp
     bool is_whole(const SendEntry& entry) const;
     unsigned send_whole(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding);
-    // A request of one packet, asked for an acknowledgement, has left for the first time.
+    // A request that asks for an acknowledgement has left as one for the first time.
     void left_whole(SendEntry& entry, std::uint32_t packets) {
         entry.first_psn = next_psn_;
         entry.packets = packets;
@@ -247,7 +246,8 @@ class RcRequester {
     }
 
     // rc_straight.cpp
-    bool is_level() const {  // all that was posted has left
+    bool several_go_straight(std::size_t length, const LazyTime& now) const;  // packets
+    bool is_level() const {                                                   // all that was posted has left
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever && !failed_ &&
                !probe_due_;
     }

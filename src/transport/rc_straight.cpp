@@ -249,7 +249,7 @@ void RcRequester::left_straight(const SendRequest& request, const wire::OutPacke
         outstanding_reads_++;
         begin_sample(next_psn_, now);
     } else {
-        sample_sometimes(wire::psn_add(next_psn_, out.aside.psns - 1), now);
+        sample_sometimes(next_psn_, wire::psn_add(next_psn_, out.aside.psns - 1), now);
     }
     left_whole(entry, out.aside.psns);
 }
@@ -331,6 +331,8 @@ std::uint32_t RcResponder::take_whole(const Whole& message, std::uint8_t* to, st
     const std::size_t length = message.payload().size();
     place(to, message.payload().data(), length);
     took(psns, length, true);
+    if (psns > 1) [[unlikely]]
+        unacknowledged_ += static_cast<std::uint32_t>(length / kLargePacket);
     if (message.ack_request()) owe(now);
     return static_cast<std::uint32_t>(length);
 }

@@ -42,7 +42,7 @@ unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budg
         count_sent(out, entry.length, shared_.counters());
         sink.send(out);
         flow_.sent(cost);
-        sample_sometimes(next_psn_, now);
+        sample_sometimes(next_psn_, next_psn_, now);
         left_whole(entry, 1);
     }
     if (sent > 0) pace_.ends();

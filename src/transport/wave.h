@@ -20,7 +20,9 @@ namespace verbena::transport {
 
 class Wave {
    public:
-    static constexpr std::uint32_t kWide = 4;               // that many at once
+    // That many queue pairs began one behind the other, each before the one before had ended; or that many
+    // requests of one are under way.
+    static constexpr std::uint32_t kWide = 4;
     static constexpr Duration kLasts = 100 * kMicrosecond;  // ... not so long ago
     static constexpr Duration kServed = 5 * kMicrosecond;   // that the peer takes them in is believed
 

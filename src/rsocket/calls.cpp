@@ -38,11 +38,19 @@ int check(const iovec* pieces, std::size_t count) {
     return 0;
 }
 
+ssize_t take(Socket& socket, Cursor room, int flags, Address* from, int* out_flags) {
+    if (flags & MSG_ERRQUEUE) {  // nothing is ever in it
+        errno = EAGAIN;
+        return -1;
+    }
+    return socket.receive(room, flags, from, out_flags);
+}
+
 ssize_t receive(const char* name, int fd, std::span<const iovec> pieces, int flags, sockaddr* from,
                 socklen_t* length) {
     return with_socket(name, fd, [&](Socket& socket) -> ssize_t {
         Address source;
-        const ssize_t size = socket.receive(Cursor(pieces), flags, from ? &source : nullptr, nullptr);
+        const ssize_t size = take(socket, Cursor(pieces), flags, from ? &source : nullptr, nullptr);
         if (size < 0 || !length) return size;
         if (socket.type() == SOCK_DGRAM && from)
             source.copy_to(from, length);
@@ -172,8 +180,8 @@ ssize_t rrecvmsg(int fd, msghdr* message, int flags) {
     return with_socket("rrecvmsg", fd, [&](Socket& socket) -> ssize_t {
         Address source;
         int out = 0;
-        const ssize_t size = socket.receive(Cursor({message->msg_iov, message->msg_iovlen}), flags,
-                                            message->msg_name ? &source : nullptr, &out);
+        const ssize_t size = take(socket, Cursor({message->msg_iov, message->msg_iovlen}), flags,
+                                  message->msg_name ? &source : nullptr, &out);
         if (size < 0) return size;
         message->msg_flags = out;
         message->msg_controllen = 0;

@@ -196,10 +196,6 @@ ssize_t Datagram::send(Cursor data, int flags, const Address* to) {
 }
 
 ssize_t Datagram::receive(Cursor room, int flags, Address* from, int* out_flags) {
-    if (flags & MSG_ERRQUEUE) {  // nothing is ever in it
-        errno = EAGAIN;
-        return -1;
-    }
     if (flags & MSG_OOB) return fail_minus_one(EOPNOTSUPP, "datagrams are never urgent");
     Lock lock(mutex_);
     const Time deadline = settings_.receive_timeout > 0 ? now() + settings_.receive_timeout : kNever;

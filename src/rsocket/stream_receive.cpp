@@ -10,10 +10,6 @@
 namespace verbena::rsocket {
 
 ssize_t Stream::receive(Cursor room, int flags, Address*, int*) {
-    if (flags & MSG_ERRQUEUE) {  // nothing is ever in it
-        errno = EAGAIN;
-        return -1;
-    }
     if (flags & MSG_OOB) return fail_minus_one(EINVAL, "rsockets have no urgent data");
     std::unique_lock receiving(receive_mutex_, std::defer_lock);
     if (!lock_direction(receiving, blocks(flags))) return -1;

@@ -24,7 +24,6 @@
 
 #include "base/gid.h"
 #include "base/others.h"
-#include "base/time.h"
 #include "transport/wave.h"
 
 namespace verbena::transport {

@@ -9,7 +9,16 @@
 namespace verbena::transport {
 namespace {
 constexpr std::uint32_t kMany = 16;  // small WRITEs
+
+// Of a SendRequest or SendEntry.
+DirectTarget target_of(const RcShared& shared, const auto& request, std::uint32_t length,
+                       std::uint32_t offset, std::uint32_t reads_at_once, Time now) {
+    const Attributes& a = shared.attributes();
+    return {a.path,       shared.setup().number,  a.destination_qp,
+            request.rkey, request.remote_address, length,
+            offset,       reads_at_once,          now};
 }
+}  // namespace
 
 bool RcRequester::may_go_directly(const SendEntry& entry) const {
     return shared_.setup().service == Service::rc && entry.length != 0 &&
@@ -192,16 +201,9 @@ bool RcRequester::execute_directly(Time now) {
                    memory::LookupError::none) {
         return false;
     }
-    const Attributes& a = shared_.attributes();
-    const DirectTarget target{a.path,
-                              shared_.setup().number,
-                              a.destination_qp,
-                              entry.rkey,
-                              entry.remote_address,
-                              entry.length,
-                              offset,
-                              std::min<std::uint32_t>(queue_.size(), a.max_rd_atomic),
-                              now};
+    const std::uint32_t reads_at_once =
+        std::min<std::uint32_t>(queue_.size(), shared_.attributes().max_rd_atomic);
+    const DirectTarget target = target_of(shared_, entry, entry.length, offset, reads_at_once, now);
     if (!transfer_directly(target, {iovecs_.data(), pieces}, read, length)) return false;
     if (offset + length < entry.length) {
         direct_done_ = offset + length;
@@ -251,15 +253,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
             return false;
         piece.iov_base = found.address;
     }
-    const DirectTarget target{a.path,
-                              shared_.setup().number,
-                              a.destination_qp,
-                              request.rkey,
-                              request.remote_address,
-                              sge.length,
-                              0,
-                              1,
-                              now.get()};
+    const DirectTarget target = target_of(shared_, request, sge.length, 0, 1, now.get());
     if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
         return false;
     if (!shared_.setup().signal_all && !(request.flags & kSignaled)) {

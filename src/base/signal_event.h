@@ -15,9 +15,9 @@ inline void signal_event(int fd, std::uint64_t count = 1) {
 }
 
 // It is not readable any more, until the next signal_event(). Of one that is O_NONBLOCK.
-inline void take_events(int fd) {
+inline bool take_events(int fd) {
     std::uint64_t count;
-    [[maybe_unused]] const auto size = uncancelled::read(fd, &count, sizeof count);
+    return uncancelled::read(fd, &count, sizeof count) == sizeof count;
 }
 
 }  // namespace verbena

@@ -31,6 +31,9 @@ int Manager::State::join_multicast(Id& id, const Endpoint& group, std::uint16_t 
 
     Route route = id.route;
     if (!has_device(id)) {
+        if (id.local.is_any())
+            return fail(EINVAL, "id %u has no device yet: bind it to an address, or resolve the group's",
+                        id.number);
         Gid source;
         if (int error = environment.find_route(id.local, group, route, source))
             return fail(error, "no way to the group %s", verbena::to_string(group.address).c_str());

@@ -209,18 +209,21 @@ TEST_F(Datagram, JoinMapsTheGroup) {
 }
 
 TEST_F(Datagram, JoinChecks) {
+    IdNumber everywhere = create(client, PortSpace::udp);
+    ASSERT_EQ(client->bind(everywhere, any4(), false), 0);
+    EXPECT_EQ(client->join_multicast(everywhere, ipv4(0xef010101), 0, 0, net.now), EINVAL);  // no device yet
     IdNumber id = create(client, PortSpace::udp);
-    ASSERT_EQ(client->bind(id, any4(), false), 0);
+    ASSERT_EQ(client->bind(id, client.address(), false), 0);
     EXPECT_EQ(client->join_multicast(id, any4(), 0, 0, net.now), EINVAL);
     EXPECT_EQ(client->join_multicast(id, server.address(), 0, 0, net.now), EINVAL);
     EXPECT_EQ(client->join_multicast(id, ipv4(0xef010101), 2, 0, net.now), EINVAL);
-    EXPECT_EQ(client->join_multicast(id, ipv4(0xef010101), 1, 0, net.now), 0);  // send-only, wildcard id
-    EXPECT_EQ(client.take().ud_route.device, 0u);
+    EXPECT_EQ(client->join_multicast(id, ipv4(0xef010101), 1, 0, net.now), 0);  // send-only
+    EXPECT_EQ(client.take().ud_route.destination_gid, ipv4(0xef010101).address);
     Endpoint group6 = ipv6(1, 0, 0xff);
     group6.address.bytes[1] = 0x0e;
     EXPECT_EQ(client->join_multicast(id, group6, 0, 0, net.now), EINVAL);  // its source is an IPv4 GID
     IdNumber id6 = create(client, PortSpace::udp);
-    ASSERT_EQ(client->bind(id6, any6(), false), 0);
+    ASSERT_EQ(client->bind(id6, client.address6(), false), 0);
     EXPECT_EQ(client->join_multicast(id6, group6, 0, 0, net.now), 0);
     EXPECT_EQ(client.take().ud_route.destination_gid, group6.address);
     IdNumber rc = create(client);

@@ -24,7 +24,8 @@ bool is_xrc(const ibv_srq_init_attr_ex& attributes) {
 
 // An XRC queue needs a domain and a completion queue; the id lends what the program does not bring (no bit,
 // or NULL).
-int add_xrc_parts(Id& id, ibv_srq_init_attr_ex& attributes) {
+// `made`: the completion queue is new.
+int add_xrc_parts(Id& id, ibv_srq_init_attr_ex& attributes, bool& made) {
     if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attributes.xrcd) {
         attributes.xrcd = process().devices->xrcd(*id.device);
         if (!attributes.xrcd) return -1;
@@ -32,6 +33,7 @@ int add_xrc_parts(Id& id, ibv_srq_init_attr_ex& attributes) {
     }
     if (!(attributes.comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attributes.cq) {
         if (create_cqs(id, 0, attributes.attr.max_wr) != 0) return -1;
+        made = true;
         attributes.cq = id.recv_cq;
         attributes.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
     }
@@ -56,11 +58,12 @@ int rdma_create_srq_ex(rdma_cm_id* public_id, ibv_srq_init_attr_ex* attributes) 
     }
     if (attributes->pd->context != id->verbs)
         return fail_minus_one(EINVAL, "the protection domain is of another device than the id");
-    if (is_xrc(*attributes) && add_xrc_parts(*id, *attributes) != 0) return -1;
+    bool made_cq = false;
+    if (is_xrc(*attributes) && add_xrc_parts(*id, *attributes, made_cq) != 0) return -1;
     ibv_srq* srq = ibv_create_srq_ex(id->verbs, attributes);
     if (!srq) {
         int error = errno;
-        if (!id->qp) destroy_cqs(*id);
+        destroy_cqs(*id, {.send = false, .receive = made_cq});
         errno = error;
         return -1;
     }

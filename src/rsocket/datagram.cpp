@@ -115,17 +115,18 @@ int Datagram::wait(Lock& lock, bool blocking, Time deadline, Condition holds) {
     Sleeper sleeper;
     if (int error = sleeper.prepare()) return error;
     for (;;) {
-        add_sleeper(sleeper);
-        for (auto& port : ports_) port->completions().arm();
-        progress();
         int error = 0;
-        if (!holds()) {
-            ibv_context* context = ports_.empty() ? nullptr : ports_.front()->context();
-            lock.unlock();
-            error = sleeper.sleep(context, fd(), deadline);
-            lock.lock();
+        {
+            const Registration registration(*this, sleeper);
+            for (auto& port : ports_) port->completions().arm();
+            progress();
+            if (!holds()) {
+                ibv_context* context = ports_.empty() ? nullptr : ports_.front()->context();
+                lock.unlock();
+                error = sleeper.sleep(context, fd(), deadline);
+                lock.lock();
+            }
         }
-        remove_sleeper(sleeper);
         empty_descriptors(&sleeper);
         progress();
         if (holds()) return 0;
@@ -137,11 +138,10 @@ int Datagram::wait(Lock& lock, bool blocking, Time deadline, Condition holds) {
 int Datagram::wait_for_udp(Lock& lock, Time deadline) {
     Sleeper sleeper;
     if (int error = sleeper.prepare()) return error;
-    add_sleeper(sleeper);
+    const Registration registration(*this, sleeper);
     lock.unlock();
     const int error = sleeper.sleep(nullptr, udp_fd_, deadline, EPOLLOUT);
     lock.lock();
-    remove_sleeper(sleeper);
     return error == ETIMEDOUT ? EAGAIN : error;
 }
 
@@ -299,9 +299,9 @@ void Datagram::drain() {
 }
 
 void Datagram::empty_descriptors(const Sleeper* self) {
-    drain_nudge();
-    for (auto& port : ports_) port->completions().drain();
-    wake_all(self);
+    bool came = drain_nudge();
+    for (auto& port : ports_) came |= port->completions().drain();
+    if (came) note_arrival(self);
 }
 
 }  // namespace verbena::rsocket

@@ -57,8 +57,9 @@ class Epoll {
     struct Member {
         std::weak_ptr<Socket> socket;  // nothing: another descriptor
         epoll_event event{};
-        short told = 0;      // EPOLLET: what was reported and still holds
-        bool spent = false;  // EPOLLONESHOT
+        short told = 0;         // EPOLLET: what was reported and still holds,
+        unsigned arrivals = 0;  // since so many came
+        bool spent = false;     // EPOLLONESHOT
     };
     using Members = std::map<int, Member>;  // rsockets
     int collect(std::span<epoll_event> events, bool& stays);
@@ -99,7 +100,7 @@ int Epoll::control(int operation, int fd, const epoll_event* event) {
             if (known != members_.end()) return fail(EEXIST, "descriptor %d is in the set", fd);
             epoll_event inner = marked(&members_);
             if (::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &inner) != 0 && errno != EEXIST) return errno;
-            members_[fd] = {socket, *event, 0, false};
+            members_[fd] = {socket, *event};
             socket->add_sleeper(sleeper_);
             socket->arm();
             sleeper_.wake();
@@ -141,6 +142,8 @@ int Epoll::collect(std::span<epoll_event> events, bool& stays) {
         if (member.spent) continue;
         const auto wanted = static_cast<short>(member.event.events & 0xffff);
         socket->arm();
+        if (const unsigned arrivals = socket->arrivals(); arrivals != member.arrivals)
+            member.told = 0, member.arrivals = arrivals;
         const short ready = socket->readiness(wanted);
         const bool edge = member.event.events & EPOLLET;
         if (ready == 0 || (edge && (ready & ~member.told) == 0)) {
@@ -184,10 +187,7 @@ void Epoll::drain_sockets() {
         auto socket = member.socket.lock();
         if (!socket) continue;
         pollfd look{fd, POLLIN, 0};
-        if (::poll(&look, 1, 0) > 0) {
-            socket->drain();
-            member.told = 0;  // something new came: an edge
-        }
+        if (::poll(&look, 1, 0) > 0) socket->drain();
     }
 }
 

@@ -40,8 +40,7 @@ class Arriving final : public Socket {
     }
     void drain() override {
         armed_ = false;
-        drain_nudge();
-        wake_all();
+        if (drain_nudge()) note_arrival(nullptr);
     }
 
     int type() const override { return SOCK_STREAM; }
@@ -112,6 +111,17 @@ TEST_F(EpollSet, hears_of_what_comes_behind_a_look) {
         EXPECT_LT(now() - begin, kLong * kMillisecond) << "found at the end of the time";
         ASSERT_EQ(repoll_ctl(set_, EPOLL_CTL_DEL, socket_->fd(), nullptr), 0);
     }
+}
+
+TEST_F(EpollSet, tells_an_edge_that_another_thread_took_from_the_descriptor) {
+    add(socket_->fd(), EPOLLIN | EPOLLET, 7);
+    socket_->arrive();
+    while (wait(4, 0) != Data{}) {  // until it is no news, though it still holds
+    }
+    socket_->arm();
+    socket_->arrive();
+    socket_->drain();  // as another set, or a reader, does
+    EXPECT_EQ(wait(4, kLong), Data{7});
 }
 
 // Half of its turns, where there is room for one.

@@ -32,11 +32,18 @@ class PollSet {
             scratch_.kernel.push_back(ours ? pollfd{entry.fd, POLLIN, 0} : entry);
         }
     }
-    ~PollSet() { scratch_.sockets.clear(); }
+    // Also where a cancelled thread leaves.
+    ~PollSet() {
+        if (asleep_) end_sleep();
+        scratch_.sockets.clear();
+    }
     PollSet(const PollSet&) = delete;
     PollSet& operator=(const PollSet&) = delete;
 
     bool has_sockets() const { return any_; }
+
+    // What it needs to sleep. An errno.
+    [[nodiscard]] int prepare() { return sleeper_.prepare(); }
 
     // How many entries are ready; fills their revents in.
     int look() {
@@ -62,14 +69,15 @@ class PollSet {
         return ready + found;
     }
 
-    // Registers `sleeper`, so that nothing that comes after the next look is missed.
-    void begin_sleep(Sleeper& sleeper) {
+    // From now on nothing that comes after the next look is missed.
+    void begin_sleep() {
+        asleep_ = true;
         for (const auto& socket : scratch_.sockets) {
             if (!socket) continue;
-            socket->add_sleeper(sleeper);
+            socket->add_sleeper(sleeper_);
             socket->arm();
         }
-        scratch_.kernel.push_back({sleeper.fd(), POLLIN, 0});
+        scratch_.kernel.push_back({sleeper_.fd(), POLLIN, 0});
     }
     // 0, or -1 with errno.
     int sleep(Time deadline) {
@@ -81,14 +89,15 @@ class PollSet {
         return ppoll(scratch_.kernel.data(), scratch_.kernel.size(), deadline == kNever ? nullptr : &left,
                      nullptr);
     }
-    void end_sleep(Sleeper& sleeper) {
+    void end_sleep() {
+        asleep_ = false;
         scratch_.kernel.pop_back();
         for (std::size_t i = 0; i < wanted_.size(); i++) {
             if (!scratch_.sockets[i]) continue;
-            scratch_.sockets[i]->remove_sleeper(sleeper);
+            scratch_.sockets[i]->remove_sleeper(sleeper_);
             if (scratch_.kernel[i].revents) scratch_.sockets[i]->drain();
         }
-        sleeper.drain();
+        sleeper_.drain();
     }
 
    private:
@@ -100,7 +109,8 @@ class PollSet {
     std::span<pollfd> wanted_;
     Borrowed<Scratch> borrowed_;
     Scratch& scratch_ = *borrowed_;
-    bool any_ = false;
+    Sleeper sleeper_;
+    bool any_ = false, asleep_ = false;
 };
 
 int poll_until(std::span<pollfd> wanted, Time deadline, int timeout) {
@@ -112,15 +122,14 @@ int poll_until(std::span<pollfd> wanted, Time deadline, int timeout) {
     do {
         if ((ready = set.look()) != 0) return ready;
     } while (now() < spin_until);
-    Sleeper sleeper;
-    if (sleeper.prepare() != 0) return -1;
+    if (set.prepare() != 0) return -1;
     for (;;) {
-        set.begin_sleep(sleeper);
+        set.begin_sleep();
         ready = set.look();
         int slept = 0;
         if (ready == 0) slept = set.sleep(deadline);
         const int error = errno;
-        set.end_sleep(sleeper);
+        set.end_sleep();
         if (ready != 0) return ready;
         if (slept < 0) {
             errno = error;

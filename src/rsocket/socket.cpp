@@ -60,6 +60,11 @@ void Socket::nudge() {
     wake_all();
 }
 
-void Socket::drain_nudge() { take_events(nudge_fd_); }
+bool Socket::drain_nudge() { return take_events(nudge_fd_); }
+
+void Socket::note_arrival(const Sleeper* except) {
+    arrivals_.fetch_add(1);
+    wake_all(except);
+}
 
 }  // namespace verbena::rsocket

@@ -65,15 +65,34 @@ class Socket : public std::enable_shared_from_this<Socket> {
     // Empties what made the descriptor readable.
     virtual void drain() = 0;
 
+    // How often something has come that made the descriptor readable. Who waits for edges compares.
+    unsigned arrivals() const { return arrivals_.load(); }
+
     void add_sleeper(Sleeper& sleeper);
     void remove_sleeper(Sleeper& sleeper);
+    // A sleeper that is registered for as long as this lives, and no longer where its thread is cancelled.
+    class Registration {
+       public:
+        Registration(Socket& socket, Sleeper& sleeper) : socket_(socket), sleeper_(sleeper) {
+            socket.add_sleeper(sleeper);
+        }
+        ~Registration() { socket_.remove_sleeper(sleeper_); }
+        Registration(const Registration&) = delete;
+        Registration& operator=(const Registration&) = delete;
+
+       private:
+        Socket& socket_;
+        Sleeper& sleeper_;
+    };
 
    protected:
     // Whoever sleeps looks again.
     void wake_all(const Sleeper* except = nullptr);
     // The same for those who sleep on the descriptor alone, in an epoll set of the program's.
     void nudge();
-    void drain_nudge();
+    bool drain_nudge();  // true if there was one
+    // What made the descriptor readable was taken away: the others who sleep here look again.
+    void note_arrival(const Sleeper* except);
     int watch(int fd, int operation);  // an errno
 
     const int domain_;
@@ -83,6 +102,7 @@ class Socket : public std::enable_shared_from_this<Socket> {
     int nudge_fd_ = -1;
     std::atomic<bool> nonblocking_{false};
     std::atomic<unsigned> sleeping_{0};
+    std::atomic<unsigned> arrivals_{0};
     std::mutex sleepers_mutex_;
     std::vector<Sleeper*> sleepers_;
 };

@@ -170,9 +170,9 @@ void Stream::drain() {
 }
 
 void Stream::empty_descriptors(const Sleeper* self) {
-    drain_nudge();
-    if (connection_.exists()) connection_.completions().drain();
-    wake_all(self);
+    bool came = drain_nudge();
+    if (connection_.exists()) came |= connection_.completions().drain();
+    if (came) note_arrival(self);
 }
 
 // Keepalive: when nothing was heard since the last look, a message that the peer's transport has to

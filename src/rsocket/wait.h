@@ -34,17 +34,18 @@ int Stream::wait(Lock& lock, Sleeper& sleeper, bool blocking, Time deadline, Con
     }
     if (int error = sleeper.prepare()) return error;
     for (;;) {
-        add_sleeper(sleeper);
-        if (connection_.exists()) connection_.completions().arm();
-        progress(&sleeper);
         int error = 0;
-        if (!holds()) {
-            ibv_context* context = connection_.exists() ? connection_.context() : nullptr;
-            lock.unlock();
-            error = sleeper.sleep(context, fd(), deadline);
-            lock.lock();
+        {
+            const Registration registration(*this, sleeper);
+            if (connection_.exists()) connection_.completions().arm();
+            progress(&sleeper);
+            if (!holds()) {
+                ibv_context* context = connection_.exists() ? connection_.context() : nullptr;
+                lock.unlock();
+                error = sleeper.sleep(context, fd(), deadline);
+                lock.lock();
+            }
         }
-        remove_sleeper(sleeper);
         sleeper.drain();
         empty_descriptors(&sleeper);
         progress();

@@ -104,6 +104,14 @@ TEST(Queues, AQueuePairThatCannotBeMadeLeavesTheCompletionQueuesBeforeIt) {
     rdma_destroy_srq(id);
     EXPECT_FALSE(id->recv_cq);
 
+    id->recv_cq = ibv_create_cq(id->verbs, 4, nullptr, nullptr, 0);
+    ibv_cq* const before = id->recv_cq;
+    ibv_srq_init_attr too_many{nullptr, {1u << 30, 1, 0}};
+    EXPECT_NE(outcome(rdma_create_srq(id, nullptr, &too_many)), 0);
+    EXPECT_EQ(id->recv_cq, before);
+    ibv_destroy_cq(before);
+    id->recv_cq = nullptr;
+
     for (ibv_cq* rdma_cm_id::*own : {&rdma_cm_id::recv_cq, &rdma_cm_id::send_cq}) {
         ibv_cq* const cq = id->*own = ibv_create_cq(id->verbs, 4, nullptr, nullptr, 0);
         ASSERT_TRUE(cq);

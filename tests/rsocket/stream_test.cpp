@@ -3,10 +3,13 @@
 #include <infiniband/sa.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <thread>
 
@@ -246,6 +249,47 @@ TEST_P(Stream, a_full_connection_makes_the_sender_wait) {
     std::thread reader([&] { EXPECT_EQ(receive(pair.server, sent).size(), sent); });
     EXPECT_EQ(poll_one(pair.client, POLLOUT), POLLOUT);
     reader.join();
+}
+
+// Each is woken when the other is, and goes back to sleep.
+TEST_P(Stream, a_reader_and_a_writer_that_wait_for_one_peer_sleep) {
+    Pair pair = connected();
+    const auto switches = [] {
+        rusage usage{};
+        getrusage(RUSAGE_SELF, &usage);
+        return usage.ru_nvcsw;
+    };
+    const std::string data = pattern(10'000'000);
+    std::thread reader([&] { EXPECT_EQ(receive(pair.client, 1), "x"); });
+    std::thread writer(
+        [&] { EXPECT_EQ(api().send(pair.client, data.data(), data.size(), 0), ssize_t(data.size())); });
+    while (poll_one(pair.client, POLLOUT, 20) != 0) {  // until no more fits
+    }
+    const long before = switches();
+    usleep(200'000);
+    EXPECT_LT(switches() - before, 100);
+    EXPECT_EQ(api().send(pair.server, "x", 1, 0), 1);
+    reader.join();
+    EXPECT_EQ(receive(pair.server, data.size()).size(), data.size());
+    writer.join();
+}
+
+// What it had left with the socket to be woken by is gone with its stack.
+TEST_P(Stream, a_thread_cancelled_in_poll) {
+    Pair pair = connected();
+    std::atomic<bool> polls{false};
+    std::thread poller([&] {
+        pollfd one{pair.server, POLLIN, 0};
+        polls = true;
+        api().poll(&one, 1, -1);
+    });
+    while (!polls) std::this_thread::yield();
+    usleep(20'000);
+    ASSERT_EQ(pthread_cancel(poller.native_handle()), 0);
+    poller.join();
+    EXPECT_EQ(poll_one(pair.server, POLLIN, 20), 0);
+    EXPECT_EQ(api().send(pair.client, "y", 1, 0), 1);
+    EXPECT_EQ(receive(pair.server, 1), "y");
 }
 
 TEST_P(Stream, poll_mixes_descriptors) {

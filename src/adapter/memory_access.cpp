@@ -359,8 +359,7 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
 
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                                       Time now) {
-    // One that fits into a record is kept for a moment if it comes before its receive (rc_responder.h).
-    if (length <= (features().copy ? link::kLargestCopied : link::kFetchedFrom) || link::packets_wanted())
+    if (length <= (features().copy ? transport::kMostStraight : link::kFetchedFrom) || link::packets_wanted())
         return false;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();

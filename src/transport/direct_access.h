@@ -51,6 +51,8 @@ enum class Direct : std::uint8_t { done, declined, not_yet };
 // Bytes. Many WRITEs of up to the first take less time as packets than as system calls, everywhere; READs of
 // up to the second are executed wherever they can be. Which way is faster for longer ones is measured.
 inline constexpr std::uint32_t kSmallWrite = 1 << 10, kSmallRead = (4 << 10) - 1;
+// SENDs of up to so many are copied as one packet; which way is faster for longer ones is measured.
+inline constexpr std::uint32_t kMostStraight = 12 << 10;
 
 class DirectAccess {
    public:

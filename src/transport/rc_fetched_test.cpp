@@ -4,6 +4,7 @@
 #include "transport/executing.h"
 #include "transport/packet_pace.h"
 #include "transport/rc_harness.h"
+#include "transport/rc_responder.h"
 
 namespace verbena::transport {
 namespace {
@@ -151,6 +152,25 @@ TEST_F(Fetched, BothWaysAreMeasured) {
             EXPECT_EQ(sample.length, kLarge);
         }
     }
+}
+
+// It is fetched and kept, as what came with its packet is (rc_responder.h).
+TEST_F(Fetched, OneThatComesBeforeItsReceiveWaitsForIt) {
+    fetches = true;
+    attributes[0].rnr_retry = attributes[0].retry_count = 0;
+    attributes[1].min_rnr_timer = 0;  // 655 ms
+    start();
+    fill(0, 0, kLarge, 1);
+    send(kLarge);
+    run(kReceiverPatience - kReceiverPatienceStep);
+    EXPECT_EQ(packets(1).size(), 0u);
+    post_receive(1, 7, {side[1].sge(0, kLarge)});
+    settle();
+    ASSERT_EQ(sends(0).size(), 1u);
+    EXPECT_EQ(sends(0)[0].status, completion::Status::success);
+    ASSERT_EQ(receives(1).size(), 1u);
+    EXPECT_TRUE(equal(0, 0, kLarge));
+    EXPECT_EQ(side[1].qp->counters().rnr_naks_sent, 0u);
 }
 
 TEST_F(Fetched, WhatIsFetchedIsAcknowledgedAtOnce) {

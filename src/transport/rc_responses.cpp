@@ -164,9 +164,13 @@ void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     pending_ = Pending::rnr_nak;
     missing_since_ = now;
     look_again_at_ = now + kReceiverPatienceStep;
-    if (packet.elsewhere) return;
-    kept_ = std::make_unique<Kept>(
-        Kept{packet.headers, {packet.payload.begin(), packet.payload.end()}, packet.aside.psns});
+    std::vector<std::uint8_t> payload(packet.payload.begin(), packet.payload.end());
+    if (packet.elsewhere) {
+        payload.resize(packet.elsewhere->length());
+        const iovec all{payload.data(), payload.size()};
+        if (!packet.elsewhere->fetch(shared_.attributes().destination_qp, {&all, 1})) return;
+    }
+    kept_ = std::make_unique<Kept>(Kept{packet.headers, std::move(payload), packet.aside.psns});
 }
 
 bool RcResponder::execute_kept(Time now) {

@@ -12,8 +12,6 @@ namespace verbena::transport {
 
 namespace {
 constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
-// ... of a SEND of several packets that is copied to a peer of this host as one.
-constexpr std::uint32_t kMostStraight = 12 << 10;
 }  // namespace
 
 [[gnu::flatten]] QueuePair::Taken RcQueuePair::post_straight(std::span<const SendRequest> requests,

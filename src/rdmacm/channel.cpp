@@ -249,10 +249,8 @@ int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner,
         char byte;
         const int descriptor = channel.closed ? -1 : channel.fd;
         if (recv(descriptor, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) {
-            if (channel.closed) return errno;
-            return fail(errno, "%s",
-                        errno == EAGAIN ? "no event has come, and the channel's descriptor is non-blocking"
-                                        : std::strerror(errno));
+            if (channel.closed || errno == EAGAIN) return errno;  // who does not wait asks often
+            return fail(errno, "%s", std::strerror(errno));
         }
         whole.emplace();
         std::unique_lock lock(channel.mutex);

@@ -66,7 +66,7 @@ TEST_F(ChannelTest, NonBlockingDescriptorAnswersEagain) {
     errno = 0;
     EXPECT_EQ(rdma_get_cm_event(channel, &event), -1);
     EXPECT_EQ(errno, EAGAIN);
-    EXPECT_THAT(last_reason(), testing::HasSubstr("non-blocking"));
+    EXPECT_STREQ(last_reason(), "");  // ordinary, and as often as the program looks
 }
 
 TEST_F(ChannelTest, BlockingCallWaitsForAnEvent) {

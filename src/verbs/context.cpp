@@ -16,6 +16,7 @@
 #include "verbs/dm.h"
 #include "verbs/domains.h"
 #include "verbs/import.h"
+#include "verbs/last_thread.h"
 #include "verbs/mr.h"
 #include "verbs/mw.h"
 #include "verbs/objects.h"
@@ -138,6 +139,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
         errno = error;
         return nullptr;
     }
+    own_thread_runs();
     auto* context = new (std::nothrow) Context;
     if (!context) return fail_null(ENOMEM, "no memory");
     context->device = Device::of(device);

@@ -118,7 +118,8 @@ int ibv_destroy_cq(struct ibv_cq* handle) {
     Call call("ibv_destroy_cq");
     const NoCancellation whole;
     Cq* cq = Cq::of(handle);
-    if (std::uint32_t users = cq->users) return fail(EBUSY, "%u queue pairs still use it", users);
+    if (std::uint32_t users = cq->users)
+        return fail(EBUSY, "%u queue pairs still use the completion queue", users);
     if (cq->domain) cq->domain->leave();
     Context::of(handle->context)->process->hide(cq->record);
     if (!Context::of(handle->context)->process->forked()) forget_events(*cq);

@@ -8,6 +8,7 @@
 #include "base/heavy_barrier.h"
 #include "base/own_file.h"
 #include "base/standard_error.h"
+#include "verbs/last_thread.h"
 
 namespace verbena {
 namespace {
@@ -19,6 +20,7 @@ namespace {
         allow_heavy_barriers();
         make_room_out_of_the_way();
     }
+    verbs::notice_when_the_first_thread_leaves();
     errno = before;
 }
 

@@ -24,6 +24,7 @@ void port_fault(const faults::Rule& rule) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::thread([rule] {
+        pthread_setname_np(pthread_self(), "verbena");
         if (Process* process = Process::current_one()) process->fail_port(rule);
     }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -194,7 +194,8 @@ int ibv_destroy_srq(struct ibv_srq* base) {
     if (const Fault fault{"ibv_destroy_srq"}) return fault.error();
     Call call("ibv_destroy_srq");
     Srq* srq = Srq::of(base);
-    if (std::uint32_t users = srq->users) return fail(EBUSY, "%u queue pairs still use it", users);
+    if (std::uint32_t users = srq->users)
+        return fail(EBUSY, "%u queue pairs still use the shared receive queue", users);
     destroy_shared_queue(*srq);
     return 0;
 }

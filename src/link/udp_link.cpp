@@ -61,7 +61,12 @@ bool UdpLink::watch(int fd) {
 
 int UdpLink::add_queue(int fd, std::uint32_t block) {
     const unsigned count = queue_count_.load(std::memory_order_relaxed);
-    if (count == kMaxQueues) return fail(ENOMEM, "a process has at most %u receive queues", kMaxQueues);
+    if (count == kMaxQueues)
+        return fail(
+            ENOMEM,
+            "a process has at most %u queue pair numbers, of which one whose queue pair was connected "
+            "rests for some seconds before it is used again",
+            kMaxQueues * kBlockSize);
     std::unique_ptr<StrayInbox> inbox;
     if (!setup_.fabric.empty()) {
         inbox = StrayInbox::open(setup_.fabric, block, setup_.strays);

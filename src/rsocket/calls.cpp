@@ -201,7 +201,8 @@ ssize_t rread(int fd, void* buffer, size_t size) {
 
 ssize_t rreadv(int fd, const iovec* pieces, int count) {
     if (const Fault fault{"rreadv"}) return fault.minus_one();
-    if (count < 0) return fail_minus_one(EINVAL, "%d buffers", count);
+    if (count < 0 || count > IOV_MAX)
+        return fail_minus_one(EINVAL, "%d buffers, %d are possible", count, IOV_MAX);
     if (check(pieces, static_cast<std::size_t>(count)) != 0) return -1;
     return receive("rreadv", fd, {pieces, static_cast<std::size_t>(count)}, 0, nullptr, nullptr);
 }
@@ -237,7 +238,8 @@ ssize_t rwrite(int fd, const void* buffer, size_t size) {
 
 ssize_t rwritev(int fd, const iovec* pieces, int count) {
     if (const Fault fault{"rwritev"}) return fault.minus_one();
-    if (count < 0) return fail_minus_one(EINVAL, "%d buffers", count);
+    if (count < 0 || count > IOV_MAX)
+        return fail_minus_one(EINVAL, "%d buffers, %d are possible", count, IOV_MAX);
     if (check(pieces, static_cast<std::size_t>(count)) != 0) return -1;
     return send("rwritev", fd, {pieces, static_cast<std::size_t>(count)}, 0, nullptr, 0);
 }

@@ -278,7 +278,7 @@ int Datagram::change(const Settings& settings) {
     return 0;
 }
 
-short Datagram::readiness(short wanted) {
+short Datagram::readiness(short wanted, const Waker*) {
     Lock lock(mutex_);
     progress();
     int events = 0;
@@ -293,12 +293,12 @@ void Datagram::arm() {
     for (auto& port : ports_) port->completions().arm();
 }
 
-void Datagram::drain() {
+void Datagram::drain(const Waker* self) {
     Lock lock(mutex_);
-    empty_descriptors(nullptr);
+    empty_descriptors(self);
 }
 
-void Datagram::empty_descriptors(const Sleeper* self) {
+void Datagram::empty_descriptors(const Waker* self) {
     bool came = drain_nudge();
     for (auto& port : ports_) came |= port->completions().drain();
     if (came) note_arrival(self);

@@ -43,9 +43,9 @@ class Datagram final : public Socket, public ServiceClient {
     int change(const Settings& settings) override;
     int take_error() override { return 0; }
 
-    short readiness(short wanted) override;
+    short readiness(short wanted, const Waker* self) override;
     void arm() override;
-    void drain() override;
+    void drain(const Waker* self) override;
 
     void descriptor_ready() override;
 
@@ -66,7 +66,7 @@ class Datagram final : public Socket, public ServiceClient {
     template <class Condition>
     int wait(Lock& lock, bool blocking, Time deadline, Condition holds);
     int wait_for_udp(Lock& lock, Time deadline);  // an errno
-    void empty_descriptors(const Sleeper* self);
+    void empty_descriptors(const Waker* self);
     std::span<const std::uint8_t> bytes(const Arrived& arrived) const;
     void drop(const Arrived& arrived);
     bool wanted(const Endpoint& source) const { return !peer_ || source == *peer_; }

@@ -1,6 +1,4 @@
-// repoll_*: epoll over rsockets and other descriptors. The descriptor that the program gets is an epoll set
-// of the kernel's, in which rsockets stand with their own descriptors; readiness is asked of the rsockets
-// themselves, so it is level-triggered unless EPOLLET is asked for.
+// repoll_*: the calls, and the sets by their descriptors. A set itself: epoll_set.h.
 #pragma once
 
 namespace verbena::rsocket {

@@ -6,9 +6,12 @@
 #include <rdma/rsocket.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,18 +32,26 @@ class Arriving final : public Socket {
         if (std::exchange(notifies_, false)) nudge();
     }
     void take() { ready_ = false; }
+    // As a stream's that a call of the program's made ready: its descriptor says nothing of it.
+    void change() {
+        ready_ = true;
+        wake_all();
+    }
+    unsigned looks() const { return looks_; }
 
-    short readiness(short wanted) override {
+    short readiness(short wanted, const Waker*) override {
         const bool ready = ready_;
+        looks_++;
         if (std::exchange(late_, false)) arrive();
         return ready ? wanted & POLLIN : short{0};
     }
     void arm() override {
         if (!std::exchange(armed_, true)) notifies_ = true;
     }
-    void drain() override {
+    void drain(const Waker* self) override {
+        if (!drain_nudge()) return;
         armed_ = false;
-        if (drain_nudge()) note_arrival(nullptr);
+        note_arrival(self);
     }
 
     int type() const override { return SOCK_STREAM; }
@@ -61,16 +72,20 @@ class Arriving final : public Socket {
 
    private:
     bool ready_ = false, armed_ = false, notifies_ = false, late_ = false;
+    unsigned looks_ = 0;
 };
 
-class EpollSet : public testing::Test {
+std::shared_ptr<Arriving> open_socket() {
+    auto socket = std::make_shared<Arriving>();
+    EXPECT_EQ(socket->open(), 0);
+    insert_socket(socket);
+    return socket;
+}
+
+class EpollSets : public testing::Test {
    protected:
     static constexpr int kLong = 10'000;  // ms, for what is there already
-    EpollSet() {
-        EXPECT_EQ(socket_->open(), 0);
-        insert_socket(socket_);
-    }
-    ~EpollSet() override {
+    ~EpollSets() override {
         rclose(socket_->fd());
         rclose(set_);
     }
@@ -90,12 +105,12 @@ class EpollSet : public testing::Test {
     }
 
     const int set_ = repoll_create(EPOLL_CLOEXEC);
-    const std::shared_ptr<Arriving> socket_ = std::make_shared<Arriving>();
+    const std::shared_ptr<Arriving> socket_ = open_socket();
 };
 
 using Data = std::vector<std::uint64_t>;
 
-TEST_F(EpollSet, hears_of_what_comes_behind_a_look) {
+TEST_F(EpollSets, hears_of_what_comes_behind_a_look) {
     for (const std::uint32_t how : {std::uint32_t{EPOLLIN}, EPOLLIN | std::uint32_t{EPOLLET}}) {
         add(socket_->fd(), how, 7);
         EXPECT_EQ(wait(4, 0), Data{});
@@ -103,7 +118,10 @@ TEST_F(EpollSet, hears_of_what_comes_behind_a_look) {
         for (int i = 0; i < 3; i++) {
             socket_->arrive();
             EXPECT_EQ(wait(4, kLong), Data{7});
-            socket_->take();  // and its descriptor is not armed any more
+            socket_->arm();
+            socket_->arrive();
+            socket_->drain(nullptr);  // by a reader: it is not armed any more,
+            socket_->take();          // and has nothing to say
             socket_->behind_the_next_look();
             EXPECT_EQ(wait(4, kLong), Data{7});
             socket_->take();
@@ -113,19 +131,115 @@ TEST_F(EpollSet, hears_of_what_comes_behind_a_look) {
     }
 }
 
-TEST_F(EpollSet, tells_an_edge_that_another_thread_took_from_the_descriptor) {
+TEST_F(EpollSets, tells_an_edge_that_another_thread_took_from_the_descriptor) {
     add(socket_->fd(), EPOLLIN | EPOLLET, 7);
     socket_->arrive();
     while (wait(4, 0) != Data{}) {  // until it is no news, though it still holds
     }
     socket_->arm();
     socket_->arrive();
-    socket_->drain();  // as another set, or a reader, does
+    socket_->drain(nullptr);  // as another set, or a reader, does
     EXPECT_EQ(wait(4, kLong), Data{7});
 }
 
+TEST_F(EpollSets, hears_of_what_no_descriptor_says) {
+    for (const std::uint32_t how : {std::uint32_t{EPOLLIN}, EPOLLIN | std::uint32_t{EPOLLET}}) {
+        add(socket_->fd(), how, 7);
+        EXPECT_EQ(wait(4, 0), Data{});
+        std::thread changer([&] {
+            usleep(20'000);
+            socket_->change();
+        });
+        EXPECT_EQ(wait(4, kLong), Data{7});
+        changer.join();
+        socket_->take();
+        ASSERT_EQ(repoll_ctl(set_, EPOLL_CTL_DEL, socket_->fd(), nullptr), 0);
+    }
+}
+
+TEST_F(EpollSets, looks_at_those_alone_that_have_something_to_say) {
+    std::vector<std::shared_ptr<Arriving>> quiet(50);
+    for (auto& socket : quiet) {
+        socket = open_socket();
+        add(socket->fd(), EPOLLIN, 1);
+    }
+    add(socket_->fd(), EPOLLIN, 7);
+    EXPECT_EQ(wait(4, 0), Data{});
+    const auto looks = [&] {
+        unsigned sum = 0;
+        for (const auto& socket : quiet) sum += socket->looks();
+        return sum;
+    };
+    const unsigned before = looks();
+    for (int i = 0; i < 10; i++) {
+        socket_->arrive();
+        EXPECT_EQ(wait(4, kLong), Data{7});
+        socket_->take();
+        EXPECT_EQ(wait(4, 0), Data{});
+    }
+    EXPECT_EQ(looks(), before);
+    for (const auto& socket : quiet) rclose(socket->fd());
+}
+
+TEST_F(EpollSets, one_shot_is_told_again_when_modified) {
+    epoll_event event{EPOLLIN | EPOLLONESHOT, {}};
+    event.data.u64 = 7;
+    add(socket_->fd(), event.events, 7);
+    socket_->arrive();
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(wait(4, kLong), Data{7});
+        EXPECT_EQ(wait(4, 0), Data{});
+        socket_->arrive();
+        EXPECT_EQ(wait(4, 0), Data{});
+        ASSERT_EQ(repoll_ctl(set_, EPOLL_CTL_MOD, socket_->fd(), &event), 0);
+    }
+}
+
+TEST_F(EpollSets, those_that_are_ready_take_turns) {
+    std::vector<std::shared_ptr<Arriving>> sockets(5);
+    for (std::size_t i = 0; i < sockets.size(); i++) {
+        sockets[i] = open_socket();
+        add(sockets[i]->fd(), EPOLLIN, i);
+        sockets[i]->arrive();
+    }
+    std::vector<unsigned> turns(sockets.size());
+    for (std::size_t i = 0; i < 4 * sockets.size(); i++)
+        for (const std::uint64_t who : wait(1, kLong)) turns[who]++;
+    EXPECT_EQ(turns, std::vector<unsigned>(sockets.size(), 4));
+    for (const auto& socket : sockets) rclose(socket->fd());
+}
+
+// Its files are closed when the child ends: until then they stand in the kernel's sets.
+TEST_F(EpollSets, sleeps_though_a_child_has_what_was_closed) {
+    auto gone = open_socket();
+    add(gone->fd(), EPOLLIN, 1);
+    EXPECT_EQ(wait(4, 0), Data{});
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        ::close(ends[1]);
+        _exit(static_cast<int>(read(ends[0], &byte, 1)));
+    }
+    gone->arrive();
+    rclose(gone->fd());
+    gone.reset();
+    add(socket_->fd(), EPOLLIN, 7);
+    timespec before{}, after{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    EXPECT_EQ(wait(4, 200), Data{});
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    EXPECT_LT((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / 1'000'000, 100);
+    socket_->arrive();
+    EXPECT_EQ(wait(4, kLong), Data{7});
+    ::close(ends[1]);
+    ::close(ends[0]);
+    waitpid(child, nullptr, 0);
+}
+
 // Half of its turns, where there is room for one.
-TEST_F(EpollSet, descriptors_that_are_no_rsockets_get_their_turn) {
+TEST_F(EpollSets, descriptors_that_are_no_rsockets_get_their_turn) {
     const int other = eventfd(1, EFD_NONBLOCK);
     add(socket_->fd(), EPOLLIN, 1);
     add(other, EPOLLIN, 2);
@@ -139,7 +253,7 @@ TEST_F(EpollSet, descriptors_that_are_no_rsockets_get_their_turn) {
     ::close(other);
 }
 
-TEST_F(EpollSet, keeps_what_finds_no_room) {
+TEST_F(EpollSets, keeps_what_finds_no_room) {
     for (const std::uint32_t once : {std::uint32_t{EPOLLET}, std::uint32_t{EPOLLONESHOT}}) {
         constexpr int kMany = 5;
         int others[kMany];
@@ -159,7 +273,7 @@ TEST_F(EpollSet, keeps_what_finds_no_room) {
     }
 }
 
-TEST_F(EpollSet, is_readable_itself_while_something_is_ready) {
+TEST_F(EpollSets, is_readable_itself_while_something_is_ready) {
     add(socket_->fd(), EPOLLIN, 1);
     pollfd look{set_, POLLIN, 0};
     EXPECT_EQ(wait(1, 0), Data{});
@@ -175,7 +289,7 @@ TEST_F(EpollSet, is_readable_itself_while_something_is_ready) {
     EXPECT_EQ(poll(&look, 1, 0), 0);
 }
 
-TEST_F(EpollSet, any_data_is_the_programs) {
+TEST_F(EpollSets, any_data_is_the_programs) {
     const int other = eventfd(1, EFD_NONBLOCK);
     for (const std::uint64_t data : {UINT64_MAX, UINT64_MAX - 1, std::uint64_t{0}}) {
         add(other, EPOLLIN, data);

@@ -52,7 +52,7 @@ class PollSet {
         for (std::size_t i = 0; i < wanted_.size(); i++) {
             wanted_[i].revents = 0;
             if (scratch_.sockets[i])
-                wanted_[i].revents = scratch_.sockets[i]->readiness(wanted_[i].events);
+                wanted_[i].revents = scratch_.sockets[i]->readiness(wanted_[i].events, &sleeper_);
             else
                 others |= wanted_[i].fd >= 0;
             ready += wanted_[i].revents != 0;
@@ -74,7 +74,7 @@ class PollSet {
         asleep_ = true;
         for (const auto& socket : scratch_.sockets) {
             if (!socket) continue;
-            socket->add_sleeper(sleeper_);
+            socket->add_waker(sleeper_);
             socket->arm();
         }
         scratch_.kernel.push_back({sleeper_.fd(), POLLIN, 0});
@@ -94,8 +94,8 @@ class PollSet {
         scratch_.kernel.pop_back();
         for (std::size_t i = 0; i < wanted_.size(); i++) {
             if (!scratch_.sockets[i]) continue;
-            scratch_.sockets[i]->remove_sleeper(sleeper_);
-            if (scratch_.kernel[i].revents) scratch_.sockets[i]->drain();
+            scratch_.sockets[i]->remove_waker(sleeper_);
+            if (scratch_.kernel[i].revents) scratch_.sockets[i]->drain(&sleeper_);
         }
         sleeper_.drain();
     }

@@ -33,7 +33,7 @@ int Sleeper::prepare() {
     return event_fd_ < 0 ? fail(errno, "no descriptor to sleep on: %s", std::strerror(errno)) : 0;
 }
 
-void Sleeper::wake() const { signal_event(event_fd_); }
+void Sleeper::wake() { signal_event(event_fd_); }
 
 void Sleeper::drain() const { take_events(event_fd_); }
 

@@ -16,7 +16,17 @@ namespace verbena::rsocket {
 
 Time now();
 
-class Sleeper {
+// Who wants to hear that something has changed at a socket, or that its descriptor was emptied. Called with
+// the socket's locks held.
+class Waker {
+   public:
+    virtual void wake() = 0;
+
+   protected:
+    ~Waker() = default;
+};
+
+class Sleeper final : public Waker {
    public:
     Sleeper() = default;
     ~Sleeper();
@@ -27,7 +37,7 @@ class Sleeper {
     [[nodiscard]] int prepare();
     int fd() const { return event_fd_; }
 
-    void wake() const;
+    void wake() override;
     void drain() const;
 
     // Sleeps until woken, until `events` of `socket_fd` (of epoll), or `deadline`. With a context the thread

@@ -34,25 +34,25 @@ int Socket::watch(int fd, int operation) {
     return 0;
 }
 
-void Socket::add_sleeper(Sleeper& sleeper) {
-    std::lock_guard lock(sleepers_mutex_);
-    sleepers_.push_back(&sleeper);
-    sleeping_.fetch_add(1);
+void Socket::add_waker(Waker& waker) {
+    std::lock_guard lock(wakers_mutex_);
+    wakers_.push_back(&waker);
+    waiting_.fetch_add(1);
 }
 
-void Socket::remove_sleeper(Sleeper& sleeper) {
-    std::lock_guard lock(sleepers_mutex_);
-    auto found = std::find(sleepers_.begin(), sleepers_.end(), &sleeper);
-    if (found == sleepers_.end()) return;
-    sleepers_.erase(found);
-    sleeping_.fetch_sub(1);
+void Socket::remove_waker(const Waker& waker) {
+    std::lock_guard lock(wakers_mutex_);
+    auto found = std::find(wakers_.begin(), wakers_.end(), &waker);
+    if (found == wakers_.end()) return;
+    wakers_.erase(found);
+    waiting_.fetch_sub(1);
 }
 
-void Socket::wake_all(const Sleeper* except) {
-    if (sleeping_.load() == 0) return;
-    std::lock_guard lock(sleepers_mutex_);
-    for (Sleeper* sleeper : sleepers_)
-        if (sleeper != except) sleeper->wake();
+void Socket::wake_all(const Waker* except) {
+    if (waiting_.load() == 0) return;
+    std::lock_guard lock(wakers_mutex_);
+    for (Waker* waker : wakers_)
+        if (waker != except) waker->wake();
 }
 
 void Socket::nudge() {
@@ -62,7 +62,7 @@ void Socket::nudge() {
 
 bool Socket::drain_nudge() { return take_events(nudge_fd_); }
 
-void Socket::note_arrival(const Sleeper* except) {
+void Socket::note_arrival(const Waker* except) {
     arrivals_.fetch_add(1);
     wake_all(except);
 }

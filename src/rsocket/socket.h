@@ -58,25 +58,26 @@ class Socket : public std::enable_shared_from_this<Socket> {
     virtual int change(const Settings& settings) = 0;  // an errno
     virtual int take_error() = 0;
 
-    // Handles what has come; the poll() events that hold, of those wanted (POLLERR, POLLHUP always).
-    virtual short readiness(short wanted) = 0;
+    // Handles what has come; the poll() events that hold, of those wanted (POLLERR, POLLHUP always). `self`
+    // is not woken by what this handles: it has the answer.
+    virtual short readiness(short wanted, const Waker* self) = 0;
     // From now on the descriptor becomes readable when something comes. Look at readiness() afterwards.
     virtual void arm() = 0;
-    // Empties what made the descriptor readable.
-    virtual void drain() = 0;
+    // Empties what made the descriptor readable. All but `self` are told.
+    virtual void drain(const Waker* self) = 0;
 
     // How often something has come that made the descriptor readable. Who waits for edges compares.
     unsigned arrivals() const { return arrivals_.load(); }
 
-    void add_sleeper(Sleeper& sleeper);
-    void remove_sleeper(Sleeper& sleeper);
+    void add_waker(Waker& waker);
+    void remove_waker(const Waker& waker);
     // A sleeper that is registered for as long as this lives, and no longer where its thread is cancelled.
     class Registration {
        public:
         Registration(Socket& socket, Sleeper& sleeper) : socket_(socket), sleeper_(sleeper) {
-            socket.add_sleeper(sleeper);
+            socket.add_waker(sleeper);
         }
-        ~Registration() { socket_.remove_sleeper(sleeper_); }
+        ~Registration() { socket_.remove_waker(sleeper_); }
         Registration(const Registration&) = delete;
         Registration& operator=(const Registration&) = delete;
 
@@ -87,12 +88,12 @@ class Socket : public std::enable_shared_from_this<Socket> {
 
    protected:
     // Whoever sleeps looks again.
-    void wake_all(const Sleeper* except = nullptr);
+    void wake_all(const Waker* except = nullptr);
     // The same for those who sleep on the descriptor alone, in an epoll set of the program's.
     void nudge();
     bool drain_nudge();  // true if there was one
     // What made the descriptor readable was taken away: the others who sleep here look again.
-    void note_arrival(const Sleeper* except);
+    void note_arrival(const Waker* except);
     int watch(int fd, int operation);  // an errno
 
     const int domain_;
@@ -101,10 +102,10 @@ class Socket : public std::enable_shared_from_this<Socket> {
     int fd_ = -1;
     int nudge_fd_ = -1;
     std::atomic<bool> nonblocking_{false};
-    std::atomic<unsigned> sleeping_{0};
+    std::atomic<unsigned> waiting_{0};  // wakers_.size()
     std::atomic<unsigned> arrivals_{0};
-    std::mutex sleepers_mutex_;
-    std::vector<Sleeper*> sleepers_;
+    std::mutex wakers_mutex_;
+    std::vector<Waker*> wakers_;
 };
 
 }  // namespace verbena::rsocket

@@ -20,6 +20,7 @@
 #include <optional>
 
 #include "rsocket/connection.h"
+#include "rsocket/direction.h"
 #include "rsocket/service.h"
 #include "rsocket/socket.h"
 #include "rsocket/windows.h"
@@ -53,9 +54,9 @@ class Stream final : public Socket, public ServiceClient {
     // The path of a connection; empty without one.
     std::vector<ibv_path_data> route();
 
-    short readiness(short wanted) override;
+    short readiness(short wanted, const Waker* self) override;
     void arm() override;
-    void drain() override;
+    void drain(const Waker* self) override;
 
     // riomap and its relatives; -1 with errno, as those calls do.
     off_t map(void* buffer, std::size_t length, int protection, off_t offset);
@@ -78,6 +79,7 @@ class Stream final : public Socket, public ServiceClient {
         ended,  // by either side, or failed
     };
     using Lock = std::unique_lock<std::mutex>;
+    class Turn;  // wait.h
 
     // stream_connect.cpp
     int ensure_id();  // an errno; under mutex_
@@ -94,8 +96,8 @@ class Stream final : public Socket, public ServiceClient {
     void reset_id(Lock& lock);
 
     // stream_progress.cpp
-    bool progress(const Sleeper* self = nullptr);  // true if something happened
-    void empty_descriptors(const Sleeper* self);
+    bool progress(const Waker* self = nullptr);  // true if something happened
+    void empty_descriptors(const Waker* self);
     void complete(const ibv_wc& completion);
     void message_arrived(std::uint32_t message);
     void give_credits();
@@ -121,7 +123,7 @@ class Stream final : public Socket, public ServiceClient {
 
     Service& service_;
 
-    std::mutex send_mutex_, receive_mutex_;
+    Direction send_mutex_, receive_mutex_;
     Sleeper send_sleeper_, receive_sleeper_;  // under the mutex of that direction
 
     std::mutex mutex_;

@@ -90,10 +90,14 @@ void Stream::close() {
     if (phase_ == Phase::listening) stop_listening(lock);
     if (phase_ == Phase::connected) {
         const bool abort = settings_.lingering.l_onoff && settings_.lingering.l_linger == 0;
+        progress();
+        // As TCP: who closes without reading what has come resets. What this side sent is delivered all the
+        // same.
+        const bool unread = receive_window_.available() > 0;
         readable_ = writable_ = false;
         wake_all();
         if (!abort) {
-            if (int error = send_control(lock, Control::disconnect)) lost(error);
+            if (int error = unread ? 0 : send_control(lock, Control::disconnect)) lost(error);
             drain_sends(lock,
                         settings_.lingering.l_onoff ? settings_.lingering.l_linger * kSecond : kDelivery);
         }

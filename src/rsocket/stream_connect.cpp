@@ -113,8 +113,8 @@ int Stream::listen(int backlog) {
 }
 
 std::shared_ptr<Socket> Stream::accept() {
-    std::unique_lock receiving(receive_mutex_, std::defer_lock);
-    if (!lock_direction(receiving, blocks(0))) return nullptr;
+    const Turn receiving(*this, receive_mutex_, blocks(0));
+    if (!receiving) return nullptr;
     Lock lock(mutex_);
     if (phase_ != Phase::listening) return fail_null(EINVAL, "the socket does not listen");
     if (int error = wait(lock, receive_sleeper_, blocks(0), deadline_of(settings_.receive_timeout),
@@ -175,6 +175,7 @@ void Stream::reset_id(Lock& lock) {
     lock.lock();
     phase_ = Phase::idle;
     reported_ = false;
+    nudge();
     if (!bound_) return;
     if (ensure_id() == 0) rdma_bind_addr(id_, bound_->unmapped().get());
 }

@@ -86,8 +86,8 @@ int Stream::send_maps(Lock& lock, int flags, Time deadline) {
 }
 
 ssize_t Stream::write_mapped(Cursor data, off_t offset, int flags) {
-    std::unique_lock sending(send_mutex_, std::defer_lock);
-    if (!lock_direction(sending, blocks(flags))) return -1;
+    const Turn sending(*this, send_mutex_, blocks(flags));
+    if (!sending) return -1;
     Lock lock(mutex_);
     const Time deadline = deadline_of(settings_.send_timeout);
     const std::size_t total = data.left();

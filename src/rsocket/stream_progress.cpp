@@ -22,7 +22,7 @@ int errno_of(ibv_wc_status status) {
 
 }  // namespace
 
-bool Stream::progress(const Sleeper* self) {
+bool Stream::progress(const Waker* self) {
     if (!connection_.exists() || phase_ == Phase::connecting) return false;
     std::array<ibv_wc, 16> completions;
     unsigned received = 0;
@@ -126,10 +126,10 @@ bool Stream::all_sent() const { return sends_ == send_slots_ && controls_ == con
 
 Time Stream::deadline_of(Duration timeout) const { return timeout > 0 ? now() + timeout : kNever; }
 
-short Stream::readiness(short wanted) {
+short Stream::readiness(short wanted, const Waker* self) {
     constexpr short kIn = POLLIN | POLLRDNORM, kOut = POLLOUT | POLLWRNORM;
     Lock lock(mutex_);
-    progress();
+    progress(self);
     int events = 0;
     switch (phase_) {
         case Phase::idle:
@@ -164,12 +164,12 @@ void Stream::arm() {
     if (connection_.exists()) connection_.completions().arm();
 }
 
-void Stream::drain() {
+void Stream::drain(const Waker* self) {
     Lock lock(mutex_);
-    empty_descriptors(nullptr);
+    empty_descriptors(self);
 }
 
-void Stream::empty_descriptors(const Sleeper* self) {
+void Stream::empty_descriptors(const Waker* self) {
     bool came = drain_nudge();
     if (connection_.exists()) came |= connection_.completions().drain();
     if (came) note_arrival(self);

@@ -11,8 +11,8 @@ namespace verbena::rsocket {
 
 ssize_t Stream::receive(Cursor room, int flags, Address*, int*) {
     if (flags & MSG_OOB) return fail_minus_one(EINVAL, "rsockets have no urgent data");
-    std::unique_lock receiving(receive_mutex_, std::defer_lock);
-    if (!lock_direction(receiving, blocks(flags))) return -1;
+    const Turn receiving(*this, receive_mutex_, blocks(flags));
+    if (!receiving) return -1;
     Lock lock(mutex_);
     if (phase_ == Phase::idle || phase_ == Phase::listening)
         return fail_minus_one(ENOTCONN, "the socket is not connected");

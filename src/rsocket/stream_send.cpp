@@ -60,8 +60,8 @@ std::uint8_t* Stream::reserve(std::uint32_t& wanted) {
 
 ssize_t Stream::send(Cursor data, int flags, const Address*) {
     if (flags & MSG_OOB) return fail_minus_one(EOPNOTSUPP, "rsockets have no urgent data");
-    std::unique_lock sending(send_mutex_, std::defer_lock);
-    if (!lock_direction(sending, blocks(flags))) return -1;
+    const Turn sending(*this, send_mutex_, blocks(flags));
+    if (!sending) return -1;
     Lock lock(mutex_);
     const Time deadline = deadline_of(settings_.send_timeout);
     const std::size_t total = data.left();

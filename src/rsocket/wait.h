@@ -8,14 +8,30 @@
 
 namespace verbena::rsocket {
 
-// The lock of one direction. A call that must not block does not wait for another thread's: EAGAIN.
-inline bool lock_direction(std::unique_lock<std::mutex>& direction, bool blocking) {
-    if (blocking)
-        direction.lock();
-    else if (!direction.try_lock())
-        errno = EAGAIN;
-    return direction.owns_lock();
-}
+// A call's turn in one direction. Falsy, with EAGAIN, if it would have to wait and must not.
+class Stream::Turn {
+   public:
+    Turn(Stream& stream, Direction& direction, bool blocking)
+        : stream_(stream), direction_(direction), lock_(direction, std::defer_lock) {
+        if (blocking)
+            lock_.lock();
+        else if (!lock_.try_lock())
+            errno = EAGAIN;
+    }
+    ~Turn() {
+        if (!lock_) return;
+        lock_.unlock();
+        if (direction_.refused()) stream_.note_arrival(nullptr);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return lock_.owns_lock(); }
+
+   private:
+    Stream& stream_;
+    Direction& direction_;
+    std::unique_lock<Direction> lock_;
+};
 
 template <class Condition>
 int Stream::wait(Lock& lock, Sleeper& sleeper, bool blocking, Time deadline, Condition holds) {

@@ -10,16 +10,25 @@
 #include <cstring>
 #include <ostream>
 
+// Of the head of rdma-core.
+extern "C" {
+int repoll_create(int flags);
+int repoll_ctl(int epoll, int operation, int fd, epoll_event* event);
+int repoll_wait(int epoll, epoll_event* events, int count, int timeout);
+}
+
 namespace verbena::rsocket_test {
 
 const Api kKernel{"kernel",      ::socket,      ::bind,       ::listen,     ::accept,  ::connect,
                   ::shutdown,    ::close,       ::recv,       ::recvfrom,   ::recvmsg, ::readv,
                   ::send,        ::sendto,      ::sendmsg,    ::writev,     ::poll,    ::select,
-                  ::getpeername, ::getsockname, ::setsockopt, ::getsockopt, ::fcntl};
+                  ::getpeername, ::getsockname, ::setsockopt, ::getsockopt, ::fcntl,   ::epoll_create1,
+                  ::epoll_ctl,   ::epoll_wait};
 const Api kRsockets{"rsockets",     ::rsocket,      ::rbind,       ::rlisten,     ::raccept,  ::rconnect,
                     ::rshutdown,    ::rclose,       ::rrecv,       ::rrecvfrom,   ::rrecvmsg, ::rreadv,
                     ::rsend,        ::rsendto,      ::rsendmsg,    ::rwritev,     ::rpoll,    ::rselect,
-                    ::rgetpeername, ::rgetsockname, ::rsetsockopt, ::rgetsockopt, ::rfcntl};
+                    ::rgetpeername, ::rgetsockname, ::rsetsockopt, ::rgetsockopt, ::rfcntl,   ::repoll_create,
+                    ::repoll_ctl,   ::repoll_wait};
 
 void PrintTo(const Outcome& outcome, std::ostream* out) {
     *out << outcome.result;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -39,6 +40,9 @@ struct Api {
     int (*setsockopt)(int, int, int, const void*, socklen_t);
     int (*getsockopt)(int, int, int, void*, socklen_t*);
     int (*fcntl)(int, int, ...);
+    int (*epoll_create1)(int);
+    int (*epoll_ctl)(int, int, int, epoll_event*);
+    int (*epoll_wait)(int, epoll_event*, int, int);
 };
 
 extern const Api kKernel, kRsockets;

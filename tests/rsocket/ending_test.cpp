@@ -103,6 +103,20 @@ TEST_P(Ending, a_reset) {
     }
 }
 
+TEST_P(Ending, a_close_that_leaves_something_unread) {
+    Pair pair = connected();
+    ASSERT_EQ(api().send(pair.server, "last", 4, 0), 4);
+    ASSERT_EQ(api().send(pair.client, "unread", 6, 0), 6);
+    ASSERT_TRUE(readable(pair.server));
+    ASSERT_EQ(close(pair.server), 0);
+    EXPECT_TRUE(poll_one(pair.client, POLLPRI) & POLLERR);
+    char room[8];
+    EXPECT_EQ(outcome(api().recv(pair.client, room, sizeof room, 0)), outcome(4)) << "came before";
+    EXPECT_EQ(outcome(api().recv(pair.client, room, sizeof room, 0)), failed(ECONNRESET));
+    EXPECT_EQ(outcome(api().recv(pair.client, room, sizeof room, 0)), outcome(0)) << "told once";
+    EXPECT_EQ(outcome(api().send(pair.client, "x", 1, MSG_NOSIGNAL)), failed(EPIPE));
+}
+
 // A peer that is killed while data is under way to it. A kernel finishes the connection for it.
 TEST_P(Ending, a_killed_peer) {
     Name name;

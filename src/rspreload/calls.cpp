@@ -3,13 +3,10 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <rdma/rsocket.h>
-#include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/sendfile.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdarg>
 #include <cstring>
@@ -19,6 +16,7 @@
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
 #include "rspreload/sets.h"
+#include "rspreload/settings.h"
 
 using namespace verbena::rspreload;
 
@@ -84,15 +82,9 @@ int duplicated(int from, int to) {
     return to;
 }
 
-// As TCP does it, and rsockets do not: a stream that takes no more ends a program that does not look.
-ssize_t sent(int fd, ssize_t result, int flags = 0) {
-    if (result >= 0 || errno != EPIPE || flags & MSG_NOSIGNAL) return result;
-    const Entry* entry = find(fd);
-    if (!entry || entry->type != SOCK_STREAM) return result;
-    raise(SIGPIPE);
-    errno = EPIPE;
-    return result;
-}
+// Not the peer's want of rsockets, but ours of means: the kernel's socket, which has its own, would meet
+// nobody, and the program would look for the fault with the peer.
+bool is_out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 bool unknown_to_rsockets(int error) { return error == ENOPROTOOPT || error == EOPNOTSUPP; }
 
@@ -107,12 +99,19 @@ int socket(int domain, int type, int protocol) {
     if (fd < 0 || !wanted(domain, kind, protocol) || is_library_code(__builtin_return_address(0))) return fd;
     const int before = errno;
     auto entry = std::make_unique<Entry>();
+    restore_settings();
     entry->domain = domain;
     entry->type = kind;
     if (fork_support() && kind == SOCK_STREAM) {
         entry->state = State::fork_idle;
     } else {
         entry->rs = rsocket(domain, type | SOCK_CLOEXEC, protocol);
+        if (entry->rs < 0 && is_out_of_means(errno)) {
+            const int error = errno;
+            real().close(fd);
+            errno = error;
+            return -1;
+        }
         errno = before;
         if (entry->rs < 0) return fd;  // no RDMA here: the kernel's socket it is
     }
@@ -133,8 +132,11 @@ int bind(int fd, const sockaddr* address, socklen_t length) {
         remember(entry->local, entry->local_length, address, length);
         return 0;
     }
-    // An address that no RDMA device has may be one of the host's all the same.
-    if (entry->type != SOCK_STREAM || (errno != ENODEV && errno != EADDRNOTAVAIL)) return result;
+    // An address that no RDMA device has may be one of the host's all the same. And the connection manager
+    // has one listener for a port: who shares it comes second, and serves the peers without rsockets.
+    const bool kernel_may =
+        errno == ENODEV || errno == EADDRNOTAVAIL || (errno == EADDRINUSE && entry->shares_port);
+    if (entry->type != SOCK_STREAM || !kernel_may) return result;
     become_plain(fd, *entry);
     const int plain = real().bind(fd, address, length);
     move_registrations(fd, *entry);
@@ -159,9 +161,14 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
     const Held entry(fd);
     const int rs = rsocket_of(fd);
     if (rs < 0) {
+        const bool migrates = entry && entry->state == State::fork_idle;
+        if (migrates) begin_fork_connection(fd, *entry);
         const int result = real().connect(fd, address, length);
-        if (entry && entry->state == State::fork_idle && (result == 0 || errno == EINPROGRESS))
+        if (!migrates) return result;
+        if (result == 0 || errno == EINPROGRESS)
             entry->state = State::fork_active;
+        else
+            end_fork_connection(fd, *entry);
         return result;
     }
     remember(entry->peer, entry->peer_length, address, length);
@@ -179,6 +186,9 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
         case EFAULT:
         case EINVAL:
         case EAFNOSUPPORT:
+        case EMFILE:
+        case ENFILE:
+        case ENOMEM:
             return result;
         default: {  // nobody listens there with rsockets: perhaps without
             become_plain(fd, *entry);
@@ -191,35 +201,41 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
 
 int shutdown(int fd, int how) {
     const int rs = rsocket_of(fd);
-    return rs >= 0 ? rshutdown(rs, how) : real().shutdown(fd, how);
+    if (rs >= 0) return rshutdown(rs, how);
+    // Who will not write any more does not wait for a peer that hears of that.
+    if (const Held entry(fd); entry && entry->state == State::fork_active && how != SHUT_RD)
+        stop_waiting(fd, *entry);
+    return real().shutdown(fd, how);
 }
 
 int getpeername(int fd, sockaddr* address, socklen_t* length) {
-    const int rs = present_rsocket_of(fd);
+    const int rs = rsocket_of(fd);
     return rs >= 0 ? rgetpeername(rs, address, length) : real().getpeername(fd, address, length);
 }
 
 int getsockname(int fd, sockaddr* address, socklen_t* length) {
-    const int rs = present_rsocket_of(fd);
+    const int rs = rsocket_of(fd);
     return rs >= 0 ? rgetsockname(rs, address, length) : real().getsockname(fd, address, length);
 }
 
 // The kernel's socket gets every option too: it may have to take over.
 int setsockopt(int fd, int level, int option, const void* value, socklen_t size) {
-    const int rs = present_rsocket_of(fd);
+    const int rs = rsocket_of(fd);
     if (rs < 0) return real().setsockopt(fd, level, option, value, size);
     const int before = errno;
     const int result = rsetsockopt(rs, level, option, value, size);
     const int error = errno;
     errno = before;
     const int kernel = real().setsockopt(fd, level, option, value, size);
+    if (const Held entry(fd); kernel == 0 && entry && level == SOL_SOCKET && option == SO_REUSEPORT)
+        entry->shares_port = *static_cast<const int*>(value) != 0;
     if (result == 0 || unknown_to_rsockets(error)) return result == 0 ? 0 : kernel;
     errno = error;
     return result;
 }
 
 int getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
-    const int rs = present_rsocket_of(fd);
+    const int rs = rsocket_of(fd);
     if (rs < 0) return real().getsockopt(fd, level, option, value, size);
     const socklen_t room = size ? *size : 0;
     const int before = errno;
@@ -229,82 +245,6 @@ int getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
     if (size) *size = room;
     return real().getsockopt(fd, level, option, value, size);
 }
-
-ssize_t recv(int fd, void* buffer, size_t size, int flags) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? rrecv(rs, buffer, size, flags) : real().recv(fd, buffer, size, flags);
-}
-
-ssize_t recvfrom(int fd, void* buffer, size_t size, int flags, sockaddr* from, socklen_t* length) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? rrecvfrom(rs, buffer, size, flags, from, length)
-                   : real().recvfrom(fd, buffer, size, flags, from, length);
-}
-
-ssize_t recvmsg(int fd, msghdr* message, int flags) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? rrecvmsg(rs, message, flags) : real().recvmsg(fd, message, flags);
-}
-
-ssize_t read(int fd, void* buffer, size_t size) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? rread(rs, buffer, size) : real().read(fd, buffer, size);
-}
-
-ssize_t readv(int fd, const iovec* pieces, int count) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? rreadv(rs, pieces, count) : real().readv(fd, pieces, count);
-}
-
-ssize_t send(int fd, const void* buffer, size_t size, int flags) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? sent(fd, rsend(rs, buffer, size, flags), flags) : real().send(fd, buffer, size, flags);
-}
-
-ssize_t sendto(int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? sent(fd, rsendto(rs, buffer, size, flags, to, length), flags)
-                   : real().sendto(fd, buffer, size, flags, to, length);
-}
-
-ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? sent(fd, rsendmsg(rs, message, flags), flags) : real().sendmsg(fd, message, flags);
-}
-
-ssize_t write(int fd, const void* buffer, size_t size) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? sent(fd, rwrite(rs, buffer, size)) : real().write(fd, buffer, size);
-}
-
-ssize_t writev(int fd, const iovec* pieces, int count) {
-    const int rs = rsocket_of(fd);
-    return rs >= 0 ? sent(fd, rwritev(rs, pieces, count)) : real().writev(fd, pieces, count);
-}
-
-ssize_t sendfile(int to, int from, off_t* offset, size_t size) {
-    const int rs = rsocket_of(to);
-    if (rs < 0) return real().sendfile(to, from, offset, size);
-    std::array<char, 65536> buffer;
-    size_t total = 0;
-    while (total < size) {
-        const size_t wanted_now = std::min(size - total, buffer.size());
-        const off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
-        const ssize_t got = pread(from, buffer.data(), wanted_now, at);
-        if (got <= 0) return total > 0 ? static_cast<ssize_t>(total) : got;
-        const ssize_t done = rwrite(rs, buffer.data(), static_cast<size_t>(got));
-        if (done < 0) return total > 0 ? static_cast<ssize_t>(total) : sent(to, done);
-        if (offset)
-            *offset += done;
-        else
-            lseek(from, done, SEEK_CUR);
-        total += static_cast<size_t>(done);
-        if (done < got) break;
-    }
-    return static_cast<ssize_t>(total);
-}
-
-ssize_t sendfile64(int to, int from, off_t* offset, size_t size) { return sendfile(to, from, offset, size); }
 
 int dup(int fd) { return duplicated(fd, real().dup(fd)); }
 
@@ -341,7 +281,11 @@ int ioctl(int fd, unsigned long request, ...) {
     va_start(arguments, request);
     void* const argument = va_arg(arguments, void*);
     va_end(arguments);
-    const int rs = find(fd) ? rsocket_of(fd) : -1;
+    const int rs = request == FIONREAD ? rsocket_for(fd, Use::look) : rsocket_of(fd);
+    if (rs == kNotYet) {  // a word is none of the program's bytes
+        *static_cast<int*>(argument) = 0;
+        return 0;
+    }
     if (rs >= 0 && request == FIONREAD) {
         const auto room = std::make_unique<char[]>(1 << 20);
         const int before = errno;
@@ -354,16 +298,6 @@ int ioctl(int fd, unsigned long request, ...) {
     if (rs >= 0 && request == FIONBIO && result == 0)
         rfcntl(rs, F_SETFL, *static_cast<int*>(argument) ? long{O_NONBLOCK} : 0L);
     return result;
-}
-
-// What programs compiled with _FORTIFY_SOURCE call instead.
-ssize_t __read_chk(int fd, void* buffer, size_t size, size_t) { return read(fd, buffer, size); }
-ssize_t __recv_chk(int fd, void* buffer, size_t size, size_t, int flags) {
-    return recv(fd, buffer, size, flags);
-}
-ssize_t __recvfrom_chk(int fd, void* buffer, size_t size, size_t, int flags, sockaddr* from,
-                       socklen_t* length) {
-    return recvfrom(fd, buffer, size, flags, from, length);
 }
 
 }  // extern "C"

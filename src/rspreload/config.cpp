@@ -78,13 +78,20 @@ bool wanted(int domain, int type, int protocol) {
     return false;
 }
 
-bool fork_support() {
-    static const bool asked = [] {
+namespace {
+
+int fork_setting() {
+    static const int setting = [] {
         for (const char* name : {"RDMAV_FORK_SAFE", "IBV_FORK_SAFE"})
-            if (const char* text = std::getenv(name); text && std::atoi(text) != 0) return true;
-        return false;
+            if (const char* text = std::getenv(name); text && std::atoi(text) != 0) return std::atoi(text);
+        return 0;
     }();
-    return asked;
+    return setting;
 }
+
+}  // namespace
+
+bool fork_support() { return fork_setting() != 0; }
+bool speaks_to_all() { return fork_setting() == 2; }
 
 }  // namespace verbena::rspreload

@@ -14,5 +14,8 @@ bool wanted(int domain, int type, int protocol);
 // RDMAV_FORK_SAFE or IBV_FORK_SAFE is set: a connection becomes a rsocket at its first use, in whichever
 // process uses it, so that servers may fork after accept.
 bool fork_support();
+// One of them is 2: what says so is told to all peers, as rdma-core's library does it (words.h). Others than
+// rdma-core's take it for data.
+bool speaks_to_all();
 
 }  // namespace verbena::rspreload

@@ -11,6 +11,7 @@
 
 #include "base/no_cancellation.h"
 #include "base/own_pid.h"
+#include "base/reason.h"
 #include "rspreload/fork.h"
 #include "rspreload/real.h"
 #include "rspreload/sets.h"
@@ -51,9 +52,32 @@ void replace(int fd, Entry* entry) {
     if (before) let_go(*before);
 }
 
+// Once in a process: a program that does so does it all the time.
+bool is_first_warning() {
+    static std::atomic<pid_t> warned{0};
+    return warned.exchange(own_pid()) != own_pid();
+}
+
+void warn_of_parents(int fd) {
+    if (!is_first_warning()) return;
+    log(LogLevel::warn,
+        "descriptor %d is a rsocket of process %d, and works in no other, this child of it included. With "
+        "RDMAV_FORK_SAFE=1 connections become rsockets at their first use, in the process that uses them",
+        fd, static_cast<int>(find(fd)->pid));
+}
+
 }  // namespace
 
 bool is_vfork_child() { return own_pid() != getpid(); }
+
+void warn_of_passing(int fd) {
+    if (!is_first_warning()) return;
+    log(LogLevel::warn,
+        "descriptor %d, which is sent to another process, is a rsocket of this one, and works in no other. "
+        "With "
+        "RDMAV_FORK_SAFE=1 connections become rsockets at their first use, in the process that uses them",
+        fd);
+}
 
 Entry* find(int fd) {
     if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return nullptr;
@@ -71,28 +95,32 @@ Held::~Held() {
     if (entry_) let_go(*entry_);
 }
 
-int rsocket_of(int fd) {
+int rsocket_for(int fd, Use use, int flags) {
     const Entry* found = find(fd);
-    if (!found) return -1;
+    if (!found) return kPlain;
     switch (found->state.load(std::memory_order_acquire)) {
         case State::ready:
+            if (found->pid != own_pid()) [[unlikely]]
+                warn_of_parents(fd);
             return found->rs.load(std::memory_order_relaxed);
         case State::plain:
         case State::fork_idle:
         case State::fork_listen:
-            return -1;
+            return kPlain;
         case State::connecting:
         case State::fork_active:
+        case State::fork_late:
         case State::fork_passive:
             break;
     }
     const Held entry(fd);
-    if (!entry) return -1;
+    if (!entry) return kPlain;
     switch (entry->state.load(std::memory_order_acquire)) {
         case State::connecting:
-            return settle(fd, *entry) ? -1 : entry->rs.load();
+            return settle(fd, *entry) ? kPlain : entry->rs.load();
         case State::fork_active:
-            return connect_after_fork(fd, *entry);
+        case State::fork_late:
+            return connect_after_fork(fd, *entry, use, flags);
         case State::fork_passive:
             return accept_after_fork(fd, *entry);
         default:  // what another thread has made of it meanwhile
@@ -100,11 +128,17 @@ int rsocket_of(int fd) {
     }
 }
 
-int present_rsocket_of(int fd) {
+int rsocket_of(int fd) {
     const Entry* entry = find(fd);
-    if (!entry) return -1;
-    const State state = entry->state.load(std::memory_order_acquire);
-    return state == State::fork_active || state == State::fork_passive ? -1 : rsocket_of(fd);
+    if (!entry) return kPlain;
+    switch (entry->state.load(std::memory_order_acquire)) {
+        case State::fork_active:
+        case State::fork_late:
+        case State::fork_passive:
+            return kPlain;
+        default:
+            return rsocket_for(fd, Use::look);
+    }
 }
 
 bool insert(int fd, Entry* entry) {
@@ -141,6 +175,7 @@ void let_go(Entry& entry) {
     // good.
     if (entry.pid != getpid() && entry.state.load() == State::connecting) return;
     end_connecting(entry);
+    if (entry.timer >= 0) real().close(entry.timer);
     delete &entry;
 }
 

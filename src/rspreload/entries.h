@@ -10,9 +10,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "rspreload/fork.h"
 #include "rspreload/registrations.h"
 
 namespace verbena::rspreload {
@@ -26,6 +29,7 @@ enum class State {
     fork_idle,   // the kernel's; becomes a rsocket when connected or accepted and used
     fork_listen,
     fork_active,
+    fork_late,  // the kernel's for good, but a word of the peer's may still come before its data (words.h)
     fork_passive,
 };
 
@@ -36,9 +40,17 @@ struct Entry {
     int domain = 0, type = 0;
     pid_t pid = 0;
     bool bound = false;
+    bool shares_port = false;  // SO_REUSEPORT
     sockaddr_storage local{}, peer{};
     socklen_t local_length = 0, peer_length = 0;
-    std::vector<Registration> registrations;  // registrations.cpp
+    // Fork support (fork.h, mark.h).
+    std::mutex migrating;
+    std::int64_t deadline = 0;
+    int services[2] = {-1, -1};
+    // registrations.cpp
+    std::vector<Registration> registrations;
+    bool pending = false;
+    int timer = -1;
 };
 
 // nullptr: an ordinary descriptor.
@@ -61,11 +73,14 @@ class Held {
    private:
     Entry* entry_ = nullptr;
 };
-// The rsocket that the descriptor stands for now; -1: the descriptor itself is meant. Connections that wait
-// for their first use (fork support) become rsockets here.
-int rsocket_of(int fd);
+// The rsocket that the descriptor stands for now; kPlain: the descriptor itself is meant. Connections that
+// wait for their first use (fork support) become rsockets here, or kNotYet.
+int rsocket_for(int fd, Use use, int flags = 0);
 // The same for calls that need no connection: those that wait for their first use go on waiting.
-int present_rsocket_of(int fd);
+int rsocket_of(int fd);
+
+// The log says why a rsocket that is sent to another process does not work there.
+void warn_of_passing(int fd);
 
 // What stood under the number before was closed by a way that nobody saw. False: the number is too large.
 bool insert(int fd, Entry* entry);

@@ -2,143 +2,219 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <mutex>
+#include <utility>
 
-#include "base/abstract_address.h"
-#include "base/own_socket.h"
+#include "base/reason.h"
 #include "rspreload/entries.h"
+#include "rspreload/mark.h"
 #include "rspreload/real.h"
+#include "rspreload/settings.h"
+#include "rspreload/words.h"
 
 namespace verbena::rspreload {
 namespace {
 
-constexpr int kLateMs = 2'000;
-
-std::mutex migrating;
+constexpr std::int64_t kPatience = 500;
+constexpr timeval kConnectTime{2, 0};
+// The peer has met our rsocket, or gives up, in less; one that is stopped is waited for.
+constexpr int kAnswerMs = 30'000;
 
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
 
+int keep(int fd, Entry& entry) {
+    clear_mark(fd, entry);
+    entry.state.store(State::plain, std::memory_order_release);
+    settle_pending(fd, entry, -1);
+    return kPlain;
+}
+
+// What the peer says from now on is for the program, but for words that are under way.
+void give_up(int fd, Entry& entry) {
+    if (entry.state.load() != State::fork_active) return;
+    clear_mark(fd, entry);
+    entry.state.store(State::fork_late, std::memory_order_release);
+    settle_pending(fd, entry, -1);
+}
+
+// A rsocket to where the kernel's connection goes; -1: there is no way.
+int connect_beside(int fd) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (real().getpeername(fd, generic(peer), &length) != 0) return -1;
+    restore_settings();
+    const int rs = ::rsocket(peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (rs < 0) return -1;
+    rsetsockopt(rs, SOL_SOCKET, SO_SNDTIMEO, &kConnectTime, sizeof kConnectTime);
+    if (rconnect(rs, generic(peer), length) == 0) {
+        constexpr timeval kNoLimit{};
+        rsetsockopt(rs, SOL_SOCKET, SO_SNDTIMEO, &kNoLimit, sizeof kNoLimit);
+        return rs;
+    }
+    rclose(rs);
+    return -1;
+}
+
+// Whether the peer has taken the rsocket: then it ends the kernel's connection.
+bool is_taken(int fd) {
+    pollfd answer{fd, POLLIN, 0};
+    int ready;
+    while ((ready = real().poll(&answer, 1, kAnswerMs)) < 0 && errno == EINTR) {
+    }
+    char byte;
+    if (ready > 0) return real().recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+    log(LogLevel::warn, "a peer with fork support has said neither yes nor no: the connection ends");
+    real().shutdown(fd, SHUT_RDWR);
+    return false;
+}
+
+// The peer listens. Where we cannot come it says so after a while, or when it hears the program's data.
+int come(int fd, Entry& entry, const Word& word) {
+    skip(fd, word.size());
+    if (entry.state.load() == State::fork_active && hear(fd).what == Said::nothing) {
+        const int rs = connect_beside(fd);
+        if (rs >= 0 &&
+            rsend(rs, word.data(), word.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(word.size()) &&
+            is_taken(fd))
+            return take_over(fd, entry, rs);
+        if (rs >= 0) rclose(rs);
+    }
+    give_up(fd, entry);
+    return kNotYet;
+}
+
+// If nobody listens there with rsockets, the zero bytes were the program's.
+int come_to_old(int fd, Entry& entry) {
+    if (entry.state.load() != State::fork_active) return keep(fd, entry);
+    const int rs = connect_beside(fd);
+    if (rs < 0) return keep(fd, entry);
+    skip(fd, sizeof kOldCome);
+    return take_over(fd, entry, rs);
+}
+
+// What has come, under the entry's lock.
+int take_words(int fd, Entry& entry) {
+    for (;;) {
+        const Heard heard = hear(fd);
+        int result = kNotYet;
+        switch (heard.what) {
+            case Said::nothing:
+                return kNotYet;
+            case Said::come:
+                result = come(fd, entry, heard.word);
+                break;
+            case Said::old_come:
+                return come_to_old(fd, entry);
+            case Said::stay:
+                skip(fd, heard.word.size());
+                return keep(fd, entry);
+            case Said::other:
+                return keep(fd, entry);
+        }
+        if (result != kNotYet) return result;
+    }
+}
+
+int look(int fd, Entry& entry, Use use) {
+    std::lock_guard lock(entry.migrating);
+    const State state = entry.state.load();
+    if (state != State::fork_active && state != State::fork_late) return entry.rs.load();
+    if (const int result = take_words(fd, entry); result != kNotYet) return result;
+    if (use == Use::write || use == Use::ready) {
+        if (milliseconds_now() >= entry.deadline) give_up(fd, entry);
+        if (use == Use::write && entry.state.load() == State::fork_late) return kPlain;
+    }
+    errno = EAGAIN;
+    return kNotYet;
+}
+
+// Until there is something, as long as a read of the program's would. False: it would fail, with errno.
+bool wait_to_read(int fd) {
+    char byte;
+    return real().recv(fd, &byte, sizeof byte, MSG_PEEK) >= 0;
+}
+
+void wait_to_write(int fd, const Entry& entry) {
+    pollfd word{fd, POLLIN, 0};
+    real().poll(
+        &word, 1,
+        static_cast<int>(std::clamp<std::int64_t>(entry.deadline - milliseconds_now(), 0, kPatience)));
+}
+
+}  // namespace
+
+std::int64_t milliseconds_now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * std::int64_t{1000} + time.tv_nsec / 1'000'000;
+}
+
 // The rsocket behaves as the kernel's did; nobody needs that connection any more.
-int replace(int fd, Entry& entry, int rs) {
-    for (auto [level, option] : {std::pair{SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_TCP, 1 /* TCP_NODELAY */}}) {
+int take_over(int fd, Entry& entry, int rs) {
+    clear_mark(fd, entry);
+    for (auto [level, option] : {std::pair{SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_TCP, TCP_NODELAY}}) {
         int value = 0;
         socklen_t size = sizeof value;
         if (real().getsockopt(fd, level, option, &value, &size) == 0)
             rsetsockopt(rs, level, option, &value, size);
+    }
+    for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+        timeval time{};
+        socklen_t size = sizeof time;
+        if (real().getsockopt(fd, SOL_SOCKET, option, &time, &size) == 0)
+            rsetsockopt(rs, SOL_SOCKET, option, &time, size);
     }
     rfcntl(rs, F_SETFL, static_cast<long>(real().fcntl(fd, F_GETFL) & O_NONBLOCK));
     real().shutdown(fd, SHUT_RDWR);
     entry.pid = getpid();
     entry.rs.store(rs);
     entry.state.store(State::ready, std::memory_order_release);
+    settle_pending(fd, entry, rs);
     return rs;
 }
 
-int keep(Entry& entry) {
-    entry.state.store(State::plain, std::memory_order_release);
-    return -1;
+void begin_fork_connection(int fd, Entry& entry) {
+    std::lock_guard lock(entry.migrating);
+    set_mark(fd, entry);
+    entry.deadline = milliseconds_now() + kPatience;
+    make_pending(entry);
 }
 
-// Only one process listens on a port at a time. A name of the network namespace's is the lock: who dies
-// leaves it. Others look again after a moment, since nobody can wait for a name.
-class OnePerPort {
-   public:
-    explicit OnePerPort(std::uint16_t port) : fd_(own_socket(AF_UNIX, SOCK_DGRAM)) {
-        char name[40];
-        std::snprintf(name, sizeof name, "verbena-fork-%u-%u", geteuid(), port);
-        const verbena::AbstractAddress address(name);
-        constexpr timespec kMoment{0, 500'000};
-        while (fd_ >= 0 && real().bind(fd_, address.get(), address.size()) != 0) {
-            if (errno == EADDRINUSE) {
-                nanosleep(&kMoment, nullptr);
-                continue;
-            }
-            real().close(fd_);
-            fd_ = -1;
-        }
+void end_fork_connection(int fd, Entry& entry) {
+    std::lock_guard lock(entry.migrating);
+    const int before = errno;
+    clear_mark(fd, entry);
+    settle_pending(fd, entry, -1);
+    errno = before;
+}
+
+void stop_waiting(int fd, Entry& entry) {
+    std::lock_guard lock(entry.migrating);
+    give_up(fd, entry);
+}
+
+// No lock is held while this waits: the peer may be another thread's, and others have nothing to do with it.
+int connect_after_fork(int fd, Entry& entry, Use use, int flags) {
+    const bool waits = (use == Use::read || use == Use::write) && !(flags & MSG_DONTWAIT) &&
+                       !(real().fcntl(fd, F_GETFL) & O_NONBLOCK);
+    if (use == Use::write && entry.state.load() == State::fork_late) return kPlain;
+    for (;;) {
+        const int result = look(fd, entry, use);
+        if (result != kNotYet || !waits) return result;
+        if (use == Use::write)
+            wait_to_write(fd, entry);
+        else if (!wait_to_read(fd))
+            return kNotYet;
     }
-    ~OnePerPort() {
-        if (fd_ >= 0) real().close(fd_);
-    }
-    OnePerPort(const OnePerPort&) = delete;
-    OnePerPort& operator=(const OnePerPort&) = delete;
-    explicit operator bool() const { return fd_ >= 0; }
-
-   private:
-    int fd_;
-};
-
-// The peer's rsocket, on the listener; -1 if the peer does not come: it uses the kernel's connection, or ends
-// it.
-int accept_peer(int listener, int fd) {
-    pollfd both[] = {{listener, POLLIN, 0}, {fd, POLLIN, 0}};
-    while (rpoll(both, 2, -1) < 0)
-        if (errno != EINTR) return -1;
-    char byte;
-    // A peer that is there ends the kernel's connection, perhaps before we have heard of the other.
-    if (!both[0].revents && real().recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0)
-        rpoll(both, 1, kLateMs);
-    return both[0].revents ? raccept(listener, nullptr, nullptr) : -1;
-}
-
-}  // namespace
-
-int connect_after_fork(int fd, Entry& entry) {
-    std::lock_guard lock(migrating);
-    if (entry.state.load() != State::fork_active) return entry.rs.load();
-    const int flags = real().fcntl(fd, F_GETFL);
-    real().fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
-    std::uint32_t word = 1;
-    const ssize_t size = real().recv(fd, &word, sizeof word, MSG_PEEK | MSG_WAITALL);
-    real().fcntl(fd, F_SETFL, flags);
-    if (size != sizeof word || word != 0) return keep(entry);
-    sockaddr_storage peer{};
-    socklen_t length = sizeof peer;
-    if (real().getpeername(fd, generic(peer), &length) != 0) return keep(entry);
-    const int rs = ::rsocket(peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (rs < 0) return keep(entry);
-    if (rconnect(rs, generic(peer), length) == 0) return replace(fd, entry, rs);
-    rclose(rs);
-    return keep(entry);
-}
-
-int accept_after_fork(int fd, Entry& entry) {
-    std::lock_guard lock(migrating);
-    if (entry.state.load() != State::fork_passive) return entry.rs.load();
-    // A peer with fork support waits for our word. One that has sent or closed has none.
-    pollfd spoken{fd, POLLIN, 0};
-    if (real().poll(&spoken, 1, 0) > 0) return keep(entry);
-    sockaddr_storage local{};
-    socklen_t length = sizeof local;
-    if (real().getsockname(fd, generic(local), &length) != 0) return keep(entry);
-    // Any address, the same port. Address and flow stand behind the port in both families.
-    auto* port_end = static_cast<char*>(static_cast<void*>(&local)) + offsetof(sockaddr_in, sin_addr);
-    std::memset(port_end, 0, sizeof local - offsetof(sockaddr_in, sin_addr));
-
-    sockaddr_in same_port;
-    std::memcpy(&same_port, &local, sizeof same_port);  // the port is at the same place in both families
-    const OnePerPort turn(ntohs(same_port.sin_port));
-    if (!turn) return keep(entry);
-    const int listener = ::rsocket(local.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (listener < 0) return keep(entry);
-    int on = 1, rs = -1;
-    rsetsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const std::uint32_t ready = 0;
-    if (rbind(listener, generic(local), length) == 0 && rlisten(listener, 1) == 0 &&
-        real().send(fd, &ready, sizeof ready, MSG_NOSIGNAL) == sizeof ready)
-        rs = accept_peer(listener, fd);
-    rclose(listener);
-    return rs < 0 ? keep(entry) : replace(fd, entry, rs);
 }
 
 }  // namespace verbena::rspreload

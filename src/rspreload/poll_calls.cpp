@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -92,33 +93,81 @@ bool any_entry(const pollfd* fds, nfds_t count) {
     return std::any_of(fds, fds + count, [](const pollfd& entry) { return find(entry.fd) != nullptr; });
 }
 
-// A connection under way may end as the kernel's: then the wait begins anew with that.
+// A program's set as librdmacm is asked for it. Connections change while they are waited for: one under way
+// may end as the kernel's, and one of a program that forks may become a rsocket.
+class Translated {
+   public:
+    Translated(pollfd* fds, nfds_t count) : fds_(fds), count_(count), all_(*borrowed_) {
+        all_.assign(fds, fds + count);
+        for (nfds_t i = 0; i < count; i++) translate(i);
+    }
+
+    int wait(int timeout, const sigset_t* mask) {
+        const Masked masked(mask);
+        return rpoll(all_.data(), count_, shorter(timeout, patience_));
+    }
+    // The wait was not for all that was asked.
+    bool ends_early(int timeout) const { return patience_ >= 0 && shorter(timeout, patience_) != timeout; }
+    // Whether the wait begins anew, since something has changed.
+    bool has_changed() {
+        bool changed = false;
+        for (nfds_t i = 0; i < count_; i++) {
+            if (!all_[i].revents) continue;
+            const Held entry(fds_[i].fd);
+            if (!entry) continue;
+            const State state = entry->state;
+            if (state == State::connecting) changed |= settle(fds_[i].fd, *entry);
+            if (state == State::fork_active) changed = true;
+            if (state == State::fork_late)
+                changed |= rsocket_for(fds_[i].fd, Use::look) == kNotYet && only_reads(i);
+        }
+        return changed;
+    }
+    void answer() {
+        for (nfds_t i = 0; i < count_; i++) fds_[i].revents = all_[i].revents;
+    }
+
+   private:
+    static int shorter(int timeout, int other) {
+        return timeout < 0 || (other >= 0 && other < timeout) ? other : timeout;
+    }
+
+    void translate(nfds_t i) {
+        pollfd& entry = all_[i];
+        const int rs = rsocket_for(entry.fd, entry.events & POLLOUT ? Use::ready : Use::look);
+        if (rs >= 0) entry.fd = rs;
+        if (rs != kNotYet) return;
+        const Held held(entry.fd);
+        if (!held || held->state != State::fork_active) return;
+        if (entry.events & POLLOUT)
+            patience_ = shorter(
+                patience_, static_cast<int>(std::max<std::int64_t>(held->deadline - milliseconds_now(), 1)));
+        entry.events = static_cast<short>((entry.events & ~(POLLOUT | POLLWRNORM)) | POLLIN);
+    }
+    // A word was all that had come.
+    bool only_reads(nfds_t i) {
+        all_[i].revents &= static_cast<short>(~(POLLIN | POLLRDNORM));
+        return all_[i].revents == 0;
+    }
+
+    pollfd* const fds_;
+    const nfds_t count_;
+    verbena::Borrowed<std::vector<pollfd>> borrowed_;
+    std::vector<pollfd>& all_;
+    int patience_ = -1;
+};
+
 int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = nullptr) {
-    verbena::Borrowed<std::vector<pollfd>> borrowed;
-    std::vector<pollfd>& translated = *borrowed;
+    const std::int64_t deadline = timeout > 0 ? milliseconds_now() + timeout : 0;
     for (;;) {
-        translated.assign(fds, fds + count);
-        bool connecting = false;
-        for (pollfd& entry : translated) {
-            const int rs = rsocket_of(entry.fd);
-            if (rs < 0) continue;
-            const Entry* const known = find(entry.fd);
-            connecting |= known && known->state == State::connecting;
-            entry.fd = rs;
-        }
-        const int ready = [&] {
-            const Masked masked(mask);
-            return rpoll(translated.data(), count, timeout);
-        }();
-        if (ready > 0 && connecting) {
-            bool again = false;
-            for (nfds_t i = 0; i < count; i++) {
-                const Held entry(translated[i].revents ? fds[i].fd : -1);
-                if (entry && entry->state == State::connecting) again |= settle(fds[i].fd, *entry);
-            }
-            if (again) continue;
-        }
-        for (nfds_t i = 0; i < count; i++) fds[i].revents = translated[i].revents;
+        Translated set(fds, count);
+        const int left = timeout > 0
+                             ? static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0))
+                             : timeout;
+        const int ready = set.wait(left, mask);
+        if (ready == 0 && set.ends_early(left)) continue;
+        if (ready > 0 && set.has_changed()) continue;
+        set.answer();
         return ready == 0 ? signal_or_nothing(mask) : ready;
     }
 }
@@ -178,19 +227,27 @@ int create_epoll(int flags, const void* caller) {
 }
 
 // A connection under way may end as the kernel's. Then the event that said so is of the rsocket that is no
-// more, and the kernel's socket, which stands in the set now, will have one of its own.
+// more, and the kernel's socket, which stands in the set now, will have one of its own. Likewise one of a
+// program that forks: what was told of it so far was for us, whatever it becomes.
 int drop_settled(int set, epoll_event* events, int found) {
-    std::vector<std::uint64_t> gone;
+    std::vector<std::uint64_t> gone, pending;
     for (const Registration& each : connecting_in(set)) {
         const Held entry(each.fd);
-        if (entry && entry->state == State::connecting && settle(each.fd, *entry))
-            gone.push_back(each.event.data.u64);
+        if (!entry) continue;
+        const State state = entry->state;
+        if (state == State::connecting && settle(each.fd, *entry)) gone.push_back(each.event.data.u64);
+        if (state != State::fork_active) continue;
+        rsocket_for(each.fd, each.event.events & EPOLLOUT ? Use::ready : Use::look);
+        pending.push_back(each.event.data.u64);
     }
-    const auto of_gone = [&gone](const epoll_event& event) {
-        return event.events & (EPOLLERR | EPOLLHUP) &&
-               std::find(gone.begin(), gone.end(), event.data.u64) != gone.end();
+    const auto is_of = [](const std::vector<std::uint64_t>& all, const epoll_event& event) {
+        return std::find(all.begin(), all.end(), event.data.u64) != all.end();
     };
-    return gone.empty() ? found : static_cast<int>(std::remove_if(events, events + found, of_gone) - events);
+    const auto is_for_us = [&](const epoll_event& event) {
+        return (event.events & (EPOLLERR | EPOLLHUP) && is_of(gone, event)) || is_of(pending, event);
+    };
+    if (gone.empty() && pending.empty()) return found;
+    return static_cast<int>(std::remove_if(events, events + found, is_for_us) - events);
 }
 
 // As poll_all: if nothing is left, the wait begins anew.
@@ -267,10 +324,21 @@ int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
     const int set = set_of(epoll);
     if (set < 0 || !repoll_ctl || is_library_code(__builtin_return_address(0)))
         return real().epoll_ctl(epoll, operation, fd, event);
-    const int rs = rsocket_of(fd);
-    const Held entry(rs >= 0 ? fd : -1);
-    return entry ? control_registration(set, operation, rs, fd, event, *entry)
-                 : repoll_ctl(set, operation, rs >= 0 ? rs : fd, event);
+    const int rs = rsocket_for(fd, Use::look);
+    const Held entry(fd);
+    // One that will connect: the sets are to be found then.
+    if (entry && entry->state == State::fork_idle)
+        return control_registration(set, operation, fd, fd, event, *entry);
+    if (entry && rs == kNotYet) {
+        std::unique_lock lock(entry->migrating);
+        if (entry->state == State::fork_active) return control_pending(set, operation, fd, event, *entry);
+        lock.unlock();
+        const int now = rsocket_of(fd);
+        return now >= 0 ? control_registration(set, operation, now, fd, event, *entry)
+                        : repoll_ctl(set, operation, fd, event);
+    }
+    return entry && rs >= 0 ? control_registration(set, operation, rs, fd, event, *entry)
+                            : repoll_ctl(set, operation, rs >= 0 ? rs : fd, event);
 }
 
 int epoll_wait(int epoll, epoll_event* events, int count, int timeout) {

@@ -1,6 +1,8 @@
 #include "rspreload/registrations.h"
 
 #include <rdma/rsocket.h>
+#include <sys/timerfd.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +12,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/own_file.h"
 #include "rspreload/entries.h"
+#include "rspreload/real.h"
 #include "rspreload/sets.h"
 
 namespace verbena::rspreload {
@@ -23,28 +27,101 @@ std::vector<Entry*>& connecting() {
 }
 std::atomic<std::size_t> connecting_count{0};
 
+// What is noted of a set, in place of what was.
+std::optional<Registration> note(Entry& entry, int set, std::optional<Registration> wanted) {
+    std::optional<Registration> before;
+    std::lock_guard lock(mutex);
+    std::vector<Registration>& all = entry.registrations;
+    const auto known = std::ranges::find(all, set, &Registration::set);
+    if (known != all.end()) {
+        before = *known;
+        all.erase(known);
+    }
+    if (wanted) all.push_back(*wanted);
+    return before;
+}
+
+// Ends with the entry, or when it is settled.
+void start_timer(Entry& entry, int set, const epoll_event& event) {
+    if (entry.timer < 0) {
+        entry.timer = out_of_the_way(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+        itimerspec when{};
+        when.it_value = {entry.deadline / 1000, entry.deadline % 1000 * 1'000'000L};
+        timerfd_settime(entry.timer, TFD_TIMER_ABSTIME, &when, nullptr);
+    }
+    epoll_event ends{EPOLLIN, event.data};
+    if (repoll_ctl(set, EPOLL_CTL_ADD, entry.timer, &ends) != 0)
+        repoll_ctl(set, EPOLL_CTL_MOD, entry.timer, &ends);
+}
+
 }  // namespace
 
 int control_registration(int set, int operation, int rs, int fd, epoll_event* event, Entry& entry) {
-    // What is noted of the set, in place of what was.
-    const auto note = [&](std::optional<Registration> wanted) {
-        std::optional<Registration> before;
-        std::lock_guard lock(mutex);
-        std::vector<Registration>& all = entry.registrations;
-        const auto known = std::ranges::find(all, set, &Registration::set);
-        if (known != all.end()) {
-            before = *known;
-            all.erase(known);
-        }
-        if (wanted) all.push_back(*wanted);
-        return before;
-    };
     std::optional<Registration> before;
-    if (operation != EPOLL_CTL_DEL && event) before = note(Registration{set, serial_of(set), fd, *event});
+    if (operation != EPOLL_CTL_DEL && event)
+        before = note(entry, set, Registration{set, serial_of(set), fd, *event});
     const int result = repoll_ctl(set, operation, rs, event);
-    if (result == 0 && operation == EPOLL_CTL_DEL) note(std::nullopt);
-    if (result != 0 && operation != EPOLL_CTL_DEL) note(before);
+    if (result == 0 && operation == EPOLL_CTL_DEL) note(entry, set, std::nullopt);
+    if (result != 0 && operation != EPOLL_CTL_DEL) note(entry, set, before);
     return result;
+}
+
+void make_pending(Entry& entry) {
+    std::vector<Registration> all;
+    {
+        std::lock_guard lock(mutex);
+        all = entry.registrations;
+    }
+    const int before = errno;
+    for (Registration& each : all)
+        if (serial_of(each.set) == each.serial)
+            control_pending(each.set, EPOLL_CTL_MOD, each.fd, &each.event, entry);
+    errno = before;
+}
+
+int control_pending(int set, int operation, int fd, epoll_event* event, Entry& entry) {
+    if (operation == EPOLL_CTL_DEL || !event) {
+        const int result = repoll_ctl(set, operation, fd, event);
+        if (result == 0) note(entry, set, std::nullopt);
+        if (entry.timer >= 0) repoll_ctl(set, EPOLL_CTL_DEL, entry.timer, event);
+        return result;
+    }
+    epoll_event for_us = *event;
+    for_us.events = EPOLLIN;
+    const std::optional<Registration> before =
+        note(entry, set, Registration{set, serial_of(set), fd, *event});
+    if (!std::exchange(entry.pending, true)) begin_connecting(entry);
+    const int result = repoll_ctl(set, operation, fd, &for_us);
+    if (result != 0)
+        note(entry, set, before);
+    else if (event->events & EPOLLOUT)
+        start_timer(entry, set, *event);
+    return result;
+}
+
+void settle_pending(int fd, Entry& entry, int rs) {
+    if (!std::exchange(entry.pending, false)) return;
+    end_connecting(entry);
+    std::vector<Registration> all;
+    {
+        std::lock_guard lock(mutex);
+        all = entry.registrations;
+        if (rs < 0) entry.registrations.clear();
+    }
+    const int before = errno;
+    for (Registration& each : all) {
+        if (serial_of(each.set) != each.serial) continue;
+        const int kernels = find(each.fd) == &entry ? each.fd : fd;
+        if (entry.timer >= 0) repoll_ctl(each.set, EPOLL_CTL_DEL, entry.timer, &each.event);
+        if (rs < 0) {
+            repoll_ctl(each.set, EPOLL_CTL_MOD, kernels, &each.event);
+            continue;
+        }
+        repoll_ctl(each.set, EPOLL_CTL_DEL, kernels, &each.event);
+        repoll_ctl(each.set, EPOLL_CTL_ADD, rs, &each.event);
+    }
+    if (const int timer = std::exchange(entry.timer, -1); timer >= 0) real().close(timer);
+    errno = before;
 }
 
 void move_registrations(int fd, Entry& entry) {

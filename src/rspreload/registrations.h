@@ -26,10 +26,19 @@ struct Registration {
 
 // epoll_ctl of a rsocket. It is noted before it is made, since another thread may hear of it at once.
 int control_registration(int set, int operation, int rs, int fd, epoll_event* event, Entry& entry);
+// epoll_ctl of a connection of which it is not known yet what it becomes (fork.h): the kernel's socket stands
+// in the set for what comes, and is not writable. A timer of the set's brings the end of the wait to whoever
+// waits there. Under the entry's lock.
+int control_pending(int set, int operation, int fd, epoll_event* event, Entry& entry);
+// A socket that is about to connect, and stands in sets already.
+void make_pending(Entry& entry);
+// It is known: the rsocket stands there now, or, without (-1), the kernel's socket as any. Under the same
+// lock.
+void settle_pending(int fd, Entry& entry, int rs);
 // The kernel's socket, which is `fd` now, stands in the same sets from now on.
 void move_registrations(int fd, Entry& entry);
 
-// A connection without waiting begins, or is over.
+// A connection without waiting, or one that is not settled, begins, or is over.
 void begin_connecting(Entry& entry);
 void end_connecting(Entry& entry);
 // Those under way in a set.

@@ -9,10 +9,12 @@ import sys
 import tempfile
 import unittest
 
+import fork_ways
 import ways
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 ENVIRONMENT = os.environ | {"VERBENA_FABRIC": f"test-preload-{os.getpid()}"}
+FORK_SAFE = ENVIRONMENT | {"RDMAV_FORK_SAFE": "1"}
 SIZE = 5_000_000
 
 SERVER = """
@@ -50,6 +52,48 @@ client.shutdown(socket.SHUT_WR)
 while epoll.poll(10) and server.recv(10):
     pass
 print("done")
+"""
+
+
+# Both at once: a server that forks after accept, and has thrown its environment away.
+FORGETFUL = """
+import ctypes, os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+connection, _ = listener.accept()
+if os.fork() == 0:
+    ctypes.CDLL(None).clearenv()
+    connection.sendall(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
+    connection.close()
+    os._exit(0)
+connection.close()
+os.wait()
+"""
+ECHOED = """
+import socket, sys
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20)
+data = bytes(range(256)) * 8000
+client.sendall(data)
+client.shutdown(socket.SHUT_WR)
+assert b"".join(iter(lambda: client.recv(1 << 16), b"")) == data
+"""
+# What works with TCP, and not with rsockets: a connection that a child goes on with, or another process.
+INHERITED = """
+import os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname(), timeout=20)
+server, _ = listener.accept()
+if os.fork() == 0:
+    try: server.send(b"x")
+    except OSError: pass
+    os._exit(0)
+os.wait()
+"""
+PASSED = """
+import os, socket
+listener = socket.create_server(("127.0.0.1", 0))
+ends = socket.socketpair()
+socket.send_fds(ends[0], [b"x"], [listener.fileno()])
 """
 
 
@@ -99,14 +143,47 @@ class Preload(unittest.TestCase):
         self.assertEqual((0, "done\n"), (result.returncode, result.stdout))
         self.assertGreater(self.captured("epoll"), 100_000)
 
+    def go(self, way, words, environment):
+        with self.subTest(way, command=words[0]):
+            result = subprocess.run(words, timeout=60, text=True, stdout=subprocess.PIPE, env=environment)
+            self.assertEqual((0, "done\n"), (result.returncode, result.stdout))
+
     def test_ways(self):
         script = str(pathlib.Path(ways.__file__).resolve())
         for way in ways.WAYS:
             environment = ENVIRONMENT | ({"RDMAV_FORK_SAFE": "1"} if way == "forking" else {})
             for words in ([sys.executable, script, way], command(sys.executable, script, way)):
-                with self.subTest(way, command=words[0]):
-                    result = subprocess.run(words, timeout=60, text=True, stdout=subprocess.PIPE, env=environment)
-                    self.assertEqual((0, "done\n"), (result.returncode, result.stdout))
+                self.go(way, words, environment)
+
+    def test_ways_with_fork_support(self):
+        script = str(pathlib.Path(fork_ways.__file__).resolve())
+        for way in fork_ways.WAYS:
+            self.go(way, command(sys.executable, script, way), FORK_SAFE)
+        script = str(pathlib.Path(ways.__file__).resolve())
+        for way in ("select", "poll", "epoll", "connecting_without_waiting", "duplicates_of_an_epoll_set",
+                    "a_plain_server_in_an_epoll_set", "a_port_for_two"):
+            self.go(way, command(sys.executable, script, way), FORK_SAFE)
+
+    def test_fork_support_goes_over_rdma(self):
+        """Also where the server's environment is gone by then."""
+        server = subprocess.Popen(command(sys.executable, "-c", FORGETFUL, capture=self.folder / "server"), text=True,
+                                  stdout=subprocess.PIPE, env=FORK_SAFE)
+        self.addCleanup(server.stdout.close)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        subprocess.run(command(sys.executable, "-c", ECHOED, server.stdout.readline().strip(),
+                               capture=self.folder / "client"), timeout=60, env=FORK_SAFE, check=True)
+        self.assertGreater(self.captured("client"), 2_000_000)
+
+    def test_the_log_tells_of_other_processes(self):
+        for program, words in ((INHERITED, "is a rsocket of process"), (PASSED, "is sent to another process")):
+            log = self.folder / "log"
+            subprocess.run(command(sys.executable, "-c", program), timeout=60,
+                           env=ENVIRONMENT | {"VERBENA_LOG": f"warn,file={log}"})
+            lines = [line for line in log.read_text().splitlines() if words in line]
+            self.assertEqual(1, len(lines), log.read_text())
+            self.assertIn("RDMAV_FORK_SAFE=1", lines[0])
+            log.unlink()
 
 
 if __name__ == "__main__":

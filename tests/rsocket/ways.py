@@ -9,6 +9,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import select
 import selectors
 import signal
@@ -333,15 +334,21 @@ listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 while True:
     connection, _ = listener.accept()
-    connection.sendall(connection.recv(10).upper())
+    try:
+        connection.sendall(connection.recv(10).upper())
+    except OSError:  # one that has gone again
+        pass
     connection.close()
 """
 
 
-@contextlib.contextmanager
 def plain_server():
     """A peer that knows no rsockets, whatever this program does; its address."""
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    return server_of({name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
+
+
+@contextlib.contextmanager
+def server_of(environment):
     server = subprocess.Popen([sys.executable, "-c", PLAIN], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield HERE[0], int(server.stdout.readline())
@@ -504,7 +511,65 @@ def polling_in_a_handler():
         assert struct.unpack("ihh", entry.raw[:8])[2] == select.POLLIN
 
 
+def a_port_for_two():
+    """SO_REUSEPORT: a second listener, and connections that somebody answers."""
+    with contextlib.ExitStack() as all_of_them:
+        listeners = [all_of_them.enter_context(socket.create_server(HERE, reuse_port=True))]
+        address = listeners[0].getsockname()
+        listeners.append(all_of_them.enter_context(socket.create_server(address, reuse_port=True)))
+        assert listeners[1].getsockname() == address
+        client = all_of_them.enter_context(socket.create_connection(address, timeout=SECONDS))
+        ready = select.select(listeners, [], [], SECONDS)[0]
+        server = all_of_them.enter_context(ready[0].accept()[0])
+        client.sendall(b"one of two")
+        assert server.recv(20) == b"one of two"
+        with socket.socket() as third:  # without the option
+            try:
+                third.bind(address)
+                raise AssertionError("bound")
+            except OSError as error:
+                assert error.errno == errno.EADDRINUSE, error
+
+
+def without_descriptors():
+    """The program hears that it has none, and not that nobody listens."""
+    kept, errors = [], set()
+    with server_of(os.environ) as address:  # which has descriptors: it would refuse indeed
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+        for free in range(12):  # how many a connection needs is not the program's to know
+            try:
+                while True:
+                    kept.append(os.open("/dev/null", os.O_RDONLY))
+            except OSError:
+                pass
+            for _ in range(free):
+                os.close(kept.pop())
+            try:
+                with socket.socket() as client:
+                    client.connect(address)
+            except OSError as error:
+                errors.add(error.errno)
+    assert errors == {errno.EMFILE}, errors
+
+
+def too_many_pieces():
+    """As the kernel says it."""
+    client, server = connected()
+    for call, pieces, expected in ((os.writev, [b"x"], errno.EINVAL), (os.readv, [bytearray(1)], errno.EINVAL)):
+        try:
+            call(client.fileno(), pieces * 1025)
+            raise AssertionError("so many?")
+        except OSError as error:
+            assert error.errno == expected, error
+    os.writev(client.fileno(), [b"x"] * 1024)
+    client.close()
+    assert len(receive_all(server)) == 1024
+
+
 WAYS = {
+    "a_port_for_two": a_port_for_two,
+    "without_descriptors": without_descriptors,
+    "too_many_pieces": too_many_pieces,
     "a_number_used_again": a_number_used_again,
     "event_loop": event_loop,
     "select": lambda: multiplexed(selectors.SelectSelector),

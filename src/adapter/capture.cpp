@@ -1,9 +1,11 @@
 #include "adapter/capture.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -25,6 +27,37 @@ bool is_same_file(int a, int b) {
            first.st_ino == second.st_ino;
 }
 
+// Open for appending; one that is new has exactly that mode, whatever our own umask. -1 with errno.
+int open_asked(const std::string& path, mode_t mode) {
+    constexpr int kAppend = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;  // no pipe makes us wait
+    const int fresh = open(path.c_str(), kAppend | O_CREAT | O_EXCL, mode);
+    if (fresh < 0) return errno == EEXIST ? open(path.c_str(), kAppend) : -1;
+    fchmod(fresh, mode);
+    return fresh;
+}
+
+// A file that others asked for; it is opened at the first packet. What was there, of an earlier time, stays:
+// a file may have many sections.
+class ForOthers {
+   public:
+    explicit ForOthers(AskedCapture asked) : asked_(std::move(asked)) {}
+    const std::string& path() const { return asked_.path; }
+    void write(const link::PacketEvent& event, Time time, const std::string& application) {
+        if (!std::exchange(tried_, true)) begin(application);
+        if (writer_) writer_->write(event, time);
+    }
+
+   private:
+    void begin(const std::string& application) {
+        const int fd = open_asked(asked_.path + "." + std::to_string(getpid()), asked_.mode);
+        if (fd >= 0) writer_ = link::PcapWriter::begin(fd, application, application);
+    }
+
+    AskedCapture asked_;
+    bool tried_ = false;
+    std::unique_ptr<link::PcapWriter> writer_;
+};
+
 // One per process, never deleted: packets may flow through it until the process ends.
 class Capture : public link::PacketObserver {
    public:
@@ -32,6 +65,7 @@ class Capture : public link::PacketObserver {
         const Time time = wall_clock();
         std::lock_guard guard(lock_);
         if (link::PcapWriter* writer = own_writer(getpid())) writer->write(event, time);
+        for (ForOthers& each : for_others_) each.write(event, time, application_);
         if (shared_.empty() || !(event.sent || event.note || !is_local_ || !is_local_(event.path->source)))
             return;
         for (const auto& writer : shared_) writer->write(event, time);
@@ -39,11 +73,22 @@ class Capture : public link::PacketObserver {
 
     void begin_own(std::string_view path, std::string_view application) {
         std::lock_guard guard(lock_);
-        if (path == path_) return;
         path_ = path;
         application_ = application;
-        pid_ = 0;
-        link::set_packet_observer(this);
+        observe_if_asked();
+    }
+
+    void serve(std::span<const AskedCapture> files, std::string_view application) {
+        std::lock_guard guard(lock_);
+        application_ = application;
+        std::vector<ForOthers> now;
+        for (const AskedCapture& file : files) {
+            if (file.path == path_) continue;  // the same file
+            auto known = std::ranges::find(for_others_, file.path, &ForOthers::path);
+            now.push_back(known == for_others_.end() ? ForOthers(file) : std::move(*known));
+        }
+        for_others_ = std::move(now);
+        observe_if_asked();
     }
 
     void share(std::span<const int> files, const std::function<bool(const Gid&)>& is_local) {
@@ -61,10 +106,15 @@ class Capture : public link::PacketObserver {
         }
         shared_ = std::move(now);
         is_local_ = is_local;
-        link::set_packet_observer(!shared_.empty() || !path_.empty() ? this : nullptr);
+        observe_if_asked();
     }
 
    private:
+    void observe_if_asked() {
+        const bool asked = !shared_.empty() || !path_.empty() || !for_others_.empty();
+        link::set_packet_observer(asked ? this : nullptr);
+    }
+
     // A child after fork() that sends packets of its own gets a file of its own.
     link::PcapWriter* own_writer(pid_t pid) {
         if (path_.empty()) return nullptr;
@@ -79,6 +129,7 @@ class Capture : public link::PacketObserver {
     std::string path_, application_;
     pid_t pid_ = 0;
     std::unique_ptr<link::PcapWriter> writer_;
+    std::vector<ForOthers> for_others_;
     std::vector<std::unique_ptr<link::PcapWriter>> shared_;
     std::function<bool(const Gid&)> is_local_;
 };
@@ -95,12 +146,12 @@ void start_capture_if_asked(std::string_view application) {
     std::call_once(once, [&] {
         // Not with raised rights: the user could write files as somebody else.
         const char* path = secure_getenv("VERBENA_CAPTURE");
-        if (path && *path) capture_to(path, application);
+        if (path && *path) capture().begin_own(path, application);
     });
 }
 
-void capture_to(std::string_view path, std::string_view application) {
-    capture().begin_own(path, application);
+void capture_for_others(std::span<const AskedCapture> files, std::string_view application) {
+    capture().serve(files, application);
 }
 
 void share_captures(std::span<const int> files, const std::function<bool(const Gid&)>& is_local) {

@@ -4,8 +4,11 @@
 // is made with the first packet. Received packets are those whose ICRC is good.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/gid.h"
@@ -16,9 +19,14 @@ namespace verbena::adapter {
 // `application` names the program or daemon in the file. Once on, a capture lasts as long as the process.
 void start_capture_if_asked(std::string_view application);
 
-// The same for a path that somebody asks for while the process runs; another path than the last one begins
-// another file.
-void capture_to(std::string_view path, std::string_view application);
+// Files that others ask for while this process, which serves them, runs: file.<pid>, as above, all of them at
+// once. One that goes on is not disturbed, and what is not among them ends; one that is asked for again later
+// goes on in the same file. `mode` is that of a file that is new.
+struct AskedCapture {
+    std::string path;
+    mode_t mode = 0600;
+};
+void capture_for_others(std::span<const AskedCapture> files, std::string_view application);
 
 // The captures of all programs of a user (verbena capture, trace, record), who write into one file each: what
 // leaves, and what arrives from elsewhere, so that no packet is there twice. `files` (they append; ours from

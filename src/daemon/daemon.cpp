@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "adapter/capture.h"
 #include "base/features.h"
 #include "base/reason.h"
 #include "base/sealed_file.h"
@@ -29,6 +28,14 @@ constexpr Duration kFirstClient = 3 * kSecond;       // whoever started us conne
 constexpr Duration kYieldPatience = 100 * kMillisecond;
 // Of a fabric whose UDP port is its own: another daemon, of another namespace or host, has another one.
 constexpr const char* kReach = "programs reach each other in this network namespace, nobody else";
+
+// A user namespace other than the machine's own is part of the daemon's name (host/address_name.h), by which
+// programs of others do not find it.
+std::string reach(const std::string& fabric) {
+    const std::string name = host::daemon_address(geteuid(), fabric);
+    const bool contained = name.find('-') < name.rfind('/');
+    return std::string(kReach) + (contained ? ", and nobody of another user namespace" : "");
+}
 
 template <std::size_t size>
 void copy_text(std::array<char, size>& out, const std::string& text) {
@@ -71,6 +78,7 @@ Daemon::Daemon(const Options& options)
                       manager_->receive_mad(path, qp, mad, at);
                   }}),
       sessions_(loop_, *this, options.service),
+      captures_(sessions_, [this](const Gid& address) { return devices_->find(address).device != nullptr; }),
       idle_since_(started_) {}
 
 Daemon::~Daemon() = default;
@@ -91,13 +99,13 @@ int Daemon::open_queues() {
     setup.gro = features().gro;
     setup.steering = features().steering;
     if (!is_default()) {
-        wire_note_ = "fabric \"" + options_.fabric + "\" is separate: its " + kReach;
+        wire_note_ = "fabric \"" + options_.fabric + "\" is separate: its " + reach(options_.fabric);
     } else if (wait_for_port(wire::kUdpPort, options_.port_patience, wire_note_)) {
         wire_ = true;
         wire_note_.clear();  // of the time when somebody else still had it
         setup.port = wire::kUdpPort;
     } else {
-        wire_note_ += std::string(": this user's ") + kReach;
+        wire_note_ += std::string(": this user's ") + reach(options_.fabric);
     }
     if (int error = queues_.open(setup)) return error;
     if (!wire_) {
@@ -272,8 +280,13 @@ int Daemon::request(Session& session, const Request& request, host::Received& re
             return 0;
         case host::Command::faults:
             return faults_of(session, request, received, reply, to_send);
-        case host::Command::capture:
-            return capture(session, request.as<host::CaptureRequest>().index, received, reply, to_send);
+        case host::Command::capture: {
+            host::CaptureReply out;
+            const int error =
+                captures_.ask(session, request.as<host::CaptureRequest>().index, received, out, to_send);
+            answer(reply, out);
+            return error;
+        }
         case host::Command::port_totals:
             answer(reply,
                    host::PortReply{totals_.ended(), totals_.of(request.as<host::PortRequest>().device)});
@@ -293,9 +306,8 @@ int Daemon::hello(Session& session, const Request& request, std::span<std::uint8
     auto asked = request.as<host::HelloRequest>();
     asked.capture.back() = '\0';
     // Root's service writes no files where others ask it to.
-    if (asked.capture[0] && session.user == geteuid() && !options_.service) {
-        adapter::capture_to(asked.capture.data(), "verbenad");
-    }
+    if (asked.capture[0] && session.user == geteuid() && !options_.service)
+        captures_.name_file(session, asked.capture.data());
     asked.faults.back() = '\0';
     if (asked.faults[0] && !session.plan) {
         session.plan = cm_faults_.board_of(asked.faults.data());
@@ -381,45 +393,6 @@ int Daemon::faults_of(const Session& asking, const Request& request, host::Recei
     return 0;
 }
 
-int Daemon::capture(Session& asking, std::uint32_t index, host::Received& received,
-                    std::span<std::uint8_t> reply, std::vector<int>& to_send) {
-    if (Descriptor given(received.take(0)); given) {
-        if (captures_.size() >= host::kMaxCaptures)
-            return fail(EBUSY, "%u captures are running", host::kMaxCaptures);
-        if (asking.user != geteuid())
-            return fail(EPERM, "this verbenad is user %u's, and so are the packets of its connection manager",
-                        geteuid());
-        captures_.push_back({std::move(given), asking.number, asking.user});
-        share_captures();
-    }
-    host::CaptureReply out;
-    const Shared* asked = nullptr;
-    for (const Shared& each : captures_)
-        if (each.user == asking.user && out.count++ == index) asked = &each;
-    if (index + 1 >= out.count) asking.knows_captures = true;
-    sessions_.for_each([&](Session& each) {
-        if (out.count && each.tables && each.user == asking.user && !each.knows_captures) out.waiting++;
-    });
-    if (asked) to_send.push_back(asked->file.get());
-    answer(reply, out);
-    return 0;
-}
-
-// With those that there are now.
-void Daemon::share_captures() {
-    std::vector<int> files;
-    for (const Shared& each : captures_) files.push_back(fcntl(each.file.get(), F_DUPFD_CLOEXEC, 3));
-    adapter::share_captures(files,
-                            [this](const Gid& address) { return devices_->find(address).device != nullptr; });
-    sessions_.for_each([](Session& each) { each.knows_captures = false; });
-    sessions_.tell_news();
-}
-
-void Daemon::end_captures_of(const Session& session) {
-    if (std::erase_if(captures_, [&](const Shared& each) { return each.session == session.number; }))
-        share_captures();
-}
-
 void Daemon::next_ids(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply) const {
     host::IdsReply out;
     for (cm::IdSummary id; out.count < out.entries.size() && manager_->next_id(after, id);) {
@@ -447,9 +420,9 @@ int Daemon::close_queue(Session& session, std::uint32_t queue) {
 // free.
 void Daemon::ended(Session& session) {
     const Time at = now();
-    end_captures_of(session);
     for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
     commands_->ended(session.number);
+    captures_.ended(session);  // with the disconnect requests
     for (const std::uint32_t queue : session.queues) queues_.give_back(queue, at);
     if (session.tables) totals_.program_ended(session.tables.get());
     idle_since_ = at;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cm/manager.h"
+#include "daemon/captures.h"
 #include "daemon/cm_commands.h"
 #include "daemon/environment.h"
 #include "daemon/heap.h"
@@ -58,10 +59,6 @@ class Daemon final : private Sessions::Handler {
                    std::vector<int>& to_send);
     int faults_of(const Session& asking, const Request& request, host::Received& received,
                   std::span<std::uint8_t> reply, std::vector<int>& to_send);
-    int capture(Session& asking, std::uint32_t index, host::Received& received, std::span<std::uint8_t> reply,
-                std::vector<int>& to_send);
-    void end_captures_of(const Session& session);
-    void share_captures();
     int close_queue(Session& session, std::uint32_t queue);
     int next_process(const Session& asking, std::uint32_t after, std::span<std::uint8_t> reply,
                      std::vector<int>& to_send) const;
@@ -87,18 +84,13 @@ class Daemon final : private Sessions::Handler {
     std::optional<Neighbors> neighbors_;
     Totals totals_;
     Files files_;
-    struct Shared {
-        Descriptor file;
-        SessionNumber session = 0;  // who asked for it
-        uid_t user = 0;
-    };
-    std::vector<Shared> captures_;
     Qp1 qp1_;
     faults::CmFaults cm_faults_;
     std::optional<Environment> environment_;
     std::optional<cm::Manager> manager_;
     std::optional<CmCommands> commands_;
     Sessions sessions_;
+    Captures captures_;
     // A lifeline's read end, between the hello and its reply.
     Descriptor lifeline_;
     bool devices_changed_ = false;

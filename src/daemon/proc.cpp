@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <string_view>
 
 namespace verbena::daemon {
 namespace {
@@ -17,6 +18,15 @@ constexpr unsigned kNetBindService = 10;  // of <linux/capability.h>
 using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
 
 Directory open_directory(const std::string& path) { return Directory(opendir(path.c_str()), closedir); }
+
+// What is behind that word in a process's status; empty if it cannot be read.
+std::string status_field(pid_t pid, std::string_view name) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+    std::string line;
+    while (std::getline(file, line))
+        if (line.starts_with(name)) return line.substr(name.size());
+    return {};
+}
 
 // Of sockets bound to `port`: inode -> user.
 std::map<unsigned long, uid_t> udp_sockets(std::uint16_t port) {
@@ -45,12 +55,12 @@ bool read_setting(const char* path, std::uint32_t& first, std::uint32_t* second)
 }
 
 bool may_bind_low_ports(pid_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-    std::string line;
-    while (std::getline(file, line))
-        if (line.rfind("CapEff:", 0) == 0)
-            return std::strtoull(line.c_str() + 7, nullptr, 16) >> kNetBindService & 1;
-    return false;
+    return std::strtoull(status_field(pid, "CapEff:").c_str(), nullptr, 16) >> kNetBindService & 1;
+}
+
+mode_t umask_of(pid_t pid) {
+    const std::string octal = status_field(pid, "Umask:");
+    return octal.empty() ? 077 : static_cast<mode_t>(std::strtoul(octal.c_str(), nullptr, 8));
 }
 
 std::string process_name(pid_t pid) {

@@ -15,6 +15,9 @@ bool read_setting(const char* path, std::uint32_t& first, std::uint32_t* second 
 // CAP_NET_BIND_SERVICE in a process's effective set.
 bool may_bind_low_ports(pid_t pid);
 
+// A process's umask; the strictest for one that cannot be looked at.
+mode_t umask_of(pid_t pid);
+
 // The name of a process ("comm"), made of printable characters; "?" if it cannot be read.
 std::string process_name(pid_t pid);
 

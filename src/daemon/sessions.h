@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "adapter/capture.h"
 #include "daemon/descriptor.h"
 #include "daemon/files.h"
 #include "daemon/loop.h"
@@ -35,6 +36,7 @@ struct Session {
     Descriptor tables;    // the process's, to be read; kept until it has ended, for its counters
     std::vector<std::uint32_t> queues;
     std::shared_ptr<faults::Board> plan;  // of faults; null: none
+    adapter::AskedCapture capture;        // the file that its packets go to (VERBENA_CAPTURE), if any
     bool knows_captures = false;          // has asked since the last one began or ended
 };
 

@@ -66,10 +66,13 @@ int capture(const std::string& file) {
     bool lost = false;
     int error = 0;
     for (;;) {
-        pollfd waiting[] = {{signals, POLLIN, 0}, {shared.lifeline(), 0, 0}};
-        const int ready = poll(waiting, 2, file == "-" ? kCopyEveryMs : -1);
+        // Of stdout: whether it still has a reader, which with nothing to write would never be known.
+        pollfd waiting[] = {
+            {signals, POLLIN, 0}, {shared.lifeline(), 0, 0}, {file == "-" ? STDOUT_FILENO : -1, 0, 0}};
+        const int ready = poll(waiting, 3, file == "-" ? kCopyEveryMs : -1);
         if (file == "-" && (error = copy_on(fd, copied))) break;
         if (ready <= 0) continue;
+        if (waiting[2].revents != 0) error = EPIPE;
         lost = waiting[1].revents != 0;
         break;
     }

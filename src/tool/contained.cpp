@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "adapter/clock.h"
-#include "tool/plan.h"
+#include "tool/scratch_file.h"
 #include "tool/words.h"
 
 namespace verbena::tool {
@@ -141,7 +141,7 @@ Contained run_contained(const std::vector<std::string>& command, double timeout)
     result.exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     kill(-child, SIGKILL);
     end_what_is_left();
-    remove_boards_of(child);  // a command that is killed could not
+    remove_abandoned_files();  // a command that is killed could not
     if (output) {
         result.last_words = last_line(fileno(output));
         std::fclose(output);

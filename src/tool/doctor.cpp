@@ -31,6 +31,10 @@ const char* to_string(Result result) {
 void check_installation(std::vector<Finding>& out) {
     const Installation found = find_installation();
     const bool whole = !found.libraries.empty() && !found.daemon.empty();
+    if (!found.obstacle.empty()) {
+        out.push_back({"installation", Result::fail, found.obstacle, "Verbena and the programs need /proc"});
+        return;
+    }
     out.push_back({"installation", whole ? Result::ok : Result::fail,
                    whole ? "libraries in " + found.libraries : "the libraries or verbenad are missing",
                    whole ? std::string() : "build the project or install it again"});

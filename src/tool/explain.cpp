@@ -216,6 +216,10 @@ int explain(const ExplainOptions& options) {
         if (kind_of(words[0]) == "syndrome")
             if (auto number = number_of(words[1]); number && explain_syndrome(*number, language)) return 0;
         if (const Found found = pair(words[0], words[1]); !found.empty()) return print_all(found, language);
+        if (const std::string kind = kind_of(words[0]); !kind.empty() && number_of(words[1])) {
+            std::fprintf(stderr, "verbena: there is no %s %s\n", kind.c_str(), words[1].c_str());
+            return 1;
+        }
     }
     Found found;
     std::string joined, unknown;

@@ -19,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_all(const std::string& which) { return which.empty() || which == "all"; }
+
 // The programs that are meant; false when it was told that there is none.
 bool find_programs(Look& look, const std::string& which, std::vector<observe::Program>& out) {
     observe::Snapshot snapshot;
@@ -26,17 +28,12 @@ bool find_programs(Look& look, const std::string& which, std::vector<observe::Pr
         std::fprintf(stderr, "verbena: %s\n", last_reason());
         return false;
     }
-    const bool all = which.empty() || which == "all";
-    const auto pid = all ? std::optional<std::uint64_t>(0) : faults::number_of(which);
-    if (!pid) {
-        std::fprintf(stderr, "verbena: '%s' is no pid, and not 'all'\n", which.c_str());
-        return false;
-    }
+    const bool all = is_all(which);
+    const std::uint64_t pid = faults::number_of(which).value_or(0);
     for (observe::Program& program : snapshot.programs)
-        if (all || program.pid == *pid) out.push_back(std::move(program));
+        if (all || program.pid == pid) out.push_back(std::move(program));
     if (!out.empty() || which.empty()) return true;
-    std::fprintf(stderr, "verbena: no program%s%s has opened a device (verbena ps shows them)\n",
-                 all ? "" : " of pid ", all ? "" : which.c_str());
+    tell_that_there_is_no_program(all ? "" : which);
     return false;
 }
 
@@ -104,6 +101,8 @@ int fault(const FaultOptions& options) {
     const bool adds = !options.plan.empty();
     if (options.list + options.clear + adds != 1)
         return complain("a pid (or all) and a plan of faults, or one of --list, --clear, --calls");
+    if (!is_all(options.program) && !faults::number_of(options.program))
+        return complain(("'" + options.program + "' is no pid, and not 'all'").c_str());
     std::vector<faults::PlannedRule> rules;
     if (adds && !read_plan(options.plan, rules)) return 2;
     Look look;

@@ -5,12 +5,22 @@
 #include <system_error>
 
 namespace verbena::tool {
+namespace {
+
+std::string why_not_known(const std::string& what) {
+    std::error_code error;
+    if (std::filesystem::exists("/proc/self", error)) return "/proc/self/exe: " + what;
+    return "/proc is not mounted, and without it Verbena cannot be found (mount -t proc proc /proc)";
+}
+
+}  // namespace
 
 Installation find_installation() {
     namespace fs = std::filesystem;
     std::error_code error;
     fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
     Installation found;
+    if (error) found.obstacle = why_not_known(error.message());
     for (const char* folder : {"../lib/verbena", "../lib"}) {
         fs::path candidate = (here / folder).lexically_normal();
         if (found.libraries.empty() && fs::exists(candidate / "libibverbs.so.1", error) &&

@@ -7,6 +7,7 @@
 namespace verbena::tool {
 
 struct Installation {
+    std::string obstacle;    // why nothing can be found, whatever is there; empty if nothing is in the way
     std::string libraries;   // the folder with libibverbs.so.1 and librdmacm.so.1; empty if not found
     std::string headers;     // the folder with verbena.h; empty if not found
     std::string daemon;      // verbenad; empty if not found

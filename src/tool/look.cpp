@@ -32,6 +32,11 @@ bool look_once(observe::Depth depth, observe::Snapshot& out) {
     return false;
 }
 
+void tell_that_there_is_no_program(const std::string& pid) {
+    std::fprintf(stderr, "verbena: no program%s%s has opened a device (verbena ps shows them)\n",
+                 pid.empty() ? "" : " of pid ", pid.c_str());
+}
+
 std::string user_name(std::uint32_t user) {
     const passwd* entry = getpwuid(user);
     return entry ? entry->pw_name : std::to_string(user);

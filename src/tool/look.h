@@ -34,6 +34,9 @@ class Look {
 // The same for a command that looks once; false when the reason was told.
 bool look_once(observe::Depth depth, observe::Snapshot& out);
 
+// On stderr; `pid`: of which one, or empty.
+void tell_that_there_is_no_program(const std::string& pid);
+
 std::string user_name(std::uint32_t user);  // or the number
 
 // With a decimal prefix: "1.23M"; below 10000 as it is.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -38,6 +39,15 @@ void add_run_options(CLI::App& command, RunOptions& options) {
     command.add_flag("--sockets", options.sockets,
                      "The program's TCP connections go over RDMA (both ends need it)");
     command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
+}
+
+// What is counted from 1.
+std::string wrong_count(const std::string& text) {
+    return std::atoll(text.c_str()) >= 1 ? std::string() : text + " is less than 1";
+}
+
+std::string wrong_language(const std::string& text) {
+    return text == "en" || text == "zh" ? std::string() : text + " is neither en nor zh";
 }
 
 // Options of those commands that take no value.
@@ -147,13 +157,13 @@ int command_line(int argc, char** argv) {
     auto* top_command = add_look("top", "Show what the programs do, again and again (q ends it)");
     top_command->add_option("-d,--delay", top.delay, "Seconds between two looks (2)")
         ->check(CLI::Range(0.01, 86400.0));
-    top_command->add_option("-n,--count", top.count, "Looks; without, until q");
+    top_command->add_option("-n,--count", top.count, "Looks; without, until q")->check(wrong_count);
 
     StatOptions stat;
     auto* stat_command = add_look("stat", "Show the counters of ports or queue pairs");
     stat_command->add_flag("-a,--all", stat.all, "Also those that are 0");
     stat_command->add_flag("-q,--qp", stat.queue_pairs, "Of each queue pair");
-    stat_command->add_option("-p,--pid", stat.pid, "Of the queue pairs of this program");
+    stat_command->add_option("-p,--pid", stat.pid, "Of the queue pairs of this program")->check(wrong_count);
 
     auto* metrics_command =
         app.add_subcommand("metrics", "Print the ports' counters for Prometheus (OpenMetrics)");
@@ -185,7 +195,8 @@ int command_line(int argc, char** argv) {
     report_command->add_option("FILE", report_options.files, ".vrec or pcapng files, merged by time")
         ->required();
     report_command->add_option("-o", report_options.output, "Where to write it (report.html); - for stdout");
-    report_command->add_option("--lang", report_options.language, "en or zh; the default is that of LANG");
+    report_command->add_option("--lang", report_options.language, "en or zh; the default is that of LANG")
+        ->check(wrong_language);
     report_command->add_flag("--svg", report_options.picture,
                              "Only the picture of a conversation, to stdout");
     report_command->add_option("-n", report_options.number, "Which conversation, from 1 (1)")
@@ -194,7 +205,8 @@ int command_line(int argc, char** argv) {
     ExplainOptions asked;
     auto* explain_command = app.add_subcommand(
         "explain", "Say what a number or name means: verbena explain wc 12, ibv_modify_qp EINVAL, ...");
-    explain_command->add_option("--lang", asked.language, "en or zh; the default is that of LANG");
+    explain_command->add_option("--lang", asked.language, "en or zh; the default is that of LANG")
+        ->check(wrong_language);
     explain_command->add_flag("--markdown", asked.markdown, "Everything, as tables");
     explain_command->add_option("CODE", asked.code,
                                 "A name (IBV_WC_..., IBV_EVENT_..., RDMA_CM_EVENT_..., EINVAL), a number, "

@@ -4,21 +4,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
-#include <system_error>
 
 #include "base/reason.h"
 #include "tool/scratch_file.h"
 
 namespace verbena::tool {
-namespace {
-
-std::string board_prefix(pid_t pid) { return "verbena-faults." + std::to_string(pid) + "."; }
-
-}  // namespace
 
 bool read_plan(const std::string& given, std::vector<faults::PlannedRule>& rules) {
     std::string text = given, from;
@@ -51,22 +44,18 @@ bool add_rules(faults::Board& board, const std::vector<faults::PlannedRule>& rul
 
 std::unique_ptr<faults::Board> make_board(std::string& path) {
     std::random_device random;
-    for (const std::string& folder : scratch_folders()) {
-        path = folder + "/" + board_prefix(getpid()) + std::to_string(random());
-        if (auto board = faults::Board::create(path)) return board;
-    }
+    remove_abandoned_files();
+    for (const std::string& folder : scratch_folders())
+        for (unsigned attempt = 0; attempt < kHoldAttempts; attempt++) {
+            path = folder + "/verbena-faults." + std::to_string(getpid()) + "." + std::to_string(random()) +
+                   kHeld;
+            auto board = faults::Board::create(path);
+            if (!board) break;
+            if (hold(board->fd())) return board;
+        }
     std::fprintf(stderr, "verbena: no folder for the plan of faults (XDG_RUNTIME_DIR, /dev/shm, /tmp): %s\n",
                  last_reason());
     return nullptr;
-}
-
-void remove_boards_of(pid_t pid) {
-    for (const std::string& folder : scratch_folders()) {
-        std::error_code error;
-        for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-            if (entry.path().filename().string().rfind(board_prefix(pid), 0) == 0)
-                std::filesystem::remove(entry.path(), error);
-    }
 }
 
 }  // namespace verbena::tool

@@ -1,8 +1,6 @@
 // Plans of faults as the command reads and shows them.
 #pragma once
 
-#include <sys/types.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +20,5 @@ bool add_rules(faults::Board& board, const std::vector<faults::PlannedRule>& rul
 // A board in a file of its own, in $XDG_RUNTIME_DIR, /dev/shm or /tmp; `path` is set. nullptr when the reason
 // was told.
 std::unique_ptr<faults::Board> make_board(std::string& path);
-
-// Those of a process that could not remove them itself.
-void remove_boards_of(pid_t pid);
 
 }  // namespace verbena::tool

@@ -125,18 +125,42 @@ std::string find_program(const std::string& name, const std::string& other_than)
     return {};
 }
 
+namespace {
+
+bool gains_id(const struct stat& status) {
+    return ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
+           ((status.st_mode & S_ISGID) && status.st_gid != getegid());
+}
+
+bool is_elf(const Mapping& file, Elf64_Ehdr& header) {
+    return file.read(0, header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+}
+
+constexpr const char* kOtherWidth = "it is a 32-bit program; Verbena's libraries are 64-bit";
+
+}  // namespace
+
+std::string why_not_preloaded(const std::string& name) {
+    struct stat status {};
+    if (stat(name.c_str(), &status) != 0) return {};
+    const Mapping file(name);
+    Elf64_Ehdr header;
+    if (!is_elf(file, header)) return {};
+    if (header.e_ident[EI_CLASS] != ELFCLASS64) return kOtherWidth;
+    if (gains_id(status)) return "it is set-user-ID or set-group-ID, so the loader ignores LD_PRELOAD";
+    if (!linkage_of(file, header).dynamic) return "it is statically linked, so nothing can be preloaded";
+    return {};
+}
+
 std::string why_not_ours(const std::string& name) {
     struct stat status {};
     if (stat(name.c_str(), &status) != 0) return {};
-    Mapping file(name);
+    const Mapping file(name);
     Elf64_Ehdr header;
-    if (!file.read(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return {};
-    if (header.e_ident[EI_CLASS] != ELFCLASS64)
-        return "it is a 32-bit program; Verbena's libraries are 64-bit";
-    bool gains_id = ((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
-                    ((status.st_mode & S_ISGID) && status.st_gid != getegid());
-    if (gains_id) return "it is set-user-ID or set-group-ID, so the loader ignores LD_LIBRARY_PATH";
-    Linkage linkage = linkage_of(file, header);
+    if (!is_elf(file, header)) return {};
+    if (header.e_ident[EI_CLASS] != ELFCLASS64) return kOtherWidth;
+    if (gains_id(status)) return "it is set-user-ID or set-group-ID, so the loader ignores LD_LIBRARY_PATH";
+    const Linkage linkage = linkage_of(file, header);
     // A static program is worth a word only if it has an RDMA library inside.
     if (!linkage.dynamic && file.bytes().find("/infiniband") != std::string_view::npos)
         return "it is statically linked and carries its own libibverbs";

@@ -15,4 +15,7 @@ std::string find_program(const std::string& name, const std::string& other_than 
 // Empty if nothing speaks against it, or if the file is a script.
 std::string why_not_ours(const std::string& file);
 
+// Why no library can be put in front of the program's calls (LD_PRELOAD); likewise.
+std::string why_not_preloaded(const std::string& file);
+
 }  // namespace verbena::tool

@@ -17,6 +17,7 @@
 #include "host/launch.h"
 #include "interpose/interposed_calls.h"
 #include "tool/installation.h"
+#include "tool/leave.h"
 #include "tool/plan.h"
 #include "tool/program_check.h"
 #include "tool/strict.h"
@@ -164,6 +165,7 @@ int system_environment(const RunOptions& options, const Installation& installati
         return 1;
     }
     if (!options.log.empty()) variables.emplace_back("VERBENA_LOG", with_absolute_path(options.log));
+    leave_verbena(installation, !options.interposer.empty());
     if (!add_interposer(options, installation, variables)) return 1;
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     return 0;
@@ -172,6 +174,10 @@ int system_environment(const RunOptions& options, const Installation& installati
 // Sets the environment of the program and lists it; 0, or an exit status when the reason was told.
 int environment(const RunOptions& options, Variables& variables) {
     Installation installation = find_installation();
+    if (!installation.obstacle.empty()) {
+        std::fprintf(stderr, "verbena: %s\n", installation.obstacle.c_str());
+        return 1;
+    }
     if (options.system) return system_environment(options, installation, variables);
     if (installation.libraries.empty() || installation.daemon.empty()) {
         std::fprintf(stderr,
@@ -234,11 +240,15 @@ bool can_be_interposed(const std::vector<faults::PlannedRule>& rules) {
 int prepare(const RunOptions& options, const std::vector<std::string>& command) {
     Variables variables;
     if (int status = environment(options, variables)) return status;
-    std::string file = find_program(command[0]);
-    if (!file.empty() && !options.system)
-        if (std::string why = why_not_ours(file); !why.empty())
-            std::fprintf(stderr, "verbena: %s will not use Verbena's libraries: %s\n", command[0].c_str(),
-                         why.c_str());
+    const std::string file = find_program(command[0]);
+    if (file.empty()) return 0;
+    const char* what = "will not use Verbena's libraries";
+    std::string why = options.system ? std::string() : why_not_ours(file);
+    if (why.empty() && !options.interposer.empty()) {
+        what = "will show none of its calls";
+        why = why_not_preloaded(file);
+    }
+    if (!why.empty()) std::fprintf(stderr, "verbena: %s %s: %s\n", command[0].c_str(), what, why.c_str());
     return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "tool/scratch_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
 
 namespace verbena::tool {
 
@@ -19,7 +23,36 @@ bool belongs_here(const struct stat& folder) {
     return (folder.st_mode & S_ISVTX) != 0 || folder.st_uid == geteuid();
 }
 
+bool is_linked(int fd) {
+    struct stat status {};
+    return fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
+bool is_named_so(const std::string& name) { return name.starts_with("verbena-") && name.ends_with(kHeld); }
+
+// Under its lock: whoever made it meanwhile finds it gone, and makes another.
+void remove_if_abandoned(const std::string& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    struct stat status {};
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlink(path.c_str());
+    close(fd);
+}
+
 }  // namespace
+
+bool hold(int fd) { return flock(fd, LOCK_EX) != 0 || is_linked(fd); }
+
+void remove_abandoned_files() {
+    for (const std::string& folder : scratch_folders()) {
+        std::error_code error;
+        for (std::filesystem::directory_iterator each(folder, error), end; !error && each != end;
+             each.increment(error))
+            if (is_named_so(each->path().filename().string())) remove_if_abandoned(each->path().string());
+    }
+}
 
 std::vector<std::string> scratch_folders() {
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
@@ -33,12 +66,17 @@ std::vector<std::string> scratch_folders() {
 }
 
 bool ScratchFile::open(const std::string& what) {
-    for (const std::string& folder : scratch_folders()) {
-        path_ = folder;
-        path_.append("/verbena-").append(what).append("-XXXXXX");
-        fd_ = mkostemp(path_.data(), O_APPEND | O_CLOEXEC);
-        if (fd_ >= 0) return true;
-    }
+    remove_abandoned_files();
+    for (const std::string& folder : scratch_folders())
+        for (unsigned attempt = 0; attempt < kHoldAttempts; attempt++) {
+            path_ = folder;
+            path_.append("/verbena-").append(what).append("-XXXXXX").append(kHeld);
+            fd_ = mkostemps(path_.data(), static_cast<int>(std::strlen(kHeld)), O_APPEND | O_CLOEXEC);
+            if (fd_ < 0) break;
+            if (hold(fd_)) return true;
+            close(fd_);
+        }
+    fd_ = -1;
     std::fprintf(stderr, "verbena: no folder for a file (XDG_RUNTIME_DIR, /dev/shm, /tmp): %s\n",
                  std::strerror(errno));
     return false;

@@ -10,6 +10,15 @@ namespace verbena::tool {
 // other user's.
 std::vector<std::string> scratch_folders();
 
+// A command that is killed leaves its files. So that others can tell: their names end like this, and whoever
+// uses one has a lock on it.
+inline constexpr const char* kHeld = ".held";
+// Takes the lock of a file that this process has just made; false: it was taken for a left one, and is gone.
+bool hold(int fd);
+inline constexpr unsigned kHoldAttempts = 10;  // with another one each
+// Removes the user's files that nobody holds.
+void remove_abandoned_files();
+
 // One that goes with its owner, open for reading and appending.
 class ScratchFile {
    public:

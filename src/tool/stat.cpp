@@ -1,5 +1,6 @@
 #include "tool/stat.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -121,6 +122,11 @@ void print_counters(observe::Snapshot& snapshot, std::span<const Counter> counte
 int show_counters(const StatOptions& options) {
     observe::Snapshot snapshot;
     if (!look_once(observe::Depth::counters, snapshot)) return 1;
+    if (options.pid != 0 && std::ranges::find(snapshot.programs, options.pid, &observe::Program::pid) ==
+                                snapshot.programs.end()) {
+        tell_that_there_is_no_program(std::to_string(options.pid));
+        return 1;
+    }
     const Json list = options.queue_pairs || options.pid != 0 ? of_queue_pairs(snapshot, options)
                                                               : of_ports(snapshot, options.all);
     if (options.json)

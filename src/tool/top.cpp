@@ -24,22 +24,24 @@ using transport::QpCounters;
 
 volatile sig_atomic_t interrupted = 0;
 
-// Keys come one by one and unseen while this lives, if there is a terminal.
+// A job in the background that reads from its terminal, or changes its modes, is stopped for it.
+bool in_foreground() { return tcgetpgrp(STDIN_FILENO) == getpgrp(); }
+
+// Keys come one by one and unseen while this lives, if there is a terminal and it is ours.
 class Terminal {
    public:
-    Terminal() : is_one_(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) {
+    Terminal() : is_one_(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && in_foreground()) {
         struct sigaction action {};
         action.sa_handler = [](int) { interrupted = 1; };
         sigaction(SIGINT, &action, nullptr);
         sigaction(SIGTERM, &action, nullptr);
         if (!is_one_ || tcgetattr(STDIN_FILENO, &before_) != 0) return;
-        termios raw = before_;
-        raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+        take_keys();
         std::printf("\x1b[?25l");  // no cursor
     }
+    // In the background (bg) it is another job's, whose modes stay.
     ~Terminal() {
-        if (!is_one_) return;
+        if (!is_one_ || !in_foreground()) return;
         tcsetattr(STDIN_FILENO, TCSANOW, &before_);
         std::printf("\x1b[?25h");
     }
@@ -54,8 +56,10 @@ class Terminal {
     }
     // False: the user has had enough.
     bool wait(double seconds) const {
-        pollfd input{is_one_ ? STDIN_FILENO : -1, POLLIN, 0};
-        if (poll(&input, 1, static_cast<int>(seconds * 1000)) > 0) {
+        const bool has_keys = is_one_ && in_foreground();
+        if (has_keys) take_keys();  // again: the shell has its own modes while we are stopped
+        pollfd input{has_keys ? STDIN_FILENO : -1, POLLIN, 0};
+        if (poll(&input, 1, static_cast<int>(seconds * 1000)) > 0 && in_foreground()) {
             char key = 'q';
             if (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 'Q') return false;
         }
@@ -63,6 +67,12 @@ class Terminal {
     }
 
    private:
+    void take_keys() const {
+        termios raw = before_;
+        raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+
     const bool is_one_;
     termios before_{};
 };

@@ -85,6 +85,14 @@ class Capture(Case):
         self.assertTrue(written.startswith(SECTION_HEADER))
         self.assertIn(SEND_ONLY, self.opcodes())
 
+    def test_a_pipe_that_nobody_reads(self):
+        """Although no packet comes on which a write could fail."""
+        capture = self.capture("-", stdout=subprocess.PIPE)
+        capture.stdout.read(10)
+        capture.stdout.close()
+        self.assertEqual(0, capture.wait(SECONDS))
+        capture.stderr.close()
+
     def test_faults_are_comments(self):
         for link in ("wire", "local"):
             with self.subTest(link=link):

@@ -169,6 +169,19 @@ class Asked(Case):
         for words in (("wc", "4294967308"), ("4294967308",), ("-2147483648",), ("syndrome", "4294967296")):
             self.assertEqual((1, ""), (explain(*words).returncode, explain(*words).stdout), words)
 
+    def test_values_that_a_kind_does_not_have(self):
+        """They are not looked for elsewhere."""
+        for kind, number in (("wc", "-1"), ("wc", "99"), ("event", "-1"), ("async", "1000"), ("syndrome", "300")):
+            result = explain(kind, number)
+            self.assertEqual((1, "", f"verbena: there is no {kind} {number}\n"),
+                             (result.returncode, result.stdout, result.stderr))
+
+    def test_languages_that_there_are(self):
+        for words in (("explain", "--lang", "fr", "wc", "1"), ("report", "--lang", "fr", "none.vrec")):
+            result = run(VERBENA, *words)
+            self.assertEqual((2, ""), (result.returncode, result.stdout))
+            self.assertIn("fr is neither en nor zh", result.stderr)
+
     def test_words(self):
         self.assertIn("IBV_WC_REM_ACCESS_ERR", explain("remote", "access").stdout)
         self.assertIn("vendor_err", explain("flushed: the queue pair is in the error state").stdout)

@@ -3,6 +3,8 @@
 and leaves nothing behind; `eval $(verbena env)` does the same for a shell."""
 
 import os
+import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -66,6 +68,19 @@ class Installation(Case):
         with open(self.manifest, encoding="utf-8") as manifest:
             outside = [line for line in manifest if not line.startswith(self.prefix + "/")]
         self.assertEqual([], outside)
+
+    def test_links_of_the_texts(self):
+        """All but those to what only the sources have."""
+        folder = pathlib.Path(self.prefix, "share/doc/verbena")
+        count = 0
+        for text in folder.rglob("*.md"):
+            for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text.read_text("utf-8"), flags=re.DOTALL)):
+                path = os.path.normpath(text.parent / target.partition("#")[0])
+                if re.match(r"[a-z]+:|#", target) or path.startswith((f"{folder}/src/", f"{folder}/tests/")):
+                    continue
+                self.assertTrue(os.path.exists(path), f"{text.relative_to(folder)} links to {target}")
+                count += 1
+        self.assertGreater(count, 100)
 
     def test_uninstall_leaves_no_file(self):
         mine = self.write("a prefix/of the user", "stays\n")

@@ -157,7 +157,6 @@ class Running(Case):
         self.assertRegex(run(VERBENA, "top", "-n", "1", "-d", "0.05").stdout, rf"(?m)^ *{pid} ")
         queue_pairs = look("stat", "--pid", str(pid))
         self.assertGreaterEqual(4 * sum(each["counters"].get("port_xmit_data", 0) for each in queue_pairs), SIZE)
-        self.assertEqual([], look("stat", "--pid", "1"))
         self.assertIn("    port_xmit_data ", run(VERBENA, "stat").stdout)
 
     def test_metrics(self):
@@ -271,11 +270,32 @@ class Alone(Case):
                                r"namespace, nobody else$")
         self.assertRegex(text, r"(?m)^ok    \d+ devices, 0 of them with a way to other hosts$")
 
+    def test_a_user_namespace(self):
+        """Programs of another one have another daemon, and who asks why is told."""
+        contained = ("unshare", "--user", "--map-root-user")
+        if run(*contained, "true").returncode != 0:
+            self.skipTest("no user namespaces")
+        text = run(*contained, VERBENA, "doctor").stdout
+        self.assertRegex(text, r"(?m)^ok    fabric .* this network namespace, nobody else, and nobody of another user namespace$")
+
     def test_help(self):
         result = run(VERBENA, "help")
         self.assertEqual((0, ""), (result.returncode, result.stderr))
         for command in ("run", "env", "status", "ps", "top", "stat", "metrics", "doctor", "handshake"):
             self.assertRegex(result.stdout, rf"(?m)^  {command} ")
+
+    def test_a_program_that_is_not_there(self):
+        for words in (("stat", "-p", "4194304"), ("stat", "-p", "4194304", "-j")):
+            result = run(VERBENA, *words)
+            self.assertEqual((1, ""), (result.returncode, result.stdout))
+            self.assertIn("no program of pid 4194304", result.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can take /proc away")
+    def test_without_proc(self):
+        for words in (("run", "--", "true"), ("doctor",)):
+            result = run("unshare", "-m", "sh", "-c", 'umount -l /proc; exec "$0" "$@"', VERBENA, *words)
+            self.assertEqual(1, result.returncode)
+            self.assertIn("/proc is not mounted", result.stdout + result.stderr)
 
     def test_no_program(self):
         settings = dict(ENVIRONMENT, VERBENA_FABRIC=ENVIRONMENT["VERBENA_FABRIC"] + "-empty")

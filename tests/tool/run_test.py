@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from tool import ENVIRONMENT, LIBRARIES, VERBENA, WHOSE, Case, run
+from tool import ENVIRONMENT, LIBRARIES, VERBENA, WHOSE, Case, preloadable, run
 
 QUIET = "int main(void) { return 0; }"
 
@@ -162,12 +162,55 @@ class Warnings(Case):
         source = 'const char* volatile where = "/dev/infiniband/uverbs0"; int main(void) { return where == 0; }'
         self.assert_one_line(self.warning(self.compile("static", source, "-static")), "statically linked")
 
+    def test_static_programs_that_are_watched(self):
+        program = self.compile("static", QUIET, "-static")
+        file = os.path.join(self.folder, "it.vrec")
+        system = [("run", "--system", "--strict")] if preloadable(LIBRARIES) == LIBRARIES else []
+        for words in (("run", "--strict"), ("trace", "-o", file), ("record", "-o", file), *system):
+            result = run(VERBENA, *words, "--", program)
+            self.assertEqual((0, ""), (result.returncode, result.stdout))
+            self.assert_one_line(result.stderr, "none of its calls", "statically linked")
+
     @unittest.skipUnless(os.geteuid() == 0, "only root can give files away")
     def test_set_user_id(self):
         program = self.compile("setuid", QUIET)
         os.chown(program, 65534, -1)
         os.chmod(program, 0o4755)
         self.assert_one_line(self.warning(program), "set-user-ID")
+
+
+class System(Case):
+    """run --system in an environment of Verbena's."""
+
+    NAMES = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "LD_PRELOAD", "PATH")
+
+    def seen(self, before, *inside, **settings):
+        """What `printenv` says of each, below that command of Verbena's."""
+        show = "for name in " + " ".join(self.NAMES) + '; do echo "$name=$(printenv $name)"; done'
+        result = run(VERBENA, *before, "--", VERBENA, *inside, "--", "/bin/sh", "-c", show, env={**ENVIRONMENT, **settings})
+        self.assertEqual((0, ""), (result.returncode, result.stderr))
+        return dict(line.split("=", 1) for line in result.stdout.splitlines())
+
+    def test_nothing_of_ours_is_left(self):
+        for before in (("run",), ("run", "--sockets")):
+            self.assertEqual({"LD_LIBRARY_PATH": "", "LIBRARY_PATH": "", "LD_PRELOAD": "", "PATH": ENVIRONMENT["PATH"]},
+                             self.seen(before, "run", "--system"))
+
+    def test_everything_else_is(self):
+        settings = {"LD_LIBRARY_PATH": "/one:/two/:", "LIBRARY_PATH": "/three", "LD_PRELOAD": "libc.so.6 libm.so.6",
+                    "PATH": "/usr/bin::/bin"}
+        self.assertEqual(settings, self.seen(("run",), "run", "--system", **settings))
+
+    def test_what_a_command_around_it_looks_at(self):
+        self.assertEqual(preloadable(os.path.join(LIBRARIES, "libverbena-interpose.so")),
+                         self.seen(("run", "--strict"), "run", "--system")["LD_PRELOAD"])
+
+    def test_the_libraries_are_the_systems(self):
+        program = self.compile("whose", WHOSE, "-lrdmacm", "-libverbs", "-ldl")
+        for before in (f"'{VERBENA}' run -- '{VERBENA}' run --system --", f"eval $('{VERBENA}' env); '{VERBENA}' run --system --"):
+            result = run("sh", "-c", f"{before} ldd '{program}'")
+            self.assertNotIn(LIBRARIES, result.stdout, result.stderr)
+            self.assertIn("libibverbs.so.1 =>", result.stdout)
 
 
 class Mistakes(Case):

@@ -131,7 +131,41 @@ class Signals(Case):
         started.send_signal(signal.SIGTERM)
         self.assertEqual(-signal.SIGTERM, started.wait(SECONDS))
         self.assertFalse(os.path.exists(f"/proc/{pid.strip()}"))
-        self.assertFalse([name for name in os.listdir(folder) if name.startswith(("verbena-explore", "verbena-faults"))])
+        self.assertFalse([name for name in os.listdir(folder) if name.startswith("verbena-") and not name.startswith("verbena-view")])
+
+
+class Killed(Case):
+    """A command that is killed cannot take its files away; the next one does."""
+
+    def test_the_next_one_removes_what_is_left(self):
+        folder = os.path.join(self.folder, "scratch")
+        os.mkdir(folder)
+        settings = dict(ENVIRONMENT, XDG_RUNTIME_DIR=folder)
+        kept = os.path.join(folder, "verbena-of-the-user")
+        with open(kept, "w", encoding="utf-8"):
+            pass
+        file = os.path.join(self.folder, "it.vrec")
+        commands = (("trace",), ("record", "-o", file), ("run", "--strict", "--fault", "drop"))
+        for words in commands:
+            killed, lives = (subprocess.Popen([VERBENA, *words, "--", "sh", "-c", "echo ready; exec cat"], env=settings, stdin=subprocess.PIPE,
+                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+                             for _ in range(2))
+            for each in (killed, lives):
+                self.addCleanup(each.wait)
+                for end in (each.stdin, each.stdout):
+                    self.addCleanup(end.close)  # which ends the program, too
+                self.addCleanup(each.kill)
+                each.stdout.readline()
+            before = set(os.listdir(folder))
+            os.killpg(killed.pid, signal.SIGKILL)
+            killed.wait(SECONDS)
+            self.assertEqual(before, set(os.listdir(folder)))
+            run(VERBENA, "trace", "--", "true", env=settings)
+            left = set(os.listdir(folder))
+            self.assertEqual(len(before) - 1, 2 * (len(left) - 1), words)  # those of the one that lives
+            os.killpg(lives.pid, signal.SIGTERM)
+            lives.wait(SECONDS)
+            self.assertEqual([os.path.basename(kept)], os.listdir(folder), words)
 
 
 class Others(Case):

@@ -92,8 +92,9 @@ int main(int argc, char** argv) {
         report(arguments.ready_fd, "--service is for root");
         return 1;
     }
-    // Else a program may ask for it later (host::HelloRequest::capture).
-    if (std::getenv("VERBENA_CAPTURE")) verbena::adapter::start_capture_if_asked("verbenad");
+    // Whoever started us has it in its own environment, and names the file while it is connected
+    // (host::HelloRequest::capture).
+    if (arguments.ready_fd < 0) verbena::adapter::start_capture_if_asked("verbenad");
     if (verbena::daemon::open_random() != 0) {
         report(arguments.ready_fd, verbena::last_reason());
         return 1;

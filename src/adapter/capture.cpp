@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "adapter/clock.h"
+#include "base/reason.h"
 #include "link/hooks.h"
 #include "link/pcap_writer.h"
 
@@ -27,13 +29,22 @@ bool is_same_file(int a, int b) {
            first.st_ino == second.st_ino;
 }
 
-// Open for appending; one that is new has exactly that mode, whatever our own umask. -1 with errno.
+// Open for appending; one that is new has exactly that mode, whatever our own umask. Where others may write,
+// somebody could have guessed the name: what is there is a file of ours, or refused. -1 with errno.
 int open_asked(const std::string& path, mode_t mode) {
-    constexpr int kAppend = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK;  // no pipe makes us wait
-    const int fresh = open(path.c_str(), kAppend | O_CREAT | O_EXCL, mode);
-    if (fresh < 0) return errno == EEXIST ? open(path.c_str(), kAppend) : -1;
-    fchmod(fresh, mode);
-    return fresh;
+    constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    const int fresh = open(path.c_str(), kAppend | O_EXCL, mode);
+    if (fresh >= 0) {
+        fchmod(fresh, mode);
+        return fresh;
+    }
+    const int known = errno == EEXIST ? open(path.c_str(), kAppend, mode) : -1;
+    struct stat status {};
+    if (known < 0 || (fstat(known, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid()))
+        return known;
+    close(known);
+    errno = EPERM;
+    return -1;
 }
 
 // A file that others asked for; it is opened at the first packet. What was there, of an earlier time, stays:
@@ -49,8 +60,13 @@ class ForOthers {
 
    private:
     void begin(const std::string& application) {
-        const int fd = open_asked(asked_.path + "." + std::to_string(getpid()), asked_.mode);
-        if (fd >= 0) writer_ = link::PcapWriter::begin(fd, application, application);
+        const std::string path = asked_.path + "." + std::to_string(getpid());
+        const int fd = open_asked(path, asked_.mode);
+        if (fd >= 0)
+            writer_ = link::PcapWriter::begin(fd, application, application);
+        else
+            log(LogLevel::warn, "no capture of the connection manager's packets in %s: %s", path.c_str(),
+                std::strerror(errno));
     }
 
     AskedCapture asked_;

@@ -121,6 +121,11 @@ int greet(Connection& connection) {
         const std::string path = absolute_path(capture);
         if (path.size() < request.capture.size())
             std::memcpy(request.capture.data(), path.data(), path.size());
+        else
+            log(LogLevel::warn,
+                "VERBENA_CAPTURE: no capture of the connection manager's packets, since %s is longer than "
+                "%zu",
+                path.c_str(), request.capture.size() - 1);
     }
     if (const char* plan = secure_getenv("VERBENA_FAULT"); plan && std::strlen(plan) < request.faults.size())
         std::memcpy(request.faults.data(), plan, std::strlen(plan));

@@ -42,7 +42,7 @@ struct Plan {
     std::string path;
     std::vector<std::string> arguments;
     std::vector<char*> argument_pointers;
-    std::vector<std::string> own_settings;
+    std::string log_setting;
     std::vector<char*> environment;
     int ready_pipe[2] = {-1, -1};
     int null_device = -1;
@@ -135,13 +135,11 @@ int read_answer(int fd, const std::string& path) {
     return fail(ENODEV, "%s could not be started: %s", path.c_str(), size ? text : "it ended without a word");
 }
 
-// "NAME=path" or "NAME=...,file=path", with the path made absolute: the daemon leaves the program's folder.
+// "NAME=...,file=path", with the path made absolute: the daemon leaves the program's folder.
 std::string with_absolute_path(const std::string& setting) {
-    std::size_t at = setting.find(",file=");
-    if (at != std::string::npos)
-        at += 6;
-    else if (setting.rfind("VERBENA_CAPTURE=", 0) == 0)
-        at = 16;
+    constexpr std::string_view kFile = ",file=";
+    std::size_t at = setting.find(kFile);
+    if (at != std::string::npos) at += kFile.size();
     return at < setting.size() ? setting.substr(0, at) + absolute_path(setting.substr(at)) : setting;
 }
 
@@ -149,15 +147,12 @@ void prepare(Plan& plan, const std::string& fabric) {
     plan.arguments = {plan.path, "--fabric", fabric, "--ready-fd", std::to_string(kReadyDescriptor)};
     for (std::string& argument : plan.arguments) plan.argument_pointers.push_back(argument.data());
     plan.argument_pointers.push_back(nullptr);
-    plan.own_settings.reserve(2);  // pointers into it must stay
     for (char** entry = environ; entry && *entry; entry++) {
-        const bool names_file = std::strncmp(*entry, "VERBENA_LOG=", 12) == 0 ||
-                                std::strncmp(*entry, "VERBENA_CAPTURE=", 16) == 0;
         // What was preloaded into the program is not meant for the daemon.
         if (std::strncmp(*entry, "LD_PRELOAD=", 11) == 0) continue;
-        if (names_file && plan.own_settings.size() < 2) {
-            plan.own_settings.push_back(with_absolute_path(*entry));
-            plan.environment.push_back(plan.own_settings.back().data());
+        if (std::strncmp(*entry, "VERBENA_LOG=", 12) == 0 && plan.log_setting.empty()) {
+            plan.log_setting = with_absolute_path(*entry);
+            plan.environment.push_back(plan.log_setting.data());
         } else {
             plan.environment.push_back(*entry);
         }

@@ -26,7 +26,7 @@
 namespace verbena::link {
 
 // Longer payloads may be fetched: a system call costs as much as copying that many bytes twice. Where copying
-// is allowed, too, only those are that cannot go straight.
+// is allowed, too, only those longer than transport::kMostStraight.
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
 inline constexpr std::size_t kLargestCopied = 32 << 10;  // and of WRITEs and READ responses in any case

@@ -2,11 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "tool/capture.h"
@@ -43,7 +46,10 @@ void add_run_options(CLI::App& command, RunOptions& options) {
 
 // What is counted from 1.
 std::string wrong_count(const std::string& text) {
-    return std::atoll(text.c_str()) >= 1 ? std::string() : text + " is less than 1";
+    std::uint32_t count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    const bool right = error == std::errc() && end == text.data() + text.size() && count >= 1;
+    return right ? std::string() : text + " is no number from 1 on";
 }
 
 std::string wrong_language(const std::string& text) {

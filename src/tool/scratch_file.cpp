@@ -43,7 +43,12 @@ void remove_if_abandoned(const std::string& path) {
 
 }  // namespace
 
-bool hold(int fd) { return flock(fd, LOCK_EX) != 0 || is_linked(fd); }
+bool hold(int fd) {
+    int locked;
+    while ((locked = flock(fd, LOCK_EX)) != 0 && errno == EINTR) {
+    }
+    return locked != 0 || is_linked(fd);  // a file system that knows no locks takes none of ours either
+}
 
 void remove_abandoned_files() {
     for (const std::string& folder : scratch_folders()) {

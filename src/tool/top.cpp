@@ -24,26 +24,32 @@ using transport::QpCounters;
 
 volatile sig_atomic_t interrupted = 0;
 
-// A job in the background that reads from its terminal, or changes its modes, is stopped for it.
-bool in_foreground() { return tcgetpgrp(STDIN_FILENO) == getpgrp(); }
+// A job in the background that reads from its terminal, or changes its modes, is stopped for it. A terminal
+// that controls nobody has no jobs.
+bool in_foreground() {
+    const pid_t group = tcgetpgrp(STDIN_FILENO);
+    return group < 0 || group == getpgrp();
+}
 
 // Keys come one by one and unseen while this lives, if there is a terminal and it is ours.
 class Terminal {
    public:
-    Terminal() : is_one_(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && in_foreground()) {
+    Terminal()
+        : is_one_(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && in_foreground() &&
+                  tcgetattr(STDIN_FILENO, &before_) == 0) {
         struct sigaction action {};
         action.sa_handler = [](int) { interrupted = 1; };
         sigaction(SIGINT, &action, nullptr);
         sigaction(SIGTERM, &action, nullptr);
-        if (!is_one_ || tcgetattr(STDIN_FILENO, &before_) != 0) return;
+        if (!is_one_) return;
         take_keys();
         std::printf("\x1b[?25l");  // no cursor
     }
     // In the background (bg) it is another job's, whose modes stay.
     ~Terminal() {
-        if (!is_one_ || !in_foreground()) return;
-        tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+        if (!is_one_) return;
         std::printf("\x1b[?25h");
+        if (in_foreground()) tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     }
     Terminal(const Terminal&) = delete;
     Terminal& operator=(const Terminal&) = delete;
@@ -73,8 +79,8 @@ class Terminal {
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
 
-    const bool is_one_;
     termios before_{};
+    const bool is_one_;
 };
 
 struct Row {

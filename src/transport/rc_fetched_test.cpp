@@ -36,6 +36,10 @@ class Fetched : public ::testing::Test, protected Harness {
         }
     }
     void settle() { run(100 * kMillisecond); }
+    void receive(const wire::Packet& packet) {
+        memory::Section section(side[1].sections);
+        side[1].qp->receive(packet, side[0].path, now);
+    }
     void open_window() {
         for (unsigned n = 0; n < 8; n++) {
             send_some(16);
@@ -173,27 +177,53 @@ TEST_F(Fetched, OneThatComesBeforeItsReceiveWaitsForIt) {
     EXPECT_EQ(side[1].qp->counters().rnr_naks_sent, 0u);
 }
 
-TEST_F(Fetched, WhatIsFetchedIsAcknowledgedAtOnce) {
-    struct Payload final : wire::Elsewhere {
-        std::size_t length() const override { return 3000; }
-        bool fetch(std::uint32_t, std::span<const iovec>) override { return true; }
-        void decline() override {}
-    } payload;
-    post_receive(1, 9, {side[1].sge(0, 4000)});
-    wire::Packet packet;
-    packet.headers.bth.opcode = wire::Opcode::rc_send_only;
-    packet.headers.bth.psn = start_psn[0];
-    packet.headers.bth.destination_qp = 0x1001;
-    packet.headers.bth.ack_request = true;
-    packet.aside.psns = 3;
-    packet.elsewhere = &payload;
-    {
-        memory::Section section(side[1].sections);
-        side[1].qp->receive(packet, side[0].path, now);
+// A SEND of three packets in one, whose payload is to be had, or not.
+struct Lying final : wire::Elsewhere {
+    explicit Lying(bool there) : there_(there) {}
+    std::size_t length() const override { return 3000; }
+    bool fetch(std::uint32_t, std::span<const iovec>) override { return there_; }
+    void decline() override {}
+    wire::Packet packet(std::uint32_t psn) {
+        wire::Packet packet;
+        packet.headers.bth.opcode = wire::Opcode::rc_send_only;
+        packet.headers.bth.psn = psn;
+        packet.headers.bth.destination_qp = 0x1001;
+        packet.headers.bth.ack_request = true;
+        packet.aside.psns = 3;
+        packet.elsewhere = this;
+        return packet;
     }
-    transmit(1, false);  // while others wait for a better moment
+
+   private:
+    const bool there_;
+};
+
+// What cannot be fetched is lost, and comes again by itself: not an RNR NAK, which a sender may not repeat.
+TEST_F(Fetched, OneThatCannotBeKeptIsAskedForAgain) {
+    Lying payload(false);
+    receive(payload.packet(start_psn[0]));
+    transmit(1, false);
     ASSERT_EQ(packets(1).size(), 1u);
-    EXPECT_EQ(packets(1)[0].headers.bth.opcode, wire::Opcode::rc_ack);
+    EXPECT_EQ(packets(1)[0].headers.aeth.syndrome, wire::nak(wire::NakCode::psn_sequence_error));
+}
+
+TEST_F(Fetched, WhatIsFetchedIsAcknowledgedAtOnce) {
+    for (const bool in_time : {true, false}) {
+        log.clear();
+        start();
+        Lying payload(true);
+        if (in_time) post_receive(1, 9, {side[1].sge(0, 4000)});
+        receive(payload.packet(start_psn[0]));
+        if (!in_time) {
+            post_receive(1, 9, {side[1].sge(0, 4000)});
+            now += kReceiverPatienceStep;
+            transmit(1, false);  // finds the receive, and executes what was kept
+        }
+        transmit(1, false);  // while others wait for a better moment
+        ASSERT_EQ(packets(1).size(), 1u) << in_time;
+        EXPECT_EQ(packets(1)[0].headers.bth.opcode, wire::Opcode::rc_ack);
+        EXPECT_EQ(packets(1)[0].headers.aeth.syndrome & 0xe0, 0) << "a NAK";
+    }
 }
 
 }  // namespace

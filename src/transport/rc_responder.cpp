@@ -106,6 +106,13 @@ bool RcResponder::have_receive(const wire::Packet& packet, Time now) {
     return false;
 }
 
+// Its payload could not be fetched: as if it had been lost on its way. What is sent again does not lie
+// elsewhere.
+void RcResponder::went_astray(const wire::Packet& packet) {
+    dropped_until_ = wire::psn_add(expected_psn_, packet.aside.psns);
+    from_behind_a_gap();
+}
+
 void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     if (info.starts_message()) {
         if (!have_receive(packet, now)) return;
@@ -113,10 +120,8 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
     }
     const std::optional<VendorError> placed = place_send(packet);
     if (!placed) {
-        // As if it had been lost on its way; what is sent again does not lie elsewhere.
         if (info.starts_message()) message_ = Message::none;
-        dropped_until_ = wire::psn_add(expected_psn_, packet.aside.psns);
-        return from_behind_a_gap();
+        return went_astray(packet);
     }
     if (*placed != VendorError::none) return fail(*placed, now);
     if (!info.ends_message()) return accepted(packet, false, now);

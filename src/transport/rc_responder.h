@@ -16,7 +16,8 @@
 //
 // A message that finds no receive is not refused at once: programs post the receive a moment late, the RNR
 // timer that rdma_cm sets is 655 ms, and a zeroed rdma_conn_param does not repeat at all. For
-// kReceiverPatience we wait for one, and keep the packet; if one comes, the packet is executed as if it had
+// kReceiverPatience we wait for one, and keep the packet, if it has no more than kLargestKept, which is
+// fetched if it lies elsewhere (link/local_reference.h); if one comes, the packet is executed as if it had
 // come just now. (In a ring it stays for once, if the program has something to take:
 // lacks_receive().) If it could not be kept, or others were dropped behind it, the RNR NAK then asks for the
 // shortest time; and for min_rnr_timer when no receive comes.
@@ -42,6 +43,7 @@ namespace verbena::transport {
 
 inline constexpr std::uint32_t kAcknowledgeEvery = 16;  // packets, at the next transmit
 inline constexpr std::uint32_t kLargePacket = 4096;     // bytes: one that has more counts as several
+inline constexpr std::size_t kLargestKept = 64 << 10;   // bytes
 inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
@@ -164,6 +166,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         wire::Headers headers;
         std::vector<std::uint8_t> payload;
         std::uint32_t psns = 1;
+        bool fetched = false;  // which is acknowledged at once
     };
 
     // rc_responder.cpp
@@ -183,6 +186,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     static std::uint64_t execute_atomic(bool add, const wire::AtomicEth& eth, std::uint8_t* target);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
     bool have_receive(const wire::Packet& packet, Time now);
+    void went_astray(const wire::Packet& packet);
     void accepted(const wire::Packet& packet, bool ends_message, Time now) {
         // It took long to fetch, or the next one is waiting for it: the answer waits for no company.
         if (packet.elsewhere) ask_now_ = true;
@@ -233,6 +237,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         acknowledge_at_ = kNever;
     }
     void receive_is_missing(const wire::Packet& packet, Time now);
+    bool keep(const wire::Packet& packet);
     bool execute_kept(Time now);
     bool refuse_for_lack_of_receive(wire::PacketSink& sink, Time now);
     void response_failed(std::uint32_t psn, VendorError error, Time now);

@@ -160,17 +160,24 @@ void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t synd
 // The first time for this packet: starts the wait. Packets behind it are dropped silently as after any NAK.
 void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     if (pending_ == Pending::rnr_nak) return;
+    if (packet.payload_length() <= kLargestKept && !keep(packet)) return went_astray(packet);
     refusing_ = true;
     pending_ = Pending::rnr_nak;
     missing_since_ = now;
     look_again_at_ = now + kReceiverPatienceStep;
+}
+
+// False: its payload is not to be had.
+bool RcResponder::keep(const wire::Packet& packet) {
+    const bool fetched = packet.elsewhere != nullptr;
     std::vector<std::uint8_t> payload(packet.payload.begin(), packet.payload.end());
-    if (packet.elsewhere) {
+    if (fetched) {
         payload.resize(packet.elsewhere->length());
         const iovec all{payload.data(), payload.size()};
-        if (!packet.elsewhere->fetch(shared_.attributes().destination_qp, {&all, 1})) return;
+        if (!packet.elsewhere->fetch(shared_.attributes().destination_qp, {&all, 1})) return false;
     }
-    kept_ = std::make_unique<Kept>(Kept{packet.headers, std::move(payload), packet.aside.psns});
+    kept_ = std::make_unique<Kept>(Kept{packet.headers, std::move(payload), packet.aside.psns, fetched});
+    return true;
 }
 
 bool RcResponder::execute_kept(Time now) {
@@ -181,6 +188,7 @@ bool RcResponder::execute_kept(Time now) {
     packet.payload = kept->payload;
     packet.aside.psns = kept->psns;
     refusing_ = false;
+    ask_now_ |= kept->fetched;
     expected(packet, wire::info(packet.headers.bth.opcode), now);
     return true;
 }

@@ -78,11 +78,12 @@ class OwnCapture(Case):
         server = self.start("--capture", self.name("servers"))
         file = self.daemons("servers")
         self.client()
+        other = self.start_beside(server)
         count = self.count(file)
         self.assertGreaterEqual(count, 5)
-        other = self.start_beside(server)
         self.client()
         self.assertEqual(count, self.count(file))
+        self.assertEqual(file, self.daemons("servers"), "another daemon")
         self.end(other)
 
     def start_beside(self, server):
@@ -104,6 +105,19 @@ class OwnCapture(Case):
         self.client("--capture", self.name("clients"))
         for name in ("servers", "clients"):
             self.assertGreaterEqual(self.count(self.daemons(name)), 5, name)
+
+    def test_a_name_that_somebody_has_guessed(self):
+        """A link or a pipe where the daemon's file is to be is none of its files."""
+        self.start()
+        target, pipe = self.daemons("link"), self.daemons("pipe")
+        os.symlink(self.name("elsewhere"), target)
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        for name in ("link", "pipe"):
+            self.client("--capture", self.name(name))
+        self.assertFalse(os.path.exists(self.name("elsewhere")))
+        self.assertEqual(b"", os.read(reader, 100))
 
     def test_modes(self):
         for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):

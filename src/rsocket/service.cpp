@@ -21,6 +21,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/process.h"
 #include "rsocket/sleeper.h"
+#include "verbs/private.h"
 
 namespace verbena::rsocket {
 
@@ -72,6 +73,7 @@ int Service::start() {
 }
 
 void* Service::run(void* service) {
+    verbena_own_thread();
     static_cast<Service*>(service)->loop();
     return nullptr;
 }

@@ -11,7 +11,11 @@ namespace verbena::verbs {
 // By the process's first thread, which mostly is who loads the library; others' calls do nothing.
 void notice_when_the_first_thread_leaves();
 
-// A thread of the library runs from now on.
+// A thread of the library runs from now on: the engine's (adapter/engine.h), which counts its own.
 void own_thread_runs();
+
+// Any other of the library's: by itself, at its begin and its end.
+void own_thread_begins();
+void own_thread_ends();
 
 }  // namespace verbena::verbs

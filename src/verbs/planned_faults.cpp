@@ -12,6 +12,7 @@
 #include "base/call_fault.h"
 #include "faults/program.h"
 #include "host/client.h"
+#include "verbs/last_thread.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
 
@@ -24,8 +25,9 @@ void port_fault(const faults::Rule& rule) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     std::thread([rule] {
-        pthread_setname_np(pthread_self(), "verbena");
+        own_thread_begins();
         if (Process* process = Process::current_one()) process->fail_port(rule);
+        own_thread_ends();
     }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -16,6 +16,7 @@
 #include "adapter/clock.h"
 #include "adapter/engine.h"
 #include "base/thread_state.h"
+#include "verbs/last_thread.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
 #include "verbs/process.h"
@@ -174,6 +175,8 @@ void verbena_settle(struct ibv_context* base) {
     process->adapter().settle(adapter::now());
     process->engine().posted();
 }
+
+void verbena_own_thread(void) { own_thread_begins(); }
 
 void verbena_step_aside(void) {
     Process* process = Process::current_one();

@@ -34,6 +34,9 @@ extern "C" {
 // nothing in a process that has opened no device.
 [[gnu::visibility("default")]] void verbena_step_aside(void);
 
+// The calling thread is the library's own, for as long as the process lives: it keeps none alive.
+[[gnu::visibility("default")]] void verbena_own_thread(void);
+
 // Blocks until the descriptor (not an O_NONBLOCK one) is readable, and drives the packets meanwhile, as
 // ibv_get_cq_event does; with context NULL it only blocks. `deadline` is a CLOCK_MONOTONIC time in
 // nanoseconds, INT64_MAX for none. 0, ETIMEDOUT, or EINTR: a signal came, and not every handler asks for

@@ -27,6 +27,7 @@ void end() {
 int main() {
     ibv_device** list = ibv_get_device_list(nullptr);
     ibv_context* context = list && list[0] ? ibv_open_device(list[0]) : nullptr;
+    ibv_free_device_list(list);
     pthread_t worker;
     if (!context || std::atexit(end) != 0 || pthread_create(&worker, nullptr, work, nullptr) != 0) return 2;
     pthread_detach(worker);

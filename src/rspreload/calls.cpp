@@ -165,10 +165,7 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
         if (migrates) begin_fork_connection(fd, *entry);
         const int result = real().connect(fd, address, length);
         if (!migrates) return result;
-        if (result == 0 || errno == EINPROGRESS)
-            entry->state = State::fork_active;
-        else
-            end_fork_connection(fd, *entry);
+        end_fork_connection(fd, *entry, result == 0 || errno == EINPROGRESS);
         return result;
     }
     remember(entry->peer, entry->peer_length, address, length);
@@ -200,12 +197,12 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int shutdown(int fd, int how) {
+    if (const Held entry(fd);
+        entry && (entry->state == State::fork_active || entry->state == State::fork_late ||
+                  entry->state == State::fork_passive))
+        return shut_down(fd, *entry, how);
     const int rs = rsocket_of(fd);
-    if (rs >= 0) return rshutdown(rs, how);
-    // Who will not write any more does not wait for a peer that hears of that.
-    if (const Held entry(fd); entry && entry->state == State::fork_active && how != SHUT_RD)
-        stop_waiting(fd, *entry);
-    return real().shutdown(fd, how);
+    return rs >= 0 ? rshutdown(rs, how) : real().shutdown(fd, how);
 }
 
 int getpeername(int fd, sockaddr* address, socklen_t* length) {
@@ -249,10 +246,15 @@ int getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
 int dup(int fd) { return duplicated(fd, real().dup(fd)); }
 
 int dup2(int from, int to) {
-    return from == to ? real().dup2(from, to) : duplicated(from, real().dup2(from, to));
+    if (from == to) return real().dup2(from, to);
+    before_closing(to);
+    return duplicated(from, real().dup2(from, to));
 }
 
-int dup3(int from, int to, int flags) { return duplicated(from, real().dup3(from, to, flags)); }
+int dup3(int from, int to, int flags) {
+    if (from != to) before_closing(to);
+    return duplicated(from, real().dup3(from, to, flags));
+}
 
 int fcntl(int fd, int command, ...) {
     va_list arguments;

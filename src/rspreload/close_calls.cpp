@@ -19,6 +19,7 @@ namespace {
 constexpr unsigned kUnshare = 2;  // CLOSE_RANGE_UNSHARE; the other flag closes nothing
 
 void forget(int fd) {
+    before_closing(fd);
     remove(fd);
     remove_set(fd);
 }
@@ -65,6 +66,11 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) {
     return first;
 }
 #endif
+
+// What a program that ends has not closed, the kernel closes.
+[[gnu::destructor]] void close_all() {
+    for (std::size_t fd = 0; fd < kMostDescriptors; fd++) before_closing(static_cast<int>(fd));
+}
 
 }  // namespace
 

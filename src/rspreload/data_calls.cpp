@@ -40,8 +40,9 @@ ssize_t give(int fd, int flags, Ours ours, Kernels kernels) {
     return rs == kNotYet ? -1 : kernels();
 }
 
-// A descriptor that goes to another process by a message: a rsocket does not go along.
-void warn_of_passed_rsockets(const msghdr* message) {
+// The descriptors that go to another process, or have come from one, by a message.
+template <class Action>
+void for_each_passed(const msghdr* message, Action action) {
     if (!message || !message->msg_control || message->msg_controllen < CMSG_LEN(sizeof(int))) return;
     auto* const all = const_cast<msghdr*>(message);
     for (cmsghdr* each = CMSG_FIRSTHDR(all); each; each = CMSG_NXTHDR(all, each)) {
@@ -50,9 +51,22 @@ void warn_of_passed_rsockets(const msghdr* message) {
         for (std::size_t i = 0; i < count; i++) {
             int fd;
             std::memcpy(&fd, CMSG_DATA(each) + i * sizeof fd, sizeof fd);
-            if (const Entry* entry = find(fd); entry && entry->rs >= 0) warn_of_passing(fd);
+            action(fd);
         }
     }
+}
+
+// A rsocket does not go along.
+void warn_of_passed_rsockets(const msghdr* message) {
+    for_each_passed(message, [](int fd) {
+        if (const Entry* entry = find(fd); entry && entry->rs >= 0) warn_of_passing(fd);
+    });
+}
+
+ssize_t receive_message(int fd, msghdr* message, int flags) {
+    const ssize_t result = real().recvmsg(fd, message, flags);
+    if (result >= 0) for_each_passed(message, adopt);
+    return result;
 }
 
 }  // namespace
@@ -75,7 +89,7 @@ ssize_t recvfrom(int fd, void* buffer, size_t size, int flags, sockaddr* from, s
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
     return take(
         fd, flags, [&](int rs) { return rrecvmsg(rs, message, flags); },
-        [&] { return real().recvmsg(fd, message, flags); });
+        [&] { return receive_message(fd, message, flags); });
 }
 
 ssize_t read(int fd, void* buffer, size_t size) {

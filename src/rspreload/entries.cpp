@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <rdma/rsocket.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,21 +23,7 @@ std::array<std::atomic<Entry*>, kMost> entries;
 
 // Held while an entry is found and counted, so that it does not end in between: for some instructions, after
 // any of which the entries are whole. So a forked child takes it over from a thread that it does not have.
-class Holding {
-   public:
-    void lock() {
-        for (const pid_t own = own_pid();; sched_yield()) {
-            pid_t holder = 0;
-            if (holder_.compare_exchange_strong(holder, own)) return;
-            if (holder != own && holder_.compare_exchange_strong(holder, own)) return;
-        }
-    }
-    void unlock() { holder_.store(0); }
-
-   private:
-    std::atomic<pid_t> holder_{0};  // the process of the thread that holds it
-};
-Holding holding;
+ProcessLock holding;
 
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
 
@@ -171,9 +156,6 @@ void let_go(Entry& entry) {
         else
             real().close(rs);  // a forked child's copy of the descriptor
     }
-    // A forked child's copy of a connection under way is still listed, under a lock that may be held for
-    // good.
-    if (entry.pid != getpid() && entry.state.load() == State::connecting) return;
     end_connecting(entry);
     if (entry.timer >= 0) real().close(entry.timer);
     delete &entry;

@@ -11,11 +11,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "rspreload/fork.h"
+#include "rspreload/process_lock.h"
 #include "rspreload/registrations.h"
 
 namespace verbena::rspreload {
@@ -44,12 +44,12 @@ struct Entry {
     sockaddr_storage local{}, peer{};
     socklen_t local_length = 0, peer_length = 0;
     // Fork support (fork.h, mark.h).
-    std::mutex migrating;
+    ProcessLock migrating;
     std::int64_t deadline = 0;
     int services[2] = {-1, -1};
     // registrations.cpp
     std::vector<Registration> registrations;
-    bool pending = false;
+    std::atomic<bool> pending{false};
     int timer = -1;
 };
 

@@ -1,10 +1,12 @@
 #include "rspreload/fork.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
+#include <sys/ioctl.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/no_cancellation.h"
 #include "base/reason.h"
 #include "rspreload/entries.h"
 #include "rspreload/mark.h"
@@ -24,12 +27,25 @@
 namespace verbena::rspreload {
 namespace {
 
-constexpr std::int64_t kPatience = 500;
 constexpr timeval kConnectTime{2, 0};
+// How long close() waits for the peer to have something of the program's, behind which it says no word.
+constexpr std::int64_t kFarewellMs = 100;
 // The peer has met our rsocket, or gives up, in less; one that is stopped is waited for.
 constexpr int kAnswerMs = 30'000;
 
 auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
+
+// While a call waits the number may be closed, and another file's since.
+bool is_another(int fd, const Entry& entry) {
+    if (find(fd) == &entry) return false;
+    errno = EBADF;
+    return true;
+}
+
+bool is_unsettled(const Entry& entry) {
+    const State state = entry.state.load();
+    return state == State::fork_active || state == State::fork_late;
+}
 
 int keep(int fd, Entry& entry) {
     clear_mark(fd, entry);
@@ -64,14 +80,17 @@ int connect_beside(int fd) {
     return -1;
 }
 
-// Whether the peer has taken the rsocket: then it ends the kernel's connection.
+// Whether the peer has taken the rsocket: then it ends the kernel's connection. Looks now and then, since
+// poll() may be waiting for more bytes than a word has (SO_RCVLOWAT).
 bool is_taken(int fd) {
-    pollfd answer{fd, POLLIN, 0};
-    int ready;
-    while ((ready = real().poll(&answer, 1, kAnswerMs)) < 0 && errno == EINTR) {
+    constexpr int kLookMs = 50;
+    const std::int64_t deadline = milliseconds_now() + kAnswerMs;
+    while (is_silent(fd) && milliseconds_now() < deadline) {
+        pollfd answer{fd, POLLIN, 0};
+        real().poll(&answer, 1, kLookMs);
     }
     char byte;
-    if (ready > 0) return real().recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
+    if (!is_silent(fd)) return real().recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0;
     log(LogLevel::warn, "a peer with fork support has said neither yes nor no: the connection ends");
     real().shutdown(fd, SHUT_RDWR);
     return false;
@@ -84,11 +103,11 @@ int come(int fd, Entry& entry, const Word& word) {
         const int rs = connect_beside(fd);
         if (rs >= 0 &&
             rsend(rs, word.data(), word.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(word.size()) &&
-            is_taken(fd))
+            is_taken(fd) && !is_another(fd, entry))
             return take_over(fd, entry, rs);
         if (rs >= 0) rclose(rs);
     }
-    give_up(fd, entry);
+    if (!is_another(fd, entry)) give_up(fd, entry);
     return kNotYet;
 }
 
@@ -96,6 +115,10 @@ int come(int fd, Entry& entry, const Word& word) {
 int come_to_old(int fd, Entry& entry) {
     if (entry.state.load() != State::fork_active) return keep(fd, entry);
     const int rs = connect_beside(fd);
+    if (is_another(fd, entry)) {
+        if (rs >= 0) rclose(rs);
+        return kNotYet;
+    }
     if (rs < 0) return keep(fd, entry);
     skip(fd, sizeof kOldCome);
     return take_over(fd, entry, rs);
@@ -103,7 +126,7 @@ int come_to_old(int fd, Entry& entry) {
 
 // What has come, under the entry's lock.
 int take_words(int fd, Entry& entry) {
-    for (;;) {
+    while (!is_another(fd, entry)) {
         const Heard heard = hear(fd);
         int result = kNotYet;
         switch (heard.what) {
@@ -122,13 +145,14 @@ int take_words(int fd, Entry& entry) {
         }
         if (result != kNotYet) return result;
     }
+    return kNotYet;
 }
 
 int look(int fd, Entry& entry, Use use) {
     std::lock_guard lock(entry.migrating);
-    const State state = entry.state.load();
-    if (state != State::fork_active && state != State::fork_late) return entry.rs.load();
+    if (!is_unsettled(entry)) return entry.rs.load();
     if (const int result = take_words(fd, entry); result != kNotYet) return result;
+    if (is_another(fd, entry)) return kNotYet;
     if (use == Use::write || use == Use::ready) {
         if (milliseconds_now() >= entry.deadline) give_up(fd, entry);
         if (use == Use::write && entry.state.load() == State::fork_late) return kPlain;
@@ -141,6 +165,12 @@ int look(int fd, Entry& entry, Use use) {
 bool wait_to_read(int fd) {
     char byte;
     return real().recv(fd, &byte, sizeof byte, MSG_PEEK) >= 0;
+}
+
+// Of what the program has written the peer's host has not got all.
+bool is_underway(int fd) {
+    int size = 0;
+    return real().ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0;
 }
 
 void wait_to_write(int fd, const Entry& entry) {
@@ -167,6 +197,10 @@ int take_over(int fd, Entry& entry, int rs) {
         if (real().getsockopt(fd, level, option, &value, &size) == 0)
             rsetsockopt(rs, level, option, &value, size);
     }
+    linger lingers{};
+    socklen_t length = sizeof lingers;
+    if (real().getsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, &length) == 0 && lingers.l_onoff)
+        rsetsockopt(rs, SOL_SOCKET, SO_LINGER, &lingers, length);
     for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
         timeval time{};
         socklen_t size = sizeof time;
@@ -174,11 +208,12 @@ int take_over(int fd, Entry& entry, int rs) {
             rsetsockopt(rs, SOL_SOCKET, option, &time, size);
     }
     rfcntl(rs, F_SETFL, static_cast<long>(real().fcntl(fd, F_GETFL) & O_NONBLOCK));
-    real().shutdown(fd, SHUT_RDWR);
     entry.pid = getpid();
     entry.rs.store(rs);
     entry.state.store(State::ready, std::memory_order_release);
     settle_pending(fd, entry, rs);
+    // Last: who waits for the kernel's socket is woken by it, and finds the rsocket.
+    real().shutdown(fd, SHUT_RDWR);
     return rs;
 }
 
@@ -189,27 +224,62 @@ void begin_fork_connection(int fd, Entry& entry) {
     make_pending(entry);
 }
 
-void end_fork_connection(int fd, Entry& entry) {
-    std::lock_guard lock(entry.migrating);
+void end_fork_connection(int fd, Entry& entry, bool connects) {
     const int before = errno;
-    clear_mark(fd, entry);
-    settle_pending(fd, entry, -1);
+    std::lock_guard lock(entry.migrating);
+    if (connects) {
+        State expected = State::fork_idle;
+        entry.state.compare_exchange_strong(expected, State::fork_active);
+    } else if (!is_another(fd, entry)) {
+        clear_mark(fd, entry);
+        settle_pending(fd, entry, -1);
+    }
     errno = before;
 }
 
-void stop_waiting(int fd, Entry& entry) {
-    std::lock_guard lock(entry.migrating);
-    give_up(fd, entry);
+// Who will not write any more does not wait for a peer that hears of that. One that is being accepted is done
+// with first, unless the program wants to hear no more of it.
+int shut_down(int fd, Entry& entry, int how) {
+    if (how == SHUT_RDWR && entry.state.load() == State::fork_passive) real().shutdown(fd, how);
+    int rs;
+    {
+        std::lock_guard lock(entry.migrating);
+        if (is_another(fd, entry)) return -1;
+        if (how != SHUT_RD) give_up(fd, entry);
+        rs = entry.rs.load();
+        if (rs < 0) return real().shutdown(fd, how);
+    }
+    return rshutdown(rs, how);
+}
+
+// Not that of a forked child, which closes what its parent goes on with. The peer's word may be under way
+// only as long as nothing of the program's has come there.
+void before_closing(int fd) {
+    if (const Entry* found = find(fd); !found || !is_unsettled(*found) || found->pid != getpid()) return;
+    const Held entry(fd);
+    constexpr int kDescriptorAndWe = 2;
+    if (!entry || entry->references.load() != kDescriptorAndWe) return;
+    const int before = errno;
+    const NoCancellation whole;
+    std::lock_guard lock(entry->migrating);
+    give_up(fd, *entry);
+    const std::int64_t deadline = milliseconds_now() + kFarewellMs;
+    while (is_unsettled(*entry) && take_words(fd, *entry) == kNotYet && is_underway(fd) &&
+           milliseconds_now() < deadline) {
+        pollfd word{fd, POLLIN, 0};
+        real().poll(&word, 1, 1);
+    }
+    errno = before;
 }
 
 // No lock is held while this waits: the peer may be another thread's, and others have nothing to do with it.
 int connect_after_fork(int fd, Entry& entry, Use use, int flags) {
+    if (use == Use::write && entry.state.load() == State::fork_late) return kPlain;
     const bool waits = (use == Use::read || use == Use::write) && !(flags & MSG_DONTWAIT) &&
                        !(real().fcntl(fd, F_GETFL) & O_NONBLOCK);
-    if (use == Use::write && entry.state.load() == State::fork_late) return kPlain;
     for (;;) {
         const int result = look(fd, entry, use);
-        if (result != kNotYet || !waits) return result;
+        if (result != kNotYet || !waits || is_another(fd, entry)) return result;
         if (use == Use::write)
             wait_to_write(fd, entry);
         else if (!wait_to_read(fd))

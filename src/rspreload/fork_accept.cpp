@@ -2,17 +2,20 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/abstract_address.h"
 #include "base/own_socket.h"
@@ -36,11 +39,33 @@ int left_until(std::int64_t deadline) {
     return static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0));
 }
 
+// The sockets that have names. A child that is forked meanwhile would keep the name.
+constexpr int kMostNames = 64;
+constinit std::atomic<int> named[kMostNames] = {};  // numbers, and one more
+
+void leave_names() {
+    for (std::atomic<int>& each : named)
+        if (const int number = each.exchange(0); number > 0) real().close(number - 1);
+}
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, leave_names);
+
+std::atomic<int>* note_name(int fd) {
+    for (std::atomic<int>& each : named)
+        if (int none = 0; each.compare_exchange_strong(none, fd + 1)) return &each;
+    return nullptr;
+}
+
 // Only one process listens on a port at a time. A name of the network namespace's is the lock: who dies
 // leaves it. Others look again after a moment, since nobody can wait for a name.
 class OnePerPort {
    public:
     OnePerPort(std::uint16_t port, std::int64_t deadline) : fd_(own_socket(AF_UNIX, SOCK_DGRAM)) {
+        if (fd_ < 0) return;
+        noted_ = note_name(fd_);
+        if (!noted_) {  // more at once than anybody waits for
+            real().close(std::exchange(fd_, -1));
+            return;
+        }
         char name[40];
         std::snprintf(name, sizeof name, "verbena-fork-%u-%u", geteuid(), port);
         const verbena::AbstractAddress address(name);
@@ -50,19 +75,23 @@ class OnePerPort {
                 nanosleep(&kMoment, nullptr);
                 continue;
             }
-            real().close(fd_);
-            fd_ = -1;
+            leave();
         }
     }
-    ~OnePerPort() {
-        if (fd_ >= 0) real().close(fd_);
-    }
+    ~OnePerPort() { leave(); }
     OnePerPort(const OnePerPort&) = delete;
     OnePerPort& operator=(const OnePerPort&) = delete;
     explicit operator bool() const { return fd_ >= 0; }
 
    private:
+    void leave() {
+        if (fd_ < 0) return;
+        noted_->store(0);
+        real().close(std::exchange(fd_, -1));
+    }
+
     int fd_;
+    std::atomic<int>* noted_ = nullptr;
 };
 
 // A rsocket that listens on the connection's port, at any address; -1 without.
@@ -97,7 +126,8 @@ bool ready_first(int rs, int fd, std::int64_t deadline) {
 int accept_peer(int listener, int fd, const Word& word, std::int64_t deadline) {
     while (ready_first(listener, fd, deadline)) {
         const int rs = raccept(listener, nullptr, nullptr);
-        if (rs < 0) continue;
+        if (rs < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)) continue;
+        if (rs < 0) return -1;  // for want of descriptors, which will not end soon
         Word said;
         if (ready_first(rs, fd, deadline) &&
             rrecv(rs, said.data(), said.size(), MSG_DONTWAIT) == static_cast<ssize_t>(said.size()) &&
@@ -120,7 +150,11 @@ int accept_old_peer(int listener, int fd, std::int64_t deadline) {
     return both[0].revents ? raccept(listener, nullptr, nullptr) : -1;
 }
 
-int offer(int fd, bool marked, const sockaddr_storage& local, socklen_t length, std::int64_t deadline) {
+// Nobody has closed it meanwhile, and the peer has neither spoken nor closed: that would be its answer.
+bool is_waited_for(int fd, const Entry& entry) { return find(fd) == &entry && is_silent(fd); }
+
+int offer(int fd, const Entry& entry, bool marked, const sockaddr_storage& local, socklen_t length,
+          std::int64_t deadline) {
     sockaddr_in same_port;  // the port is at the same place in both families
     std::memcpy(&same_port, &local, sizeof same_port);
     const OnePerPort turn(ntohs(same_port.sin_port), deadline);
@@ -131,9 +165,10 @@ int offer(int fd, bool marked, const sockaddr_storage& local, socklen_t length, 
     [[maybe_unused]] const auto size = getrandom(&number, sizeof number, GRND_NONBLOCK);
     const Word word = come_with(number);
     int rs = -1;
-    if (marked && say(fd, word))
+    const bool speaks = is_waited_for(fd, entry);
+    if (speaks && marked && say(fd, word))
         rs = accept_peer(listener, fd, word, deadline);
-    else if (!marked && say(fd, &kOldCome, sizeof kOldCome))
+    else if (speaks && !marked && say(fd, &kOldCome, sizeof kOldCome))
         rs = accept_old_peer(listener, fd, deadline);
     rclose(listener);
     return rs;
@@ -148,13 +183,17 @@ int accept_after_fork(int fd, Entry& entry) {
     sockaddr_storage local{};
     socklen_t length = sizeof local;
     // A peer with fork support waits for our word. One that has sent or closed has none.
-    pollfd spoken{fd, POLLIN, 0};
     int rs = -1;
-    if ((marked || speaks_to_all()) && real().poll(&spoken, 1, 0) == 0 &&
+    if ((marked || speaks_to_all()) && is_waited_for(fd, entry) &&
         real().getsockname(fd, generic(local), &length) == 0) {
         const bool waits = !(real().fcntl(fd, F_GETFL) & O_NONBLOCK);
-        rs = offer(fd, marked, local, length, milliseconds_now() + (waits ? kOfferMs : kShortOfferMs));
-        if (rs < 0 && marked) say(fd, kStay);
+        rs = offer(fd, entry, marked, local, length, milliseconds_now() + (waits ? kOfferMs : kShortOfferMs));
+        if (rs < 0 && marked && is_waited_for(fd, entry)) say(fd, kStay);
+    }
+    if (find(fd) != &entry) {
+        if (rs >= 0) rclose(rs);
+        errno = EBADF;
+        return kNotYet;
     }
     if (rs >= 0) return take_over(fd, entry, rs);
     entry.state.store(State::plain, std::memory_order_release);

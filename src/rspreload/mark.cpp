@@ -31,6 +31,14 @@ void set(int fd, int level, int option, int value) {
     real().setsockopt(fd, level, option, &value, sizeof value);
 }
 
+// The kernel derives a priority from the service; the program's stays.
+void set_service(int fd, const Protocol& protocol, int value) {
+    const int priority = get(fd, SOL_SOCKET, SO_PRIORITY);
+    set(fd, protocol.level, protocol.option, value);
+    if (priority >= 0 && get(fd, SOL_SOCKET, SO_PRIORITY) != priority)
+        set(fd, SOL_SOCKET, SO_PRIORITY, priority);
+}
+
 bool is_marked(int fd, const Protocol& protocol) {
     const int asked = get(fd, protocol.level, protocol.ask);
     set(fd, protocol.level, protocol.ask, 1);
@@ -55,10 +63,10 @@ bool is_marked(int fd, const Protocol& protocol) {
 // A socket of IPv6 may speak IPv4.
 void set_mark(int fd, Entry& entry) {
     entry.services[0] = get(fd, kIpv4.level, kIpv4.option);
-    set(fd, kIpv4.level, kIpv4.option, kMark);
+    set_service(fd, kIpv4, kMark);
     if (entry.domain != AF_INET6) return;
     entry.services[1] = get(fd, kIpv6.level, kIpv6.option);
-    set(fd, kIpv6.level, kIpv6.option, kMark);
+    set_service(fd, kIpv6, kMark);
 }
 
 void clear_mark(int fd, Entry& entry) {
@@ -67,12 +75,20 @@ void clear_mark(int fd, Entry& entry) {
         const int before = std::exchange(entry.services[i], -1);
         // The program may have set one of its own meanwhile.
         if (before < 0 || (get(fd, protocols[i].level, protocols[i].option) & ~3) != kMark) continue;
-        set(fd, protocols[i].level, protocols[i].option, before);
+        set_service(fd, protocols[i], before);
     }
 }
 
 bool is_marked(int fd, int domain) {
     return is_marked(fd, kIpv4) || (domain == AF_INET6 && is_marked(fd, kIpv6));
+}
+
+// What the program had set before is not known here.
+bool has_mark(int fd, Entry& entry) {
+    if ((get(fd, kIpv4.level, kIpv4.option) & ~3) != kMark) return false;
+    entry.services[0] = 0;
+    if (entry.domain == AF_INET6) entry.services[1] = 0;
+    return true;
 }
 
 }  // namespace verbena::rspreload

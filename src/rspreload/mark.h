@@ -13,5 +13,7 @@ void set_mark(int fd, Entry& entry);
 void clear_mark(int fd, Entry& entry);
 // Of a connection that was accepted.
 bool is_marked(int fd, int domain);
+// Of one that another program made: the mark is still set. The entry clears it.
+bool has_mark(int fd, Entry& entry);
 
 }  // namespace verbena::rspreload

@@ -89,6 +89,10 @@ int signal_or_nothing(const sigset_t* mask) {
     return mask ? real().ppoll(nullptr, 0, &now, mask) : 0;
 }
 
+int left_until(std::int64_t deadline) {
+    return static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0));
+}
+
 bool any_entry(const pollfd* fds, nfds_t count) {
     return std::any_of(fds, fds + count, [](const pollfd& entry) { return find(entry.fd) != nullptr; });
 }
@@ -115,10 +119,9 @@ class Translated {
             if (!all_[i].revents) continue;
             const Held entry(fds_[i].fd);
             if (!entry) continue;
-            const State state = entry->state;
-            if (state == State::connecting) changed |= settle(fds_[i].fd, *entry);
-            if (state == State::fork_active) changed = true;
-            if (state == State::fork_late)
+            if (entry->state == State::connecting) changed |= settle(fds_[i].fd, *entry);
+            changed |= is_stale(i, *entry);
+            if (entry->state == State::fork_late)
                 changed |= rsocket_for(fds_[i].fd, Use::look) == kNotYet && only_reads(i);
         }
         return changed;
@@ -142,7 +145,14 @@ class Translated {
         if (entry.events & POLLOUT)
             patience_ = shorter(
                 patience_, static_cast<int>(std::max<std::int64_t>(held->deadline - milliseconds_now(), 1)));
-        entry.events = static_cast<short>((entry.events & ~(POLLOUT | POLLWRNORM)) | POLLIN);
+        entry.events = POLLIN;
+    }
+    // What was told is not of what the descriptor stands for now: another thread may have taken it over, or
+    // what was asked was for us to hear.
+    bool is_stale(nfds_t i, const Entry& entry) const {
+        const int rs = entry.rs;
+        return entry.state == State::fork_active || all_[i].fd != (rs >= 0 ? rs : fds_[i].fd) ||
+               all_[i].events != fds_[i].events;
     }
     // A word was all that had come.
     bool only_reads(nfds_t i) {
@@ -161,9 +171,7 @@ int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = null
     const std::int64_t deadline = timeout > 0 ? milliseconds_now() + timeout : 0;
     for (;;) {
         Translated set(fds, count);
-        const int left = timeout > 0
-                             ? static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0))
-                             : timeout;
+        const int left = timeout > 0 ? left_until(deadline) : timeout;
         const int ready = set.wait(left, mask);
         if (ready == 0 && set.ends_early(left)) continue;
         if (ready > 0 && set.has_changed()) continue;
@@ -226,39 +234,55 @@ int create_epoll(int flags, const void* caller) {
     return fd;
 }
 
-// A connection under way may end as the kernel's. Then the event that said so is of the rsocket that is no
-// more, and the kernel's socket, which stands in the set now, will have one of its own. Likewise one of a
-// program that forks: what was told of it so far was for us, whatever it becomes.
-int drop_settled(int set, epoll_event* events, int found) {
-    std::vector<std::uint64_t> gone, pending;
-    for (const Registration& each : connecting_in(set)) {
-        const Held entry(each.fd);
-        if (!entry) continue;
-        const State state = entry->state;
-        if (state == State::connecting && settle(each.fd, *entry)) gone.push_back(each.event.data.u64);
-        if (state != State::fork_active) continue;
-        rsocket_for(each.fd, each.event.events & EPOLLOUT ? Use::ready : Use::look);
-        pending.push_back(each.event.data.u64);
-    }
-    const auto is_of = [](const std::vector<std::uint64_t>& all, const epoll_event& event) {
-        return std::find(all.begin(), all.end(), event.data.u64) != all.end();
-    };
-    const auto is_for_us = [&](const epoll_event& event) {
-        return (event.events & (EPOLLERR | EPOLLHUP) && is_of(gone, event)) || is_of(pending, event);
-    };
-    if (gone.empty() && pending.empty()) return found;
-    return static_cast<int>(std::remove_if(events, events + found, is_for_us) - events);
+// What was told of a connection that was not settled when the wait began, or ended, was for us, whatever it
+// becomes. Of what it is now the program hears anew.
+void take_for_us(const Registration& registration) {
+    const Held entry(registration.fd);
+    if (!entry) return;
+    if (entry->state == State::fork_active)
+        rsocket_for(registration.fd, registration.event.events & EPOLLOUT ? Use::ready : Use::look);
+    else if (registration.event.events & (EPOLLET | EPOLLONESHOT))
+        tell_again(registration);
 }
 
-// As poll_all: if nothing is left, the wait begins anew.
+// A connection under way may end as the kernel's. Then the event that said so is of the rsocket that is no
+// more, and the kernel's socket, which stands in the set now, will have one of its own.
+bool has_gone(const Registration& registration) {
+    const Held entry(registration.fd);
+    return entry && entry->state == State::connecting && settle(registration.fd, *entry);
+}
+
+int drop_settled(const std::vector<Registration>& under_way, epoll_event* events, int found) {
+    epoll_event* end = events + found;
+    for (const Registration& each : under_way) {
+        const auto is_of = [&](const epoll_event& event) { return event.data.u64 == each.event.data.u64; };
+        if (!each.for_us && has_gone(each))
+            end = std::remove_if(events, end, [&](const epoll_event& event) {
+                return is_of(event) && event.events & (EPOLLERR | EPOLLHUP);
+            });
+        if (each.for_us && std::any_of(events, end, is_of)) {
+            take_for_us(each);
+            end = std::remove_if(events, end, is_of);
+        }
+    }
+    return static_cast<int>(end - events);
+}
+
+// As poll_all: if nothing is left, the wait begins anew, and at its end there is one more look.
 int wait_settled(int set, epoll_event* events, int count, int timeout, const sigset_t* mask) {
-    for (;;) {
+    const std::int64_t deadline = timeout > 0 ? milliseconds_now() + timeout : 0;
+    for (bool last = false;;) {
+        const int left_ms = timeout > 0 ? left_until(deadline) : timeout;
+        std::vector<Registration> under_way = connecting_in(set);
         const int found = [&] {
             const Masked masked(mask);
-            return repoll_wait(set, events, count, timeout);
+            return repoll_wait(set, events, count, left_ms);
         }();
         if (found <= 0) return found;
-        if (const int left = drop_settled(set, events, found)) return left;
+        const std::vector<Registration> more = connecting_in(set);
+        under_way.insert(under_way.end(), more.begin(), more.end());
+        if (const int left = drop_settled(under_way, events, found)) return left;
+        if (left_ms == 0 && std::exchange(last, true)) return 0;
     }
 }
 

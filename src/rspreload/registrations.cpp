@@ -1,5 +1,6 @@
 #include "rspreload/registrations.h"
 
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <iterator>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -20,7 +20,12 @@
 namespace verbena::rspreload {
 namespace {
 
-std::mutex mutex;  // the entries' registrations, and:
+std::mutex mutex;  // the entries' registrations, and connecting()
+// Held for some instructions only, so fork() waits for it, and a child finds it free and what it guards
+// whole.
+[[maybe_unused]] const int at_fork =
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+
 std::vector<Entry*>& connecting() {
     static auto* all = new std::vector<Entry*>;  // outlives the program's last calls
     return *all;
@@ -54,6 +59,15 @@ void start_timer(Entry& entry, int set, const epoll_event& event) {
         repoll_ctl(set, EPOLL_CTL_MOD, entry.timer, &ends);
 }
 
+// Who does not wait to write gives nothing up at the timer's end, and would hear of it again and again.
+void stop_timer(const Entry& entry, int set) {
+    if (entry.timer < 0) return;
+    const int before = errno;
+    epoll_event ignored{};
+    repoll_ctl(set, EPOLL_CTL_DEL, entry.timer, &ignored);
+    errno = before;
+}
+
 }  // namespace
 
 int control_registration(int set, int operation, int rs, int fd, epoll_event* event, Entry& entry) {
@@ -83,36 +97,39 @@ int control_pending(int set, int operation, int fd, epoll_event* event, Entry& e
     if (operation == EPOLL_CTL_DEL || !event) {
         const int result = repoll_ctl(set, operation, fd, event);
         if (result == 0) note(entry, set, std::nullopt);
-        if (entry.timer >= 0) repoll_ctl(set, EPOLL_CTL_DEL, entry.timer, event);
+        stop_timer(entry, set);
         return result;
     }
     epoll_event for_us = *event;
     for_us.events = EPOLLIN;
     const std::optional<Registration> before =
         note(entry, set, Registration{set, serial_of(set), fd, *event});
-    if (!std::exchange(entry.pending, true)) begin_connecting(entry);
+    if (!entry.pending.exchange(true)) begin_connecting(entry);
     const int result = repoll_ctl(set, operation, fd, &for_us);
     if (result != 0)
         note(entry, set, before);
     else if (event->events & EPOLLOUT)
         start_timer(entry, set, *event);
+    else
+        stop_timer(entry, set);
     return result;
 }
 
 void settle_pending(int fd, Entry& entry, int rs) {
-    if (!std::exchange(entry.pending, false)) return;
+    if (!entry.pending.exchange(false)) return;
     end_connecting(entry);
     std::vector<Registration> all;
     {
         std::lock_guard lock(mutex);
         all = entry.registrations;
-        if (rs < 0) entry.registrations.clear();
+        // One that failed to connect may be connected yet.
+        if (rs < 0 && entry.state.load() != State::fork_idle) entry.registrations.clear();
     }
     const int before = errno;
     for (Registration& each : all) {
         if (serial_of(each.set) != each.serial) continue;
         const int kernels = find(each.fd) == &entry ? each.fd : fd;
-        if (entry.timer >= 0) repoll_ctl(each.set, EPOLL_CTL_DEL, entry.timer, &each.event);
+        stop_timer(entry, each.set);
         if (rs < 0) {
             repoll_ctl(each.set, EPOLL_CTL_MOD, kernels, &each.event);
             continue;
@@ -156,9 +173,23 @@ std::vector<Registration> connecting_in(int set) {
     if (connecting_count == 0) return found;
     std::lock_guard lock(mutex);
     for (const Entry* entry : connecting())
-        std::copy_if(entry->registrations.begin(), entry->registrations.end(), std::back_inserter(found),
-                     [set](const Registration& each) { return each.set == set; });
+        for (Registration each : entry->registrations) {
+            if (each.set != set) continue;
+            each.for_us = entry->pending;
+            found.push_back(each);
+        }
     return found;
+}
+
+void tell_again(const Registration& registration) {
+    const Held entry(registration.fd);
+    if (!entry || serial_of(registration.set) != registration.serial) return;
+    const int before = errno;
+    std::lock_guard lock(entry->migrating);
+    const int rs = entry->rs.load();
+    epoll_event event = registration.event;
+    if (!entry->pending) repoll_ctl(registration.set, EPOLL_CTL_MOD, rs >= 0 ? rs : registration.fd, &event);
+    errno = before;
 }
 
 }  // namespace verbena::rspreload

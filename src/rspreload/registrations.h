@@ -22,6 +22,7 @@ struct Registration {
     std::uint32_t serial;  // its number may be another's by now
     int fd;                // by which the program named the socket
     epoll_event event;
+    bool for_us = false;  // of connecting_in(): the kernel's socket stands in the set for what we hear
 };
 
 // epoll_ctl of a rsocket. It is noted before it is made, since another thread may hear of it at once.
@@ -43,5 +44,7 @@ void begin_connecting(Entry& entry);
 void end_connecting(Entry& entry);
 // Those under way in a set.
 std::vector<Registration> connecting_in(int set);
+// An event of what stands there now was taken by mistake: it is told again.
+void tell_again(const Registration& registration);
 
 }  // namespace verbena::rspreload

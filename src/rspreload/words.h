@@ -8,8 +8,10 @@
 //     come (with a number)   the accepting side listens with a rsocket; who comes says the number there
 //     stay                   it does not, or no more: what follows are the program's data
 //
-// After `come` there is either `stay`, or the connection's end: the rsocket has taken over. The connecting
-// side says nothing here. If it has given up waiting, the program's data are its answer.
+// The connecting side says nothing here. If it has given up waiting, the program's data are its answer, and
+// the accepting side says no more: a word that is not read when the program closes would make the kernel drop
+// what it has not sent yet. So after `come` there is `stay` for a side that is still silent; or the
+// connection's end: the rsocket has taken over; or the program's data.
 #pragma once
 
 #include <array>
@@ -37,8 +39,10 @@ struct Heard {
     Word word{};
 };
 
-// What the stream begins with; it stays there. Does not wait.
+// What the stream begins with; it stays there. Does not wait, but a tenth of a second for the rest of a word.
 Heard hear(int fd);
+// Whether nothing has come so far: no byte, no end, and no error.
+bool is_silent(int fd);
 // Takes so many bytes of the stream.
 void skip(int fd, std::size_t size);
 // A word of one's own; false: the connection takes none.

@@ -70,7 +70,7 @@ class OwnCapture(Case):
         self.assertEqual(count, self.count(file))
         # Asked for again: what was there stays.
         self.client("--capture", self.name())
-        self.assertGreaterEqual(self.count(file), 2 * count - 1)
+        self.assertGreaterEqual(self.count(file), count + 5)  # an answer may come behind the end
         picture = run(VERBENA, "handshake", file).stdout
         self.assertEqual(2, picture.count("Connection "), picture)
 

@@ -70,7 +70,7 @@ class EpollSet {
    private:
     struct Member final : Agenda::Entry {
         Member(Agenda& agenda, const std::shared_ptr<Socket>& whose, const epoll_event& wanted);
-        ~Member();
+        ~Member() override;
         std::weak_ptr<Socket> socket;
         const int fd;
         epoll_event event;

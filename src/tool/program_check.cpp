@@ -138,36 +138,38 @@ bool is_elf(const Mapping& file, Elf64_Ehdr& header) {
 
 constexpr const char* kOtherWidth = "it is a 32-bit program; Verbena's libraries are 64-bit";
 
+// What keeps a program, if it is one, from having libraries by that variable, or what `judge` says of it.
+template <class Judge>
+std::string judged(const std::string& name, const char* variable, Judge judge) {
+    struct stat status {};
+    if (stat(name.c_str(), &status) != 0) return {};
+    const Mapping file(name);
+    Elf64_Ehdr header;
+    if (!is_elf(file, header)) return {};
+    if (header.e_ident[EI_CLASS] != ELFCLASS64) return kOtherWidth;
+    if (gains_id(status))
+        return std::string("it is set-user-ID or set-group-ID, so the loader ignores ") + variable;
+    return judge(file, linkage_of(file, header));
+}
+
 }  // namespace
 
 std::string why_not_preloaded(const std::string& name) {
-    struct stat status {};
-    if (stat(name.c_str(), &status) != 0) return {};
-    const Mapping file(name);
-    Elf64_Ehdr header;
-    if (!is_elf(file, header)) return {};
-    if (header.e_ident[EI_CLASS] != ELFCLASS64) return kOtherWidth;
-    if (gains_id(status)) return "it is set-user-ID or set-group-ID, so the loader ignores LD_PRELOAD";
-    if (!linkage_of(file, header).dynamic) return "it is statically linked, so nothing can be preloaded";
-    return {};
+    return judged(name, "LD_PRELOAD", [](const Mapping&, const Linkage& linkage) -> std::string {
+        return linkage.dynamic ? "" : "it is statically linked, so nothing can be preloaded";
+    });
 }
 
 std::string why_not_ours(const std::string& name) {
-    struct stat status {};
-    if (stat(name.c_str(), &status) != 0) return {};
-    const Mapping file(name);
-    Elf64_Ehdr header;
-    if (!is_elf(file, header)) return {};
-    if (header.e_ident[EI_CLASS] != ELFCLASS64) return kOtherWidth;
-    if (gains_id(status)) return "it is set-user-ID or set-group-ID, so the loader ignores LD_LIBRARY_PATH";
-    const Linkage linkage = linkage_of(file, header);
-    // A static program is worth a word only if it has an RDMA library inside.
-    if (!linkage.dynamic && file.bytes().find("/infiniband") != std::string_view::npos)
-        return "it is statically linked and carries its own libibverbs";
-    if (std::string folder = foreign_folder(linkage.rpath, name); !folder.empty())
+    return judged(name, "LD_LIBRARY_PATH", [&](const Mapping& file, const Linkage& linkage) -> std::string {
+        // A static program is worth a word only if it has an RDMA library inside.
+        if (!linkage.dynamic && file.bytes().find("/infiniband") != std::string_view::npos)
+            return "it is statically linked and carries its own libibverbs";
+        const std::string folder = foreign_folder(linkage.rpath, name);
+        if (folder.empty()) return {};
         return "its RPATH names " + folder +
                ", which has other RDMA libraries and comes before LD_LIBRARY_PATH";
-    return {};
+    });
 }
 
 }  // namespace verbena::tool

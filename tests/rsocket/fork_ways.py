@@ -2,7 +2,6 @@
 """fork_ways.py NAME: ways in which connections of programs with fork support (RDMAV_FORK_SAFE=1) come about, and do not.
 Ends with "done" where everything arrived; as ways.py, which see."""
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -13,7 +12,7 @@ import sys
 import threading
 import time
 
-from ways import HERE, SECONDS, connected, pattern, plain_server, receive_all
+from ways import HERE, SECONDS, ask_asynchronously, connected, pattern, plain_server, receive_all
 
 SOON = 0.3  # what does not wait is over by then; a connection's patience is 0.5 s
 
@@ -120,13 +119,7 @@ def a_plain_server_that_waits():
                 client.setblocking(True)
                 assert client.recv(10) == b"POLLING"
 
-        async def ask():
-            reader, writer = await asyncio.open_connection(*address)
-            writer.write(b"async")
-            assert await reader.read() == b"ASYNC"
-            writer.close()
-
-        asyncio.run(asyncio.wait_for(ask(), SECONDS))
+        ask_asynchronously(address)
 
 
 def poll_of(client):

@@ -388,6 +388,17 @@ def closed_while_it_connects():
                 assert other.recv(10) == b""
 
 
+def ask_asynchronously(address):
+    """By asyncio, of a server that answers in capitals."""
+    async def ask():
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"async")
+        assert await reader.read() == b"ASYNC"
+        writer.close()
+
+    asyncio.run(asyncio.wait_for(ask(), SECONDS))
+
+
 def a_plain_server_in_an_epoll_set():
     """Connections to it without waiting."""
     with plain_server() as address:
@@ -408,13 +419,7 @@ def a_plain_server_in_an_epoll_set():
                 assert client.recv(10) == b"PLAIN"
                 epoll.unregister(client)
 
-        async def ask():
-            reader, writer = await asyncio.open_connection(*address)
-            writer.write(b"async")
-            assert await reader.read() == b"ASYNC"
-            writer.close()
-
-        asyncio.run(asyncio.wait_for(ask(), SECONDS))
+        ask_asynchronously(address)
 
 
 def times_to_wait():

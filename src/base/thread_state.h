@@ -1,5 +1,5 @@
-// What the kernel says of another thread of this process: whether it runs, or would if there were a
-// processor.
+// What the kernel says of other threads of this process: whether one runs, or would if there were a
+// processor, and how many there are.
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +17,14 @@ struct ThreadState {
 
 // Costs some tens of microseconds.
 ThreadState look_at_thread(pid_t thread);
+
+struct ProcessThreads {
+    long count = 0;               // the first one, too, where others outlive it; 0: nobody can tell
+    bool first_has_left = false;  // by pthread_exit(3)
+};
+
+// Both of one moment.
+ProcessThreads look_at_process();
 
 // Those that there are at the moment.
 std::vector<pid_t> threads_of_process();

@@ -31,6 +31,8 @@ TEST(ThreadState, OfOneThatComputesAndOneThatSleeps) {
     const auto threads = threads_of_process();
     for (pid_t thread : {busy.load(), idle.load(), gettid()})
         EXPECT_EQ(std::count(threads.begin(), threads.end(), thread), 1);
+    EXPECT_EQ(look_at_process().count, static_cast<long>(threads.size()));
+    EXPECT_FALSE(look_at_process().first_has_left);
     while (look_at_thread(busy).used < 30 * kMillisecond) std::this_thread::yield();
     EXPECT_LT(look_at_thread(idle).used, 30 * kMillisecond);
     stop = true;

@@ -26,7 +26,7 @@ int get(int fd, int option) {
 bool is_connected(int fd) {
     sockaddr_storage peer;
     socklen_t size = sizeof peer;
-    return real().getpeername(fd, static_cast<sockaddr*>(static_cast<void*>(&peer)), &size) == 0;
+    return real().getpeername(fd, generic(peer), &size) == 0;
 }
 
 [[gnu::constructor]] void adopt_inherited() {
@@ -39,14 +39,15 @@ bool is_connected(int fd) {
 void adopt(int fd) {
     if (!fork_support() || find(fd)) return;
     const int before = errno;
-    auto entry = std::make_unique<Entry>();
-    entry->domain = get(fd, SO_DOMAIN);
-    entry->type = get(fd, SO_TYPE);
-    entry->state = State::fork_active;
-    if (wanted(entry->domain, entry->type, get(fd, SO_PROTOCOL)) && entry->type == SOCK_STREAM &&
-        is_connected(fd) && has_mark(fd, *entry)) {
+    if (get(fd, SO_TYPE) == SOCK_STREAM && is_connected(fd)) {
+        auto entry = std::make_unique<Entry>();
+        entry->domain = get(fd, SO_DOMAIN);
+        entry->type = SOCK_STREAM;
+        entry->state = State::fork_active;
         entry->deadline = milliseconds_now() + kPatience;
-        if (insert(fd, entry.get())) static_cast<void>(entry.release());
+        if (wanted(entry->domain, entry->type, get(fd, SO_PROTOCOL)) && has_mark(fd, *entry) &&
+            insert(fd, entry.get()))
+            static_cast<void>(entry.release());
     }
     errno = before;
 }

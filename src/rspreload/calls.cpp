@@ -172,6 +172,7 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
     const int result = rconnect(rs, address, length);
     if (result == 0 || entry->type != SOCK_STREAM) return result;
     if (find(fd) != entry.get()) return result;  // closed meanwhile: the number may be another's
+    if (is_out_of_means(errno)) return result;
     switch (errno) {
         case EINPROGRESS:
             begin_connecting(*entry);
@@ -183,9 +184,6 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
         case EFAULT:
         case EINVAL:
         case EAFNOSUPPORT:
-        case EMFILE:
-        case ENFILE:
-        case ENOMEM:
             return result;
         default: {  // nobody listens there with rsockets: perhaps without
             become_plain(fd, *entry);
@@ -197,10 +195,7 @@ int connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int shutdown(int fd, int how) {
-    if (const Held entry(fd);
-        entry && (entry->state == State::fork_active || entry->state == State::fork_late ||
-                  entry->state == State::fork_passive))
-        return shut_down(fd, *entry, how);
+    if (const Held entry(fd); entry && is_unsettled(entry->state)) return shut_down(fd, *entry, how);
     const int rs = rsocket_of(fd);
     return rs >= 0 ? rshutdown(rs, how) : real().shutdown(fd, how);
 }

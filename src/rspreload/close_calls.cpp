@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdarg>
 
+#include "rspreload/config.h"
 #include "rspreload/entries.h"
 #include "rspreload/real.h"
 #include "rspreload/sets.h"
@@ -69,6 +70,7 @@ long system_call(long number, long a, long b, long c, long d, long e, long f) {
 
 // What a program that ends has not closed, the kernel closes.
 [[gnu::destructor]] void close_all() {
+    if (!fork_support()) return;
     for (std::size_t fd = 0; fd < kMostDescriptors; fd++) before_closing(static_cast<int>(fd));
 }
 

@@ -25,8 +25,6 @@ std::array<std::atomic<Entry*>, kMost> entries;
 // any of which the entries are whole. So a forked child takes it over from a thread that it does not have.
 ProcessLock holding;
 
-auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
-
 // The new entry of a number; what was there is let go of.
 void replace(int fd, Entry* entry) {
     Entry* before;
@@ -37,6 +35,9 @@ void replace(int fd, Entry* entry) {
     if (before) let_go(*before);
 }
 
+constexpr const char* kAdvice =
+    "With RDMAV_FORK_SAFE=1 connections become rsockets at their first use, in the process that uses them";
+
 // Once in a process: a program that does so does it all the time.
 bool is_first_warning() {
     static std::atomic<pid_t> warned{0};
@@ -46,9 +47,8 @@ bool is_first_warning() {
 void warn_of_parents(int fd) {
     if (!is_first_warning()) return;
     log(LogLevel::warn,
-        "descriptor %d is a rsocket of process %d, and works in no other, this child of it included. With "
-        "RDMAV_FORK_SAFE=1 connections become rsockets at their first use, in the process that uses them",
-        fd, static_cast<int>(find(fd)->pid));
+        "descriptor %d is a rsocket of process %d, and works in no other, this child of it included. %s", fd,
+        static_cast<int>(find(fd)->pid), kAdvice);
 }
 
 }  // namespace
@@ -59,9 +59,8 @@ void warn_of_passing(int fd) {
     if (!is_first_warning()) return;
     log(LogLevel::warn,
         "descriptor %d, which is sent to another process, is a rsocket of this one, and works in no other. "
-        "With "
-        "RDMAV_FORK_SAFE=1 connections become rsockets at their first use, in the process that uses them",
-        fd);
+        "%s",
+        fd, kAdvice);
 }
 
 Entry* find(int fd) {
@@ -116,14 +115,7 @@ int rsocket_for(int fd, Use use, int flags) {
 int rsocket_of(int fd) {
     const Entry* entry = find(fd);
     if (!entry) return kPlain;
-    switch (entry->state.load(std::memory_order_acquire)) {
-        case State::fork_active:
-        case State::fork_late:
-        case State::fork_passive:
-            return kPlain;
-        default:
-            return rsocket_for(fd, Use::look);
-    }
+    return is_unsettled(entry->state.load(std::memory_order_acquire)) ? kPlain : rsocket_for(fd, Use::look);
 }
 
 bool insert(int fd, Entry* entry) {

@@ -33,6 +33,11 @@ enum class State {
     fork_passive,
 };
 
+// It is not known yet what becomes of the connection, or what comes may be a word of the peer's.
+constexpr bool is_unsettled(State state) {
+    return state == State::fork_active || state == State::fork_late || state == State::fork_passive;
+}
+
 struct Entry {
     std::atomic<int> rs{-1};
     std::atomic<State> state{State::ready};
@@ -52,6 +57,10 @@ struct Entry {
     std::atomic<bool> pending{false};
     int timer = -1;
 };
+
+inline sockaddr* generic(sockaddr_storage& storage) {
+    return static_cast<sockaddr*>(static_cast<void*>(&storage));
+}
 
 // nullptr: an ordinary descriptor.
 Entry* find(int fd);

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
-#include <utility>
 
 #include "base/no_cancellation.h"
 #include "base/reason.h"
@@ -33,8 +32,6 @@ constexpr std::int64_t kFarewellMs = 100;
 // The peer has met our rsocket, or gives up, in less; one that is stopped is waited for.
 constexpr int kAnswerMs = 30'000;
 
-auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
-
 // While a call waits the number may be closed, and another file's since.
 bool is_another(int fd, const Entry& entry) {
     if (find(fd) == &entry) return false;
@@ -42,24 +39,25 @@ bool is_another(int fd, const Entry& entry) {
     return true;
 }
 
-bool is_unsettled(const Entry& entry) {
+bool hears_words(const Entry& entry) {
     const State state = entry.state.load();
-    return state == State::fork_active || state == State::fork_late;
+    return is_unsettled(state) && state != State::fork_passive;
+}
+
+void stay_with_kernel(int fd, Entry& entry, State state) {
+    clear_mark(fd, entry);
+    entry.state.store(state, std::memory_order_release);
+    settle_pending(fd, entry, -1);
 }
 
 int keep(int fd, Entry& entry) {
-    clear_mark(fd, entry);
-    entry.state.store(State::plain, std::memory_order_release);
-    settle_pending(fd, entry, -1);
+    stay_with_kernel(fd, entry, State::plain);
     return kPlain;
 }
 
 // What the peer says from now on is for the program, but for words that are under way.
 void give_up(int fd, Entry& entry) {
-    if (entry.state.load() != State::fork_active) return;
-    clear_mark(fd, entry);
-    entry.state.store(State::fork_late, std::memory_order_release);
-    settle_pending(fd, entry, -1);
+    if (entry.state.load() == State::fork_active) stay_with_kernel(fd, entry, State::fork_late);
 }
 
 // A rsocket to where the kernel's connection goes; -1: there is no way.
@@ -150,7 +148,7 @@ int take_words(int fd, Entry& entry) {
 
 int look(int fd, Entry& entry, Use use) {
     std::lock_guard lock(entry.migrating);
-    if (!is_unsettled(entry)) return entry.rs.load();
+    if (!hears_words(entry)) return entry.rs.load();
     if (const int result = take_words(fd, entry); result != kNotYet) return result;
     if (is_another(fd, entry)) return kNotYet;
     if (use == Use::write || use == Use::ready) {
@@ -167,6 +165,14 @@ bool wait_to_read(int fd) {
     return real().recv(fd, &byte, sizeof byte, MSG_PEEK) >= 0;
 }
 
+template <class Value>
+void pass_on(int fd, int rs, int level, int option) {
+    Value value{};
+    socklen_t size = sizeof value;
+    if (real().getsockopt(fd, level, option, &value, &size) == 0)
+        rsetsockopt(rs, level, option, &value, size);
+}
+
 // Of what the program has written the peer's host has not got all.
 bool is_underway(int fd) {
     int size = 0;
@@ -175,9 +181,7 @@ bool is_underway(int fd) {
 
 void wait_to_write(int fd, const Entry& entry) {
     pollfd word{fd, POLLIN, 0};
-    real().poll(
-        &word, 1,
-        static_cast<int>(std::clamp<std::int64_t>(entry.deadline - milliseconds_now(), 0, kPatience)));
+    real().poll(&word, 1, milliseconds_until(entry.deadline));
 }
 
 }  // namespace
@@ -188,25 +192,18 @@ std::int64_t milliseconds_now() {
     return time.tv_sec * std::int64_t{1000} + time.tv_nsec / 1'000'000;
 }
 
+int milliseconds_until(std::int64_t deadline) {
+    return static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0));
+}
+
 // The rsocket behaves as the kernel's did; nobody needs that connection any more.
 int take_over(int fd, Entry& entry, int rs) {
     clear_mark(fd, entry);
-    for (auto [level, option] : {std::pair{SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_TCP, TCP_NODELAY}}) {
-        int value = 0;
-        socklen_t size = sizeof value;
-        if (real().getsockopt(fd, level, option, &value, &size) == 0)
-            rsetsockopt(rs, level, option, &value, size);
-    }
-    linger lingers{};
-    socklen_t length = sizeof lingers;
-    if (real().getsockopt(fd, SOL_SOCKET, SO_LINGER, &lingers, &length) == 0 && lingers.l_onoff)
-        rsetsockopt(rs, SOL_SOCKET, SO_LINGER, &lingers, length);
-    for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO}) {
-        timeval time{};
-        socklen_t size = sizeof time;
-        if (real().getsockopt(fd, SOL_SOCKET, option, &time, &size) == 0)
-            rsetsockopt(rs, SOL_SOCKET, option, &time, size);
-    }
+    pass_on<int>(fd, rs, SOL_SOCKET, SO_KEEPALIVE);
+    pass_on<int>(fd, rs, IPPROTO_TCP, TCP_NODELAY);
+    pass_on<linger>(fd, rs, SOL_SOCKET, SO_LINGER);
+    pass_on<timeval>(fd, rs, SOL_SOCKET, SO_RCVTIMEO);
+    pass_on<timeval>(fd, rs, SOL_SOCKET, SO_SNDTIMEO);
     rfcntl(rs, F_SETFL, static_cast<long>(real().fcntl(fd, F_GETFL) & O_NONBLOCK));
     entry.pid = getpid();
     entry.rs.store(rs);
@@ -255,7 +252,7 @@ int shut_down(int fd, Entry& entry, int how) {
 // Not that of a forked child, which closes what its parent goes on with. The peer's word may be under way
 // only as long as nothing of the program's has come there.
 void before_closing(int fd) {
-    if (const Entry* found = find(fd); !found || !is_unsettled(*found) || found->pid != getpid()) return;
+    if (const Entry* found = find(fd); !found || !hears_words(*found) || found->pid != getpid()) return;
     const Held entry(fd);
     constexpr int kDescriptorAndWe = 2;
     if (!entry || entry->references.load() != kDescriptorAndWe) return;
@@ -264,7 +261,7 @@ void before_closing(int fd) {
     std::lock_guard lock(entry->migrating);
     give_up(fd, *entry);
     const std::int64_t deadline = milliseconds_now() + kFarewellMs;
-    while (is_unsettled(*entry) && take_words(fd, *entry) == kNotYet && is_underway(fd) &&
+    while (hears_words(*entry) && take_words(fd, *entry) == kNotYet && is_underway(fd) &&
            milliseconds_now() < deadline) {
         pollfd word{fd, POLLIN, 0};
         real().poll(&word, 1, 1);

@@ -53,5 +53,6 @@ void adopt(int fd);
 int take_over(int fd, Entry& entry, int rs);
 
 std::int64_t milliseconds_now();
+int milliseconds_until(std::int64_t deadline);  // 0: it has passed
 
 }  // namespace verbena::rspreload

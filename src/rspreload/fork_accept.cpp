@@ -33,12 +33,6 @@ namespace {
 // How long the peer has to come. A program that never waits has others to serve meanwhile.
 constexpr std::int64_t kOfferMs = 2'000, kShortOfferMs = 500;
 
-auto* generic(sockaddr_storage& storage) { return static_cast<sockaddr*>(static_cast<void*>(&storage)); }
-
-int left_until(std::int64_t deadline) {
-    return static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0));
-}
-
 // The sockets that have names. A child that is forked meanwhile would keep the name.
 constexpr int kMostNames = 64;
 constinit std::atomic<int> named[kMostNames] = {};  // numbers, and one more
@@ -117,7 +111,7 @@ int listen_beside(sockaddr_storage local, socklen_t length) {
 bool ready_first(int rs, int fd, std::int64_t deadline) {
     pollfd both[] = {{rs, POLLIN, 0}, {fd, POLLIN, 0}};
     int ready;
-    while ((ready = rpoll(both, 2, left_until(deadline))) < 0 && errno == EINTR) {
+    while ((ready = rpoll(both, 2, milliseconds_until(deadline))) < 0 && errno == EINTR) {
     }
     return ready > 0 && both[0].revents != 0 && both[1].revents == 0;
 }
@@ -142,11 +136,11 @@ int accept_peer(int listener, int fd, const Word& word, std::int64_t deadline) {
 // have heard of it.
 int accept_old_peer(int listener, int fd, std::int64_t deadline) {
     pollfd both[] = {{listener, POLLIN, 0}, {fd, POLLIN, 0}};
-    while (rpoll(both, 2, left_until(deadline)) < 0 && errno == EINTR) {
+    while (rpoll(both, 2, milliseconds_until(deadline)) < 0 && errno == EINTR) {
     }
     char byte;
     if (!both[0].revents && real().recv(fd, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) == 0)
-        rpoll(both, 1, left_until(deadline));
+        rpoll(both, 1, milliseconds_until(deadline));
     return both[0].revents ? raccept(listener, nullptr, nullptr) : -1;
 }
 

@@ -89,10 +89,6 @@ int signal_or_nothing(const sigset_t* mask) {
     return mask ? real().ppoll(nullptr, 0, &now, mask) : 0;
 }
 
-int left_until(std::int64_t deadline) {
-    return static_cast<int>(std::max<std::int64_t>(deadline - milliseconds_now(), 0));
-}
-
 bool any_entry(const pollfd* fds, nfds_t count) {
     return std::any_of(fds, fds + count, [](const pollfd& entry) { return find(entry.fd) != nullptr; });
 }
@@ -143,8 +139,7 @@ class Translated {
         const Held held(entry.fd);
         if (!held || held->state != State::fork_active) return;
         if (entry.events & POLLOUT)
-            patience_ = shorter(
-                patience_, static_cast<int>(std::max<std::int64_t>(held->deadline - milliseconds_now(), 1)));
+            patience_ = shorter(patience_, std::max(milliseconds_until(held->deadline), 1));
         entry.events = POLLIN;
     }
     // What was told is not of what the descriptor stands for now: another thread may have taken it over, or
@@ -171,7 +166,7 @@ int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = null
     const std::int64_t deadline = timeout > 0 ? milliseconds_now() + timeout : 0;
     for (;;) {
         Translated set(fds, count);
-        const int left = timeout > 0 ? left_until(deadline) : timeout;
+        const int left = timeout > 0 ? milliseconds_until(deadline) : timeout;
         const int ready = set.wait(left, mask);
         if (ready == 0 && set.ends_early(left)) continue;
         if (ready > 0 && set.has_changed()) continue;
@@ -272,7 +267,7 @@ int drop_settled(const std::vector<Registration>& under_way, epoll_event* events
 int wait_settled(int set, epoll_event* events, int count, int timeout, const sigset_t* mask) {
     const std::int64_t deadline = timeout > 0 ? milliseconds_now() + timeout : 0;
     for (bool last = false;;) {
-        const int left_ms = timeout > 0 ? left_until(deadline) : timeout;
+        const int left_ms = timeout > 0 ? milliseconds_until(deadline) : timeout;
         std::vector<Registration> under_way = connecting_in(set);
         const int found = [&] {
             const Masked masked(mask);

@@ -1,22 +1,18 @@
 #include "verbs/last_thread.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <string_view>
 
 #include "adapter/engine.h"
 #include "base/own_pid.h"
+#include "base/thread_state.h"
 #include "base/time.h"
 
 namespace verbena::verbs {
@@ -28,44 +24,29 @@ pthread_key_t first_thread;  // its value's destructor runs in pthread_exit(), n
 std::atomic<bool> key_made{false};
 // In which process: a forked child has none of its parent's threads.
 std::atomic<pid_t> first_left{0}, own_run{0}, watched{0};
-std::atomic<std::uint64_t> others{0};  // process, and how many beside the engine's
+// Those beside the engine's, in that process.
+struct alignas(8) Counted {
+    pid_t process = 0;
+    std::int32_t threads = 0;
+};
+static_assert(std::atomic<Counted>::is_always_lock_free);
+std::atomic<Counted> others{Counted{}};
 
-constexpr std::uint64_t process_part(pid_t pid) { return static_cast<std::uint64_t>(pid) << 32; }
-
-void count_others(int change) {
-    const std::uint64_t here = process_part(own_pid());
-    std::uint64_t before = others.load(), after;
-    do {
-        const std::uint64_t count = before >> 32 == here >> 32 ? before & UINT32_MAX : 0;
-        after = here | (count + static_cast<std::uint64_t>(change));
-    } while (!others.compare_exchange_weak(before, after));
+std::int32_t others_here(const Counted& counted) {
+    return counted.process == own_pid() ? counted.threads : 0;
 }
 
-std::uint64_t own_threads() {
-    const std::uint64_t counted = others.load();
-    const bool ours = counted >> 32 == process_part(own_pid()) >> 32;
-    return adapter::Engine::helpers() + (ours ? counted & UINT32_MAX : 0);
-}
-
-// "pid (name) state ...", all of it at one moment: the state is the first thread's, a zombie's as long as
-// there are others, and the number of threads counts it, too.
-bool only_ours_are_left() {
-    const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    std::array<char, 1024> text{};
-    const ssize_t size = ::read(fd, text.data(), text.size() - 1);
-    ::close(fd);
-    const std::size_t name_ends = std::string_view(text.data(), size > 0 ? size : 0).rfind(") Z ");
-    long threads = 0;
-    constexpr int kBetween = 16;  // fields
-    if (name_ends == std::string_view::npos) return false;
-    const char* field = text.data() + name_ends + 4;
-    for (int i = 0; i < kBetween && field; i++) {
-        field = std::strchr(field, ' ');
-        if (field) field++;
+void count_others(std::int32_t change) {
+    Counted before = others.load();
+    while (!others.compare_exchange_weak(before, {own_pid(), others_here(before) + change})) {
     }
-    if (field) threads = std::strtol(field, nullptr, 10);
-    return threads > 0 && static_cast<std::uint64_t>(threads) <= own_threads() + 2;  // the first, and we
+}
+
+long own_threads() { return static_cast<long>(adapter::Engine::helpers()) + others_here(others.load()); }
+
+bool only_ours_are_left() {
+    const ProcessThreads threads = look_at_process();
+    return threads.first_has_left && threads.count <= own_threads() + 2;  // the first, and we
 }
 
 void* watch(void*) {

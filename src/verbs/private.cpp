@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -34,13 +32,7 @@ constexpr Duration kOwnTime = 100 * kMillisecond;
 // The calling thread is the program's only one: nobody else can be at work, or come. Ours are the helpers,
 // and the thread of rsockets, which makes this false.
 bool alone() {
-    std::FILE* file = std::fopen("/proc/self/status", "re");
-    if (!file) return false;
-    char line[256];
-    long threads = 0;
-    while (threads == 0 && std::fgets(line, sizeof line, file))
-        if (std::strncmp(line, "Threads:", 8) == 0) threads = std::strtol(line + 8, nullptr, 10);
-    std::fclose(file);
+    const long threads = look_at_process().count;
     return threads > 0 && threads <= 1 + static_cast<long>(adapter::Engine::helpers());
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "adapter/waiting.h"
 #include "base/features.h"
 #include "base/no_cancellation.h"
+#include "base/no_signals.h"
 #include "base/own_file.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
@@ -73,15 +73,11 @@ int Engine::start() {
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
     make_room_out_of_the_way();
 
-    // The program's signals are for the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
+    const NoSignals none;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kHelperStack);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = pthread_create(&thread_, &attributes, run, this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
     if (error) return fail(error, "starting the helper thread: %s", std::strerror(error));
     pthread_setname_np(thread_, "verbena");

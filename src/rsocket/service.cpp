@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/no_signals.h"
 #include "base/own_file.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
@@ -59,13 +59,9 @@ int Service::start() {
             return fail(errno, "no descriptors for rsockets: %s", std::strerror(errno));
     }
     stay_loaded([] {});
-    // The program's signals are for the program's threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const NoSignals none;
     pthread_t thread;
     const int error = pthread_create(&thread, nullptr, run, this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (error) return fail(error, "starting the thread for rsockets: %s", std::strerror(error));
     pthread_setname_np(thread, "rsockets");
     pthread_detach(thread);

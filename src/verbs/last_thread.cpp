@@ -1,7 +1,6 @@
 #include "verbs/last_thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <cstdlib>
 
 #include "adapter/engine.h"
+#include "base/no_signals.h"
 #include "base/own_pid.h"
 #include "base/thread_state.h"
 #include "base/time.h"
@@ -58,15 +58,11 @@ void* watch(void*) {
 void watch_if_due() {
     const pid_t here = own_pid();
     if (first_left.load() != here || own_run.load() != here || watched.exchange(here) == here) return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const NoSignals none;
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, watch, nullptr) == 0) {
-        pthread_setname_np(thread, "verbena");
-        pthread_detach(thread);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (pthread_create(&thread, nullptr, watch, nullptr) != 0) return;
+    pthread_setname_np(thread, "verbena");
+    pthread_detach(thread);
 }
 
 bool is_first() { return syscall(SYS_gettid) == getpid(); }

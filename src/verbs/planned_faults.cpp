@@ -1,7 +1,6 @@
 #include "verbs/planned_faults.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "adapter/capture.h"
 #include "base/call_fault.h"
+#include "base/no_signals.h"
 #include "faults/program.h"
 #include "host/client.h"
 #include "verbs/last_thread.h"
@@ -21,15 +21,12 @@ namespace {
 
 // Called with locks held; a thread of its own waits for them, and for the link to come back.
 void port_fault(const faults::Rule& rule) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const NoSignals none;
     std::thread([rule] {
         own_thread_begins();
         if (Process* process = Process::current_one()) process->fail_port(rule);
         own_thread_ends();
     }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 // Stands there until the first call: nothing runs when the library is loaded.

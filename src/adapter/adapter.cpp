@@ -409,6 +409,8 @@ void Adapter::set_crowded(bool crowded) {
     if (told.load(std::memory_order_relaxed) != crowded) told.store(crowded, std::memory_order_relaxed);
 }
 
+std::atomic<std::uint32_t>& Adapter::presence() { return state_->segment.header().present; }
+
 bool Adapter::owes() const {
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     return !lock || state_->owes();

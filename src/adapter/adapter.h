@@ -145,6 +145,7 @@ class Adapter {
 
     // For peers: whether who stands in for the program has to share its processor with others. Any thread.
     void set_crowded(bool crowded);
+    std::atomic<std::uint32_t>& presence();  // the word of the process's tables (presence.h)
 
     // The earliest timer, perhaps earlier than need be. progress() looks at them itself when they are due.
     Time next_deadline() const;

@@ -10,6 +10,7 @@
 #include "adapter/clock.h"
 #include "adapter/engine.h"
 #include "adapter/precedence.h"
+#include "adapter/presence.h"
 #include "adapter/waiting.h"
 #include "adapter/yielding.h"
 #include "base/signal_event.h"
@@ -34,6 +35,7 @@ void* Engine::run(void* engine) {
 }
 
 void Engine::helper() {
+    const Presence presence(adapter_.presence());
     take_precedence();
     look_at_share(now());
     while (!stop_.load()) {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "adapter/clock.h"
+#include "adapter/presence.h"
 #include "base/features.h"
 #include "base/sealed_file.h"
 #include "base/uncancelled.h"
@@ -130,7 +131,8 @@ bool ForeignMemory::reads_nonce() const {
 }
 
 bool ForeignMemory::verify(int pidfd, Time now) const {
-    if (gone_.load(std::memory_order_relaxed)) return false;
+    if (gone_.load(std::memory_order_relaxed) || Presence::state(header_.present) == Presence::State::over)
+        return false;
     const Duration age = now - verified_.load(std::memory_order_relaxed);
     if (age >= 0 && age < kVerifyEvery) return true;
     pollfd state{pidfd, POLLIN, 0};
@@ -272,15 +274,23 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
     const auto state = static_cast<transport::QpState>(qp->state.load(std::memory_order_seq_cst));
     if (state != transport::QpState::rts && state != transport::QpState::sqd) return false;
     std::array<iovec, kMaxPieces> local, remote;
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < into.size(); i++) length += (local[i] = into[i]).iov_len;
+    std::ranges::copy(into, local.begin());
     std::ranges::copy(from, remote.begin());
+    std::size_t length = length_of(into);
+    // Who shows no presence is known by what else is read in the same call.
     std::uint64_t nonce[2] = {};
-    local[into.size()] = {nonce, sizeof nonce};
-    remote[from.size()] = {pointer(address_ + offsetof(SegmentHeader, nonce)), sizeof nonce};
-    return process_vm_readv(pid_, local.data(), into.size() + 1, remote.data(), from.size() + 1, 0) ==
-               static_cast<ssize_t>(length + sizeof nonce) &&
-           std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
+    const bool shows = Presence::state(header_.present) != Presence::State::unknown;
+    if (!shows) {
+        local[into.size()] = {nonce, sizeof nonce};
+        remote[from.size()] = {pointer(address_ + offsetof(SegmentHeader, nonce)), sizeof nonce};
+        length += sizeof nonce;
+    }
+    const unsigned more = shows ? 0 : 1;
+    if (process_vm_readv(pid_, local.data(), into.size() + more, remote.data(), from.size() + more, 0) !=
+        static_cast<ssize_t>(length))
+        return false;
+    return shows ? Presence::state(header_.present) == Presence::State::here
+                 : std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
 }
 
 std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {
@@ -304,13 +314,6 @@ Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<cons
 
 bool ForeignMemory::serves(Time now) const {
     return confidence_.justified(header_.crowded.load(std::memory_order_relaxed) != 0, now);
-}
-
-bool ForeignMemory::sample(std::span<std::uint8_t> into) const {
-    const iovec local{into.data(), into.size()};
-    const iovec remote{pointer(address_), into.size()};
-    return into.size() <= size_ &&
-           process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(into.size());
 }
 
 // Not the small rest of one that is done in parts.
@@ -353,7 +356,9 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     if (!peer || !peer->memory || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
     if (length <= transport::kSmallWrite) return memory.serves(now);
-    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, peers_.copying_pays(), now) &&
+    // At first: what is shorter than a call is long.
+    const bool together = length <= transport::kMostStraight;
+    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, together, now) &&
            memory.serves(now);
 }
 
@@ -364,9 +369,7 @@ bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t dest
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !peer->out->fetches()) return false;
-    // What was measured when we met does not hold for what no processor's cache has.
-    const bool copying = peers_.copying_pays() && length < transport::ShownReceives::kFrom;
-    return !features().copy || !memory_of(*peer).sends().together_is_faster(length, copying, now);
+    return !features().copy || !memory_of(*peer).sends().together_is_faster(length, false, now);
 }
 
 std::optional<transport::ShownReceives::Next> MemoryAccess::shown(const wire::Path& path,

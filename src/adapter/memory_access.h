@@ -65,9 +65,8 @@ class ForeignMemory final : public link::PeerMemory {
     Pace& operations() const { return operations_; }
     Pace& sends() const { return sends_; }
 
-    bool sample(std::span<std::uint8_t> into) const override;  // of the tables
     void abandon() override { file_.close(); }
-    // Identity: the tables' nonce is read in the same call.
+    // Identity: the process shows its presence afterwards, or the tables' nonce is read in the same call.
     bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                std::span<const iovec> into) const override;
 

@@ -2,6 +2,7 @@
 #include "adapter/memory_access.h"
 
 #include <gtest/gtest.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -286,6 +287,28 @@ TEST_F(ForeignMemoryTest, AnotherProgramInTheSameProcessIsNoticed) {
     EXPECT_FALSE(other->verify(-1, 1 + kMillisecond));
     moved->nonce[0] = nonce;
     EXPECT_FALSE(other->verify(-1, 2));  // gone is gone
+}
+
+// Who shows no presence is asked for the nonce with each payload; who does, is believed until he is over.
+TEST_F(ForeignMemoryTest, APayloadIsOfTheProcessThatWasMet) {
+    auto copy = std::make_unique<std::uint8_t[]>(sizeof(SegmentHeader));
+    auto* moved = reinterpret_cast<SegmentHeader*>(copy.get());
+    std::memcpy(static_cast<void*>(moved), static_cast<const void*>(&segment_->header()),
+                sizeof(SegmentHeader));
+    auto other = open(reinterpret_cast<std::uintptr_t>(moved));
+    ASSERT_NE(other, nullptr);
+    const iovec from{target_.data(), 8}, into{local_.data(), 8};
+    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}); };
+    EXPECT_TRUE(fetches());
+    moved->nonce[0]++;
+    EXPECT_FALSE(fetches());
+    std::atomic<std::uint32_t>& present = segment_->header().present;
+    present = static_cast<std::uint32_t>(gettid());
+    EXPECT_TRUE(fetches());
+    EXPECT_EQ(local_[0], 0xee);
+    present = FUTEX_OWNER_DIED;
+    EXPECT_FALSE(fetches());
+    EXPECT_FALSE(memory_->verify(-1, 1));
 }
 
 TEST_F(ForeignMemoryTest, AProcessThatEndedIsDeclined) {

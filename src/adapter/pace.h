@@ -28,8 +28,8 @@ class Pace {
                               kLongest = 1600 * kMillisecond;  // between trials
     // ... to those that follow one by which the other way was slower by half,
     static constexpr Duration kClear = 4 * kShortest;
-    // ... but to the first, where it costs nobody anything but what it takes; and to those that follow a
-    // change there: what was slower may have been disturbed, or measured too soon, as pages were still made.
+    // ... but to the first; and to those that follow a change, where it costs nobody anything but what it
+    // takes: what was slower may have been disturbed, or measured too soon, as pages were still made.
     static constexpr Duration kSoon = kMillisecond, kDoubted = 4 * kMillisecond;
     // A trial lasts at most, if it measures nothing, as long as so much takes by the way in use, since what
     // is out of that way has to pass first; within bounds.
@@ -138,7 +138,7 @@ class Pace {
         if (changes) way.chose_together.store(faster, std::memory_order_relaxed);
         if (first || changes) {  // worth a look soon
             const bool costs_nobody = faster || costs_ == Costs::alike;
-            const Duration wait = !costs_nobody ? kShortest : first ? kSoon : kDoubted;
+            const Duration wait = first ? kSoon : costs_nobody ? kDoubted : kShortest;
             way.wait.store(wait, std::memory_order_relaxed);
             return rests(way, now);
         }
@@ -150,8 +150,8 @@ class Pace {
             const bool measured = done >= enough || (!single && done >= kClearInTrial && way.is_clear());
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);
-            const Duration least = way.is_clear() ? kClear : kShortest;
-            way.wait.store(measured ? std::max(wait, least) : wait, std::memory_order_relaxed);
+            const Duration least = measured && way.is_clear() ? kClear : kShortest;
+            way.wait.store(std::max(wait, least), std::memory_order_relaxed);
             return rests(way, now);
         }
         if (now < way.next.load(std::memory_order_relaxed)) return false;
@@ -161,9 +161,13 @@ class Pace {
         way.tries.store(true, std::memory_order_relaxed);
         return true;
     }
+    // A quarter less at most, by chance (the clock's nanoseconds): of two who answer each other both have
+    // begun at the same time, and who tries while the other tries as well finds out nothing.
     static bool rests(Way& way, Time now) {
+        const Duration wait = way.wait.load(std::memory_order_relaxed);
         way.tries.store(false, std::memory_order_relaxed);
-        way.next.store(now + way.wait.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        way.next.store(now + wait - wait / 4 * (now % kMicrosecond) / kMicrosecond,
+                       std::memory_order_relaxed);
         return false;
     }
 

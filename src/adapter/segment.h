@@ -105,7 +105,7 @@ struct SegmentHeader {
     std::array<char, 16> command;           // the program's name
     std::uint64_t region_offset, qp_offset, object_offset;
     std::uint32_t region_count, qp_count, object_count;
-    std::uint32_t reserved1;
+    std::atomic<std::uint32_t> present;  // presence.h
     AdapterCounters counters;
     memory::Sections sections;
     // Odd while a queue pair's counters move to the totals: who sums both looks before and after.

@@ -87,7 +87,7 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
         if (peer->event_fd < 0) return declare_dead(*peer);
         if (setup_.open_memory)
             peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
-        choose_copying(*peer);
+        peer->in->fetch(peer->memory && features().fetch);
         std::lock_guard guard(peer->lock);
         peer->out = std::move(out);
         peer->state.store(State::met);
@@ -100,26 +100,6 @@ void LocalPeers::set_owner(std::uint32_t block, LocalPeer& peer) {
     owners_[block].store(&peer, std::memory_order_release);
     log(LogLevel::debug, "process %d is reached by memory%s", static_cast<int>(peer.pid),
         peer.memory ? "" : "; it does not let us read and write its memory");
-}
-
-// Whether we fetch from the peer, and what is faster for a start: measured once, whoever waits for the lock
-// meanwhile, as it takes less than meeting does.
-void LocalPeers::choose_copying(LocalPeer& peer) {
-    bool fetches = peer.memory && features().fetch;
-    if (fetches && features().copy && !measured_) {
-        if (const auto times = measure_transfers(*peer.memory)) {
-            measured_ = true;
-            copying_pays_.store(!times->fetching_pays(), std::memory_order_relaxed);
-            log(LogLevel::debug,
-                "64 KiB take %lld us to fetch from a peer and %lld us to copy: large payloads are %s at "
-                "first",
-                static_cast<long long>(times->fetch / kMicrosecond),
-                static_cast<long long>(times->copy / kMicrosecond), copying_pays() ? "copied" : "fetched");
-        } else {
-            fetches = false;
-        }
-    }
-    peer.in->fetch(fetches);
 }
 
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
@@ -135,7 +115,7 @@ bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     peer.nonce = greeting.text.nonce;
     if (setup_.open_memory)
         peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
-    choose_copying(peer);
+    peer.in->fetch(peer.memory && features().fetch);
     {
         std::lock_guard guard(peer.lock);
         peer.out = std::move(out);

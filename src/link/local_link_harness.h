@@ -82,7 +82,6 @@ class OwnMemory final : public PeerMemory {
         std::memcpy(into[0].iov_base, from[0].iov_base, from[0].iov_len);
         return true;
     }
-    bool sample(std::span<std::uint8_t>) const override { return false; }
 };
 
 inline const std::string& fabric() {

@@ -50,9 +50,6 @@ class PeerMemory {
     // and is alive. All or nothing of use. The peer's mark is held (LocalMark).
     virtual bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                        std::span<const iovec> into) const = 0;
-    // Reads bytes that are always there in the same way, as many as `into` has room for; to find out what
-    // that costs. False: there are fewer, or they could not be read.
-    virtual bool sample(std::span<std::uint8_t> into) const = 0;
     // In a child after fork(): the parent's right to the peer's memory must not live on in it.
     virtual void abandon() {}
 };
@@ -121,9 +118,6 @@ class LocalPeers final : public memory::Outsiders {
     void look_around();  // greetings, deaths
     // A dead peer's place is not free yet: somebody was inside it. No descriptor tells of that.
     bool has_dead();
-
-    // Whether much passes faster through rings than out of peers' memory, as far as meeting them told.
-    bool copying_pays() const { return copying_pays_.load(std::memory_order_relaxed); }
 
     // The peer is there and has not yet looked at something that we sent it.
     bool stands_still(const Gid& destination, std::uint32_t qp_number);
@@ -216,7 +210,6 @@ class LocalPeers final : public memory::Outsiders {
     void declare_dead(LocalPeer& peer);
     void free_if_done(LocalPeer& peer);
     bool has_work();
-    void choose_copying(LocalPeer& peer);
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>
     LocalPeer* find_if(Like like) {
@@ -239,8 +232,6 @@ class LocalPeers final : public memory::Outsiders {
     std::atomic<unsigned> inbox_count_{0};
     std::uint64_t next_cookie_;  // unlike those of who had the block before
     unsigned looked_at_ = 0;     // the last place that was asked whether its process is gone
-    bool measured_ = false;      // with the first peer that lets us
-    std::atomic<bool> copying_pays_{false};
     unsigned sleepers_ = 0;
 
     alignas(64) std::atomic<bool> unsure_{false};  // of some peer: written with each packet

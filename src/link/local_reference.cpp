@@ -1,28 +1,8 @@
 #include "link/local_reference.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <vector>
 
 namespace verbena::link {
-
-std::optional<TransferTimes> measure_transfers(const PeerMemory& memory) {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::size_t kSample = 64 << 10;
-    constexpr unsigned kRounds = 8;
-    std::vector<std::uint8_t> from(kSample), into(kSample);
-    TransferTimes best{kNever, kNever};
-    for (unsigned round = 0; round < kRounds; round++) {
-        const auto begin = Clock::now();
-        std::memcpy(into.data(), from.data(), kSample);
-        const auto copied = Clock::now();
-        if (!memory.sample(into)) return std::nullopt;
-        best.copy = std::min(best.copy, Duration{std::chrono::nanoseconds(copied - begin).count()});
-        best.fetch = std::min(best.fetch, Duration{std::chrono::nanoseconds(Clock::now() - copied).count()});
-    }
-    return best;
-}
 
 bool ReferredPayload::read(std::span<const std::uint8_t> references) {
     count_ = 0;

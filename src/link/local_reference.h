@@ -2,8 +2,8 @@
 // producer's memory, and the consumer fetches them from there (process_vm_readv) into the program's buffers,
 // when it knows which: one copy instead of two, but by the kernel, page by page, and on one processor, where
 // the two go on at the same time. Which is faster differs from machine to machine and from length to length,
-// by factors: it is measured once when peers meet, and then as they go (adapter/pace.h). The producer leaves
-// such payloads as they are until they have been acknowledged.
+// by factors: it is measured as they go (adapter/pace.h), and fetching comes first. The producer leaves such
+// payloads as they are until they have been acknowledged.
 //
 // The consumer says in the ring whether it does (LocalRing::fetch()), and no longer after the first failure;
 // what was refused is sent again, and then its bytes travel along. A producer that has written the payload
@@ -16,10 +16,8 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 
-#include "base/time.h"
 #include "link/local_peers.h"
 #include "wire/packet.h"
 
@@ -31,16 +29,6 @@ inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
 inline constexpr std::size_t kLargestCopied = 32 << 10;  // and of WRITEs and READ responses in any case
 inline constexpr unsigned kMaxReferences = 64;           // and one that tells where it is already
-
-// What so many bytes take: the fastest of some, which nobody interrupted.
-struct TransferTimes {
-    Duration copy, fetch;
-
-    // What is copied to measure comes from the own cache; out of a ring it comes from another processor's.
-    bool fetching_pays() const { return 2 * fetch < 3 * copy; }
-};
-// Takes some 100 us. Nothing: the peer's memory cannot be read.
-std::optional<TransferTimes> measure_transfers(const PeerMemory& memory);
 
 struct LocalReference {
     // In the producer; or, without length, the receive that the payload has been written to.

@@ -2,7 +2,8 @@
 // time at which the first of some that are out together was acknowledged. That one had to wait until the peer
 // was at it, as had those that were acknowledged with it. Acknowledgements come in heaps, since the sender is
 // busy in between: while more is out a measurement ends with a heap, never within one. What follows soon
-// after all was acknowledged goes on with the measurement: then the sender is who takes the time.
+// after all was acknowledged goes on with the measurement: then the sender is who takes the time, or the peer
+// has answered, and the measurement is of rounds, which are shorter by the faster way.
 //
 // Thread safety: none.
 #pragma once
@@ -32,16 +33,18 @@ class PacketPace {
         Duration took;
     };
 
-    // ... that follows all others so soon: a quarter of what the last one took, and so long at most.
-    static constexpr Duration kPause = 100 * kMicrosecond;
+    // ... that follows all others so soon: four times what each of them took, and so long at most. What was
+    // longer would tell more of the program than of the way.
+    static constexpr Duration kPause = kMillisecond;
 
     // One leaves. What is still out, of another way or length, does not count.
     void begins(std::uint32_t length, Way way, Time now) {
         const Duration pause = now - ended_;
         const bool goes_on = measures_sends_of(length, way) && ended_ != kNever && pause <= kPause &&
-                             4 * pause <= ended_ - newest_;
-        newest_ = now;
+                             pause * passed_ <= 4 * (ended_ - began_);
+        began_ = now;
         ended_ = kNever;
+        passed_ = 0;
         if (goes_on) return;
         length_ = length;
         way_ = way;
@@ -59,6 +62,7 @@ class PacketPace {
     bool measures_sends() const { return measures() && way_ != Way::packets; }
     // One was acknowledged.
     void passed(Time now) {
+        passed_++;
         if (since_ == kNever) since_ = heap_at_ = now;
         if (now != heap_at_) {
             end_heap(heap_at_);
@@ -69,8 +73,7 @@ class PacketPace {
     // All that an answer acknowledges has passed; more is out, or not.
     std::optional<Sample> take(Time now, bool goes_on) {
         if (!measures()) return std::nullopt;
-        (goes_on ? newest_ : ended_) = now;
-        if (!goes_on) end_heap(heap_at_ = now);
+        if (!goes_on) end_heap(heap_at_ = ended_ = now);
         if (bytes_ < kEnough || (goes_on && until_ - since_ < kLeast)) return std::nullopt;
         const Sample sample{way_, length_, bytes_, until_ - since_};
         since_ = until_;
@@ -91,13 +94,14 @@ class PacketPace {
 
     std::uint32_t length_ = 0;  // 0: none is measured
     Way way_ = Way::packets;
-    Time since_ = kNever;      // the first was acknowledged, or the last sample ended
-    std::uint64_t bytes_ = 0;  // acknowledged since then, by until_
-    Time until_ = kNever;      // the heap before the newest
-    Time heap_at_ = kNever;    // the newest
-    std::uint64_t heap_ = 0;   // bytes; none of those that came with the first
-    Time newest_ = kNever;     // something of it left when nothing was out, or was acknowledged
-    Time ended_ = kNever;      // nothing is out any more
+    Time since_ = kNever;       // the first was acknowledged, or the last sample ended
+    std::uint64_t bytes_ = 0;   // acknowledged since then, by until_
+    Time until_ = kNever;       // the heap before the newest
+    Time heap_at_ = kNever;     // the newest
+    std::uint64_t heap_ = 0;    // bytes; none of those that came with the first
+    Time began_ = kNever;       // one left when nothing was out
+    std::uint32_t passed_ = 0;  // since then
+    Time ended_ = kNever;       // nothing is out any more
 };
 
 }  // namespace verbena::transport

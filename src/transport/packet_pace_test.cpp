@@ -119,7 +119,7 @@ TEST_F(PacketPaceTest, APauseIsNoPartOfAStream) {
     pace_.begins(kLength, PacketPace::Way::copied, now_);
     pass(1000, true);
     pass(1);
-    now_ += kEach;
+    now_ += 5 * kEach;
     pace_.begins(kLength, PacketPace::Way::copied, now_);
     const auto sample = pass(4);
     ASSERT_TRUE(sample);
@@ -127,9 +127,30 @@ TEST_F(PacketPaceTest, APauseIsNoPartOfAStream) {
     EXPECT_EQ(sample->took, 3 * kEach);
 }
 
+// The peer answers each, which takes it longer; and each is acknowledged in parts.
+TEST_F(PacketPaceTest, RoundsAreMeasuredWhole) {
+    constexpr unsigned kParts = 4;
+    std::optional<PacketPace::Sample> sample;
+    for (unsigned n = 0; n < 3; n++) {
+        EXPECT_FALSE(sample);
+        now_ += 2 * kEach;
+        pace_.begins(kLength, PacketPace::Way::fetched, now_);
+        for (unsigned part = 1; part < kParts; part++) {
+            now_ += kEach / kParts;
+            EXPECT_FALSE(pace_.take(now_, true));
+        }
+        now_ += kEach / kParts;
+        pace_.passed(now_);
+        sample = pace_.take(now_, false);
+    }
+    ASSERT_TRUE(sample);
+    EXPECT_EQ(sample->bytes, 2 * kLength);
+    EXPECT_EQ(sample->took, 2 * 3 * kEach);
+}
+
 TEST_F(PacketPaceTest, WhatComesLaterIsNot) {
     for (unsigned n = 0; n < 10; n++) {
-        now_ += kEach / 2;
+        now_ += 5 * kEach;
         pace_.begins(kLength, PacketPace::Way::copied, now_);
         EXPECT_FALSE(pass(1));
     }

@@ -158,6 +158,21 @@ TEST_F(Fetched, BothWaysAreMeasured) {
     }
 }
 
+// Each after the acknowledgement of the one before, which goes the straight way.
+TEST_F(Fetched, WhatComesOneByOneIsMeasuredToo) {
+    straight = true;
+    for (unsigned n = 0; n < 64; n++) {
+        send_some(1);
+        run(50 * kMicrosecond);
+        ASSERT_EQ(sends(0).size(), 1u);
+        ASSERT_EQ(receives(1).size(), 1u);
+    }
+    EXPECT_GT(acknowledged_straight, 32u);
+    ASSERT_GE(link.samples.size(), 2u);
+    EXPECT_EQ(link.samples.back().way, PacketPace::Way::fetched);
+    EXPECT_EQ(link.samples.back().length, kLarge);
+}
+
 // It is fetched and kept, as what came with its packet is (rc_responder.h).
 TEST_F(Fetched, OneThatComesBeforeItsReceiveWaitsForIt) {
     fetches = true;

@@ -14,10 +14,12 @@ namespace verbena::adapter {
 
 class Confidence {
    public:
-    static constexpr Duration kMoment = 300 * kMicrosecond;    // of a trial
+    static constexpr Duration kMoment = 600 * kMicrosecond;    // of a trial; the peer looks twice in it
     static constexpr Duration kForgotten = 10 * kMillisecond;  // since a trial that was not used up
     static constexpr Duration kShortest = 4 * kMillisecond, kLongest = 1600 * kMillisecond;  // without one
-    static constexpr Duration kWell = 100 * kMillisecond;  // all was, so long at least: the last wait is over
+    // All was, for as long as the last wait, but so long at least, or so long: that wait is over. (What
+    // disturbs a peer for a moment now and then must not add up.)
+    static constexpr Duration kWell = 20 * kMillisecond, kVeryWell = 200 * kMillisecond;
 
     // `crowded`: it says so now.
     bool justified(bool crowded, Time now) {
@@ -25,7 +27,8 @@ class Confidence {
         if (now < until) return false;
         const Duration wait = wait_.load(std::memory_order_relaxed);
         if (!crowded) {
-            if (wait > 0 && now - until > std::max(wait, kWell)) wait_.store(0, std::memory_order_relaxed);
+            if (wait > 0 && now - until > std::clamp(wait, kWell, kVeryWell))
+                wait_.store(0, std::memory_order_relaxed);
             trial_.store(kNever, std::memory_order_relaxed);
             return true;
         }

@@ -39,6 +39,22 @@ TEST(ConfidenceTest, WhoLetThemWaitGetsNoneForAWhile) {
     EXPECT_FALSE(c.justified(false, 2 * kSecond + Confidence::kShortest)) << "twice as long";
 }
 
+// However long the last wait was.
+TEST(ConfidenceTest, DisturbancesNowAndThenDoNotAddUp) {
+    Confidence c;
+    Time now = kSecond;
+    for (Duration wait = Confidence::kShortest; wait < Confidence::kLongest; wait *= 2) {
+        c.disappointed(now);
+        EXPECT_TRUE(c.justified(false, now += wait));
+    }
+    for (unsigned n = 0; n < 10; n++) {
+        EXPECT_TRUE(c.justified(false, now += Confidence::kVeryWell + kMs));
+        c.disappointed(now);
+        EXPECT_FALSE(c.justified(false, now + Confidence::kShortest - 1));
+        EXPECT_TRUE(c.justified(false, now += Confidence::kShortest));
+    }
+}
+
 TEST(ConfidenceTest, ComesBackWhenAllWasWellForLong) {
     Time now = kSecond;
     for (const Time well : {Duration{0}, Confidence::kWell - kMs, Confidence::kWell + kMs}) {

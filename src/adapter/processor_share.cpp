@@ -26,16 +26,25 @@ std::optional<bool> ProcessorShare::is_small(Time now) {
     if (length <= 0) return std::nullopt;
     text[static_cast<std::size_t>(length)] = 0;
     if (std::sscanf(text.data(), "%" SCNd64 " %" SCNd64, &times.ran, &times.waited) != 2) return std::nullopt;
-    return judge(times);
+    return judge(times, now);
 }
 
-std::optional<bool> ProcessorShare::judge(const ProcessorTimes& times) {
+std::optional<bool> ProcessorShare::judge(const ProcessorTimes& times, Time now) {
     const Duration ran = times.ran - before_.ran, waited = times.waited - before_.waited;
     const bool first = before_.ran == 0;  // how a thread began says more of who made it
     if (!first && ran < kEnough) return std::nullopt;
     before_ = times;
+    if (first) return std::nullopt;
+    if (now - judged_at_ > kForgotten) recent_ = {};
+    judged_at_ = now;
+    recent_.ran += ran;
+    recent_.waited += waited;
+    if (const Duration all = recent_.ran + recent_.waited; all > kRemembered) {
+        recent_.ran = recent_.ran * kRemembered / all;
+        recent_.waited = recent_.waited * kRemembered / all;
+    }
     // One other that wants the processor makes it a third, if we have precedence (precedence.h).
-    return first ? std::nullopt : std::optional(4 * waited > ran);
+    return recent_.waited >= kMuch && 4 * recent_.waited > recent_.ran;
 }
 
 }  // namespace verbena::adapter

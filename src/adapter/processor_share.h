@@ -30,7 +30,12 @@ class ProcessorShare {
     std::optional<bool> is_small(Time now);
 
     // What is_small() makes of them.
-    std::optional<bool> judge(const ProcessorTimes& times);
+    std::optional<bool> judge(const ProcessorTimes& times, Time now);
+
+    // Of running and waiting, so much is remembered; nothing of before a longer silence.
+    static constexpr Duration kRemembered = 8 * kMillisecond, kForgotten = 10 * kMillisecond;
+    // To wait for less is no habit: something else had the processor for a moment.
+    static constexpr Duration kMuch = kMillisecond;
 
    private:
     static constexpr Duration kLookEvery = 250 * kMicrosecond;
@@ -39,7 +44,8 @@ class ProcessorShare {
 
     Time next_look_ = 0;
     int file_ = kNotOpened;
-    ProcessorTimes before_;
+    ProcessorTimes before_, recent_;
+    Time judged_at_ = 0;
 };
 
 }  // namespace verbena::adapter

@@ -33,7 +33,7 @@ class ProcessorShare {
     std::optional<bool> judge(const ProcessorTimes& times, Time now);
 
     // Of running and waiting, so much is remembered; nothing of before a longer silence.
-    static constexpr Duration kRemembered = 8 * kMillisecond, kForgotten = 10 * kMillisecond;
+    static constexpr Duration kRemembered = 8 * kMillisecond, kForgotten = 3 * kMillisecond;
     // To wait for less is no habit: something else had the processor for a moment.
     static constexpr Duration kMuch = kMillisecond;
 

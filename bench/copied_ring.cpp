@@ -25,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kRing = 1 << 20, kPart = 32 << 10;
+constexpr std::size_t kRing = 1 << 19, kPart = 32 << 10;
 constexpr std::uint64_t kTotal = std::uint64_t{4} << 30;
 
 struct Ring {

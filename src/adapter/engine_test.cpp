@@ -17,6 +17,7 @@
 
 #include "adapter/clock.h"
 #include "adapter/engine_testing.h"
+#include "adapter/presence.h"
 
 namespace verbena::adapter {
 namespace {
@@ -435,6 +436,22 @@ TEST(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
         EXPECT_FALSE(link.polled) << "it sleeps for its completions";
     }
     EXPECT_FALSE(link.polled) << "the helper has gone";
+}
+
+TEST(EnginePresenceTest, TheHelperShowsIt) {
+    testing::MemoryLink link;
+    link.peer = &link;
+    const Endpoint endpoint(link, 0x1000, Gid::from_ipv4(1));
+    const auto state = [&] { return Presence::state(endpoint.segment->header().present); };
+    EXPECT_EQ(state(), Presence::State::unknown);
+    {
+        Engine engine(*endpoint.adapter, link);
+        ASSERT_EQ(engine.start(), 0);
+        for (const Time start = now(); state() == Presence::State::unknown && now() - start < 10 * kSecond;)
+            std::this_thread::yield();
+        EXPECT_EQ(state(), Presence::State::here);
+    }
+    EXPECT_EQ(state(), Presence::State::unknown);
 }
 
 TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {

@@ -24,6 +24,8 @@ namespace {
 using transport::Direct;
 
 constexpr Duration kVerifyEvery = kMillisecond;
+// Longer WRITEs and READs are executed until something is known of packets. No Pace has both kinds.
+constexpr std::uint32_t kWorthACall = 16 << 10;
 
 bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record, std::uint64_t size) {
     return offset % alignof(QpRecord) == 0 && offset <= size && count <= (size - offset) / record;
@@ -350,26 +352,26 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
 // Small ones are not measured (rc_direct.cpp). The others we would have to serve with the same processor if
 // they were for ourselves.
 bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                                      Time now) {
+                                      bool among_others, Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
     if (length <= transport::kSmallWrite) return memory.serves(now);
-    // At first: what is shorter than a call is long.
-    const bool together = length <= transport::kMostStraight;
-    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, together, now) &&
+    // A call takes as long as copying some KiB; and who is not to wait for others goes on as they did.
+    const bool at_first = among_others || length < kWorthACall;
+    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, at_first, now) &&
            memory.serves(now);
 }
 
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                                      Time now) {
+                                      bool among_others, Time now) {
     if (length <= (features().copy ? transport::kMostStraight : link::kFetchedFrom) || link::packets_wanted())
         return false;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !peer->out->fetches()) return false;
-    return !features().copy || !memory_of(*peer).sends().together_is_faster(length, false, now);
+    return !features().copy || !memory_of(*peer).sends(among_others).together_is_faster(length, false, now);
 }
 
 std::optional<transport::ShownReceives::Next> MemoryAccess::shown(const wire::Path& path,
@@ -408,11 +410,11 @@ void MemoryAccess::measured(const wire::Path& path, std::uint32_t destination,
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory) return;
     const ForeignMemory& memory = memory_of(*peer);
-    const auto [way, length, bytes, took] = sample;
+    const auto [way, length, bytes, took, rounds] = sample;
     if (way == Way::fetched)
-        memory.sends().alone(length, bytes, took);
+        memory.sends(!rounds).alone(length, bytes, took);
     else
-        (way == Way::copied ? memory.sends() : memory.operations()).together(length, bytes, took);
+        (way == Way::copied ? memory.sends(!rounds) : memory.operations()).together(length, bytes, took);
 }
 
 void MemoryAccess::packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) {

@@ -8,15 +8,16 @@
 // Order: the requester asks only when everything before was acknowledged. Visibility: the aligned word of
 // eight bytes that holds the last byte is written last and whole, as transport::place() does it. Lifetime: a
 // mark is held from before the look at the tables until after the copy, so that who takes a region or a queue
-// pair away waits for us (link::LocalMark). Identity: the tables' generation before each call; that the
-// process still is the one that we met (its pidfd, and the tables' nonce read back from it) at least once a
-// millisecond. So a target that was killed or called exec() is written to for a millisecond at most, where
-// its tables said that the peer may; nothing else lies there then but by chance.
+// pair away waits for us (link::LocalMark). Identity: the tables' generation and the process's presence
+// (presence.h) before each call; that it still is the one that we met (its pidfd, and the tables' nonce read
+// back from it) at least once a millisecond. So a target that is killed or calls exec() is written to within
+// one call at most, or for a millisecond if it shows no presence, where its tables said that the peer may;
+// nothing else lies there then but by chance.
 //
 // Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
-// can send. A queue pair that fails by itself does not wait for who is fetching just then. Those that we
-// write into receives which a peer shows (transport/shown_receives.h) pass the same checks, by the receive's
-// lkey.
+// can send, and its presence is looked at afterwards, or else the nonce read in the same call. A queue pair
+// that fails by itself does not wait for who is fetching just then. Those that we write into receives which a
+// peer shows (transport/shown_receives.h) pass the same checks, by the receive's lkey.
 //
 // What leaves as packets, besides: immediate data and atomics; requests behind one that is not yet
 // acknowledged; windows, on-demand and null regions; the first request while the target's queue pair is in
@@ -61,9 +62,10 @@ class ForeignMemory final : public link::PeerMemory {
     // Whether the target's processor is likely to take packets as they come (DirectAccess).
     bool serves(Time now) const;
     void served_slowly(Time now) const { confidence_.disappointed(now); }
-    // How fast WRITEs and READs pass, executed and as packets; how fast SENDs do, fetched and copied.
+    // How fast WRITEs and READs pass, executed and as packets; how fast SENDs do, fetched and copied, among
+    // others or one at a time.
     Pace& operations() const { return operations_; }
-    Pace& sends() const { return sends_; }
+    Pace& sends(bool among_others) const { return among_others ? sends_ : rounds_; }
 
     void abandon() override { file_.close(); }
     // Identity: the process shows its presence afterwards, or the tables' nonce is read in the same call.
@@ -105,7 +107,8 @@ class ForeignMemory final : public link::PeerMemory {
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
-    mutable Pace operations_{Pace::Costs::more_together}, sends_{Pace::Costs::alike};
+    mutable Pace operations_{Pace::Costs::more_together}, sends_{Pace::Costs::alike},
+        rounds_{Pace::Costs::alike};
     mutable std::atomic<bool> gone_{false};
 };
 
@@ -116,10 +119,10 @@ class MemoryAccess final : public transport::DirectAccess {
     transport::Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
     transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                            Time now) override;
+                            bool among_others, Time now) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                            Time now) override;
+                            bool among_others, Time now) override;
     std::optional<transport::ShownReceives::Next> shown(const wire::Path& path,
                                                         std::uint32_t destination) override;
     transport::Direct place(const transport::PlaceTarget& target, std::span<const iovec> from) override;

@@ -33,7 +33,7 @@ class Pace {
     static constexpr Duration kSoon = kMillisecond, kDoubted = 4 * kMillisecond;
     // A trial lasts at most, if it measures nothing, as long as so much takes by the way in use, since what
     // is out of that way has to pass first; within bounds.
-    static constexpr std::uint32_t kInTheWay = 16;  // MiB
+    static constexpr std::uint32_t kInTheWay = 32;  // MiB
     static constexpr Duration kShortestTrial = 6 * kMillisecond, kLongestTrial = 100 * kMillisecond;
     // Measurements in a trial, if each is of much; or of a single call, as those of what we execute are. The
     // first does not count: caches are cold.

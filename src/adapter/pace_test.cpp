@@ -119,6 +119,28 @@ TEST_F(PaceTest, TheFirstTrialComesSoon) {
     EXPECT_FALSE(faster());
 }
 
+// That of packets as well, though it costs the target something.
+TEST_F(PaceTest, TheFirstTrialOfPacketsComesSoonToo) {
+    pace_.alone(kMiB, kMiB, 60 * kUs);
+    ASSERT_FALSE(faster(kMiB, false));
+    now_ += Pace::kSoon - 1;
+    ASSERT_FALSE(faster(kMiB, false));
+    now_++;
+    EXPECT_TRUE(faster(kMiB, false));
+}
+
+// Of two who begin at the same moment, but for some nanoseconds.
+TEST_F(PaceTest, TrialsComeSoonerByChance) {
+    now_ += kMicrosecond / 2;
+    pace_.alone(kMiB, kMiB, 60 * kUs);
+    ASSERT_FALSE(faster(kMiB, false));
+    const Time trial = now_ + Pace::kSoon - Pace::kSoon / 8;
+    now_ = trial - 1;
+    EXPECT_FALSE(faster(kMiB, false));
+    now_ = trial;
+    EXPECT_TRUE(faster(kMiB, false));
+}
+
 TEST_F(PaceTest, ATrialThatHasMeasuredIsNotRepeatedSoon) {
     struct Case {
         bool measures;

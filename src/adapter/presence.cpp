@@ -14,16 +14,13 @@ Presence::Presence(std::atomic<std::uint32_t>& word)
     static_assert(sizeof word == sizeof(std::uint32_t));
     list_.futex_offset = reinterpret_cast<char*>(&word) - reinterpret_cast<char*>(&entry_);
     std::size_t size = 0;
-    if (syscall(SYS_get_robust_list, 0, &before_, &size) != 0 || size != sizeof list_ ||
-        syscall(SYS_set_robust_list, &list_, sizeof list_) != 0) {
-        before_ = nullptr;
-        return;
-    }
-    word_.store(static_cast<std::uint32_t>(gettid()), std::memory_order_release);
+    shows_ = syscall(SYS_get_robust_list, 0, &before_, &size) == 0 && size == sizeof list_ &&
+             syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
+    if (shows_) word_.store(static_cast<std::uint32_t>(gettid()), std::memory_order_release);
 }
 
 Presence::~Presence() {
-    if (!before_) return;
+    if (!shows_) return;
     word_.store(0, std::memory_order_release);
     syscall(SYS_set_robust_list, before_, sizeof list_);
 }

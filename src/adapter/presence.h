@@ -36,6 +36,7 @@ class Presence {
     robust_list entry_;
     robust_list_head list_;
     void* before_ = nullptr;  // the thread's list, the C library's
+    bool shows_;
 };
 
 }  // namespace verbena::adapter

@@ -30,13 +30,16 @@ std::optional<bool> ProcessorShare::is_small(Time now) {
 }
 
 std::optional<bool> ProcessorShare::judge(const ProcessorTimes& times, Time now) {
+    if (now - judged_at_ > kForgotten) {
+        judged_at_ = now;
+        before_ = times;
+        recent_ = {};
+        return false;
+    }
     const Duration ran = times.ran - before_.ran, waited = times.waited - before_.waited;
-    const bool first = before_.ran == 0;  // how a thread began says more of who made it
-    if (!first && ran < kEnough) return std::nullopt;
-    before_ = times;
-    if (first) return std::nullopt;
-    if (now - judged_at_ > kForgotten) recent_ = {};
+    if (ran < kEnough) return std::nullopt;
     judged_at_ = now;
+    before_ = times;
     recent_.ran += ran;
     recent_.waited += waited;
     if (const Duration all = recent_.ran + recent_.waited; all > kRemembered) {

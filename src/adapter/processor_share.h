@@ -5,6 +5,7 @@
 // Thread safety: one thread, the one that is asked about.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "base/time.h"
@@ -32,7 +33,8 @@ class ProcessorShare {
     // What is_small() makes of them.
     std::optional<bool> judge(const ProcessorTimes& times, Time now);
 
-    // Of running and waiting, so much is remembered; nothing of before a longer silence.
+    // Of running and waiting, so much is remembered; and nothing of before or within a longer silence, after
+    // which the share counts as large, for a start.
     static constexpr Duration kRemembered = 8 * kMillisecond, kForgotten = 3 * kMillisecond;
     // To wait for less is no habit: something else had the processor for a moment.
     static constexpr Duration kMuch = kMillisecond;
@@ -45,7 +47,7 @@ class ProcessorShare {
     Time next_look_ = 0;
     int file_ = kNotOpened;
     ProcessorTimes before_, recent_;
-    Time judged_at_ = 0;
+    Time judged_at_ = INT64_MIN / 2;
 };
 
 }  // namespace verbena::adapter

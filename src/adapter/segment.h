@@ -25,7 +25,7 @@ namespace verbena::adapter {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
 inline constexpr std::uint32_t kSegmentVersion =
-    7;  // changes whenever a structure here, or RegionRecord, does
+    8;  // changes whenever a structure here, or RegionRecord, does
 
 // What the adapter does with packets before a queue pair sees them.
 struct AdapterCounters {
@@ -105,8 +105,8 @@ struct SegmentHeader {
     std::array<char, 16> command;           // the program's name
     std::uint64_t region_offset, qp_offset, object_offset;
     std::uint32_t region_count, qp_count, object_count;
-    std::atomic<std::uint32_t> present;  // presence.h
-    AdapterCounters counters;
+    std::atomic<std::uint32_t> present;    // presence.h
+    alignas(64) AdapterCounters counters;  // written all the time, where peers read the above
     memory::Sections sections;
     // Odd while a queue pair's counters move to the totals: who sums both looks before and after.
     std::atomic<std::uint64_t> retirements;

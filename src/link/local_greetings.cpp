@@ -10,7 +10,6 @@
 #include "base/reason.h"
 #include "base/uncancelled.h"
 #include "link/local_peers.h"
-#include "link/local_reference.h"
 
 namespace verbena::link {
 namespace {

@@ -56,7 +56,7 @@ struct Filled {
         introduce(left, right);
         for (; sent < kPackets; sent++) left.post(right.qp(), std::to_string(sent) + std::string(4000, 'x'));
     }
-    static constexpr unsigned kPackets = 600;  // 2.4 MB; a ring has 1 MiB
+    static constexpr unsigned kPackets = 600;  // 2.4 MB; a ring has 512 KiB
     End left{3}, right{4};
     unsigned sent = 0;
 };

@@ -31,9 +31,9 @@ class SimDirect final : public transport::DirectAccess {
     Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
     Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                            Time now) override;
+                            bool among_others, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                            Time now) override;
+                            bool among_others, Time now) override;
     std::optional<transport::ShownReceives::Next> shown(const wire::Path& path,
                                                         std::uint32_t destination) override;
     Direct place(const transport::PlaceTarget& target, std::span<const iovec> from) override;

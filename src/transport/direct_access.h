@@ -51,7 +51,8 @@ enum class Direct : std::uint8_t { done, declined, not_yet };
 // Bytes. Many WRITEs of up to the first take less time as packets than as system calls, everywhere; READs of
 // up to the second are executed wherever they can be. Which way is faster for longer ones is measured.
 inline constexpr std::uint32_t kSmallWrite = 1 << 10, kSmallRead = (4 << 10) - 1;
-// SENDs of up to so many are copied as one packet; which way is faster for longer ones is measured.
+// SENDs of up to so many are copied as one packet; which way is faster for longer ones is measured, and they
+// are fetched, as WRITEs and READs are executed, until it is known.
 inline constexpr std::uint32_t kMostStraight = 12 << 10;
 
 class DirectAccess {
@@ -62,18 +63,20 @@ class DirectAccess {
     virtual Direct read(const DirectTarget& target, std::span<const iovec> into) = 0;
 
     // Whether much at a time, or many, in operations of that length, are there sooner as packets, which the
-    // peer's processor takes in while ours puts out the next ones.
+    // peer's processor takes in while ours puts out the next ones. Among others: of the queue pair, that have
+    // left as packets and would have to be waited for.
     virtual bool packets_are_faster(const wire::Path&, std::uint32_t /*destination*/,
-                                    std::uint32_t /*length*/, Time /*now*/) {
+                                    std::uint32_t /*length*/, bool /*among_others*/, Time /*now*/) {
         return false;
     }
     // They were not: the peer let them wait.
     virtual void packets_were_slow(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {}
 
     // Whether a SEND of that length, whose payload stays as it is until it has been acknowledged, is there
-    // sooner if the peer fetches it than if both copy it.
+    // sooner if the peer fetches it than if both copy it. Among others: of the queue pair, that are under
+    // way; else it may be one that is answered before the next one comes.
     virtual bool fetching_is_faster(const wire::Path&, std::uint32_t /*destination*/,
-                                    std::uint32_t /*length*/, Time /*now*/) {
+                                    std::uint32_t /*length*/, bool /*among_others*/, Time /*now*/) {
         return false;
     }
     // Where the numbering of the receives stands that the peer shows. Nothing: it shows none.

@@ -13,8 +13,9 @@ struct Executing : DirectAccess {
     bool willing = true;
     bool packets_faster = false;
     bool fetching_faster = false;
-    unsigned questions = 0, slower_from = ~0u;  // packets are faster until so many have asked
-    unsigned asked = 0, told_slow = 0;          // times
+    unsigned questions = 0, slower_from = ~0u;         // packets are faster until so many have asked
+    unsigned asked = 0, told_slow = 0;                 // times
+    unsigned asked_alone = 0, asked_among_others = 0;  // whether fetching is faster
 
     std::vector<PacketPace::Sample> samples, one_sided;  // of SENDs; of WRITEs and READs
 
@@ -25,11 +26,13 @@ struct Executing : DirectAccess {
         return execute(target, into, true);
     }
     bool reaches(const wire::Path&, std::uint32_t) override { return true; }
-    bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {
+    bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, Time) override {
         return packets_faster && questions++ < slower_from;
     }
     void packets_were_slow(const wire::Path&, std::uint32_t, Time) override { told_slow++; }
-    bool fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t, Time) override {
+    bool fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool among_others,
+                            Time) override {
+        (among_others ? asked_among_others : asked_alone)++;
         return fetching_faster;
     }
     void measured(const wire::Path&, std::uint32_t, const PacketPace::Sample& sample) override {

@@ -20,6 +20,8 @@ class PacketPace {
     static constexpr std::uint64_t kEnough = std::uint64_t{512} << 10;  // bytes: less says little
     // While more is out a measurement is of so long at least.
     static constexpr Duration kLeast = 250 * kMicrosecond;
+    // Of rounds, which vary with the program, it is of so long and so many at least.
+    static constexpr std::uint32_t kLeastRounds = 8;
 
     enum class Way : std::uint8_t {
         packets,  // of a WRITE or READ that the link could have executed
@@ -31,6 +33,7 @@ class PacketPace {
         std::uint32_t length;  // of each
         std::uint64_t bytes;
         Duration took;
+        bool rounds;  // at least half of them one by one
     };
 
     // ... that follows all others so soon: four times what each of them took, and so long at most. What was
@@ -41,15 +44,19 @@ class PacketPace {
     void begins(std::uint32_t length, Way way, Time now) {
         const Duration pause = now - ended_;
         const bool goes_on = measures_sends_of(length, way) && ended_ != kNever && pause <= kPause &&
-                             pause * passed_ <= 4 * (ended_ - began_);
+                             passed_ != 0 && pause * passed_ <= 4 * (ended_ - began_);
         began_ = now;
         ended_ = kNever;
         passed_ = 0;
-        if (goes_on) return;
+        if (goes_on) {
+            rounds_++;
+            return;
+        }
         length_ = length;
         way_ = way;
         since_ = kNever;
         bytes_ = heap_ = 0;
+        rounds_ = 0;
     }
     // Something was lost, or others are at it: what it measures now it does not tell.
     void ends() { length_ = 0; }
@@ -74,10 +81,14 @@ class PacketPace {
     std::optional<Sample> take(Time now, bool goes_on) {
         if (!measures()) return std::nullopt;
         if (!goes_on) end_heap(heap_at_ = ended_ = now);
-        if (bytes_ < kEnough || (goes_on && until_ - since_ < kLeast)) return std::nullopt;
-        const Sample sample{way_, length_, bytes_, until_ - since_};
+        const bool rounds = 2 * rounds_ * std::uint64_t{length_} >= bytes_;
+        if (bytes_ < kEnough || ((goes_on || rounds) && until_ - since_ < kLeast) ||
+            (rounds && bytes_ < kLeastRounds * std::uint64_t{length_}))
+            return std::nullopt;
+        const Sample sample{way_, length_, bytes_, until_ - since_, rounds};
         since_ = until_;
         bytes_ = 0;
+        rounds_ = 0;
         return sample;
     }
 
@@ -101,6 +112,7 @@ class PacketPace {
     std::uint64_t heap_ = 0;    // bytes; none of those that came with the first
     Time began_ = kNever;       // one left when nothing was out
     std::uint32_t passed_ = 0;  // since then
+    std::uint32_t rounds_ = 0;  // begun of what bytes_ counts
     Time ended_ = kNever;       // nothing is out any more
 };
 

@@ -6,7 +6,8 @@ namespace verbena::transport {
 namespace {
 
 constexpr std::uint32_t kLength = 256 << 10;
-constexpr Duration kEach = 10 * kMicrosecond;
+constexpr Duration kEach = 50 * kMicrosecond;
+constexpr unsigned kRounds = PacketPace::kLeastRounds;
 
 class PacketPaceTest : public ::testing::Test {
    protected:
@@ -102,7 +103,7 @@ TEST_F(PacketPaceTest, AnotherWayIsMeasuredAnew) {
 // A sender whose copying takes the time: each is acknowledged before the next has left.
 TEST_F(PacketPaceTest, OneRightBehindTheOtherIsMeasured) {
     std::optional<PacketPace::Sample> sample;
-    for (unsigned n = 0; n < 3; n++) {
+    for (unsigned n = 0; n <= kRounds; n++) {
         EXPECT_FALSE(sample);
         EXPECT_FALSE(pace_.measures(kLength, PacketPace::Way::copied));
         now_ += kEach / 4;
@@ -110,8 +111,9 @@ TEST_F(PacketPaceTest, OneRightBehindTheOtherIsMeasured) {
         sample = pass(1);
     }
     ASSERT_TRUE(sample);
-    EXPECT_EQ(sample->bytes, 2 * kLength);
-    EXPECT_EQ(sample->took, 2 * (kEach + kEach / 4));
+    EXPECT_TRUE(sample->rounds);
+    EXPECT_EQ(sample->bytes, kRounds * kLength);
+    EXPECT_EQ(sample->took, kRounds * (kEach + kEach / 4));
 }
 
 // However long what came before the pause took.
@@ -131,7 +133,7 @@ TEST_F(PacketPaceTest, APauseIsNoPartOfAStream) {
 TEST_F(PacketPaceTest, RoundsAreMeasuredWhole) {
     constexpr unsigned kParts = 4;
     std::optional<PacketPace::Sample> sample;
-    for (unsigned n = 0; n < 3; n++) {
+    for (unsigned n = 0; n <= kRounds; n++) {
         EXPECT_FALSE(sample);
         now_ += 2 * kEach;
         pace_.begins(kLength, PacketPace::Way::fetched, now_);
@@ -144,8 +146,21 @@ TEST_F(PacketPaceTest, RoundsAreMeasuredWhole) {
         sample = pace_.take(now_, false);
     }
     ASSERT_TRUE(sample);
-    EXPECT_EQ(sample->bytes, 2 * kLength);
-    EXPECT_EQ(sample->took, 2 * 3 * kEach);
+    EXPECT_TRUE(sample->rounds);
+    EXPECT_EQ(sample->bytes, kRounds * kLength);
+    EXPECT_EQ(sample->took, kRounds * 3 * kEach);
+}
+
+// They would not be compared with each other.
+TEST_F(PacketPaceTest, AStreamThatPausesNowAndThenIsNoRounds) {
+    std::optional<PacketPace::Sample> sample;
+    for (unsigned burst = 0; burst < 2; burst++) {
+        now_ += kEach;
+        pace_.begins(kLength, PacketPace::Way::copied, now_);
+        sample = pass(40);
+    }
+    ASSERT_TRUE(sample);
+    EXPECT_FALSE(sample->rounds);
 }
 
 TEST_F(PacketPaceTest, WhatComesLaterIsNot) {

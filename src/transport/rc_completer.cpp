@@ -253,6 +253,8 @@ void RcRequester::implied_nak(Time now) {
 void RcRequester::finish_progress(Time now) {
     if (!progressed_) return;
     progress_undisturbed(now);
+    if (pace_.measures_sends()) [[unlikely]]
+        tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && pace_.is_of(queue_.at(0).length));
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing

@@ -47,7 +47,7 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     const completion::CompletionQueue* const cq = shared_.setup().send_cq;
     const std::uint64_t operations = waiting + std::min(streak, std::max(queue_.unheard(), cq->waiting()));
     const auto faster = [&] {
-        return shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, now);
+        return shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, before, now);
     };
     if (small) {
         by_packets_ = directly_ == Directly::hopefully &&
@@ -112,7 +112,8 @@ void RcRequester::choose_fetching(SendEntry& entry, Time now) {
     const Attributes& a = shared_.attributes();
     entry.fetched = shared_.setup().direct && shared_.setup().service == Service::rc &&
                     !(entry.flags & kInline) &&
-                    shared_.setup().direct->fetching_is_faster(a.path, a.destination_qp, entry.length, now);
+                    shared_.setup().direct->fetching_is_faster(a.path, a.destination_qp, entry.length,
+                                                               outstanding(), now);
 }
 
 // Which receive the SEND at the cursor will take, and whether it may be written there: not while the peer is

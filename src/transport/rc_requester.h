@@ -292,8 +292,6 @@ class RcRequester {
         retransmission_.progress(now, rest);
         drain_first_ = drain_first_ && rest;
         if (packets_since_ != kNever) watch_packets(now);
-        if (pace_.measures_sends()) [[unlikely]]
-            tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && pace_.is_of(queue_.at(0).length));
     }
     void complete_oldest(Time now) {
         SendEntry& oldest = queue_.at(0);

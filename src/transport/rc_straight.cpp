@@ -222,8 +222,9 @@ bool RcRequester::several_go_straight(std::size_t length, const LazyTime& now) c
     if (length > kMostStraight) return false;
     const Attributes& a = shared_.attributes();
     DirectAccess* const direct = shared_.setup().direct;
-    return !direct || !direct->fetching_is_faster(a.path, a.destination_qp,
-                                                  static_cast<std::uint32_t>(length), now.get());
+    return !direct ||
+           !direct->fetching_is_faster(a.path, a.destination_qp, static_cast<std::uint32_t>(length),
+                                       outstanding(), now.get());
 }
 
 void RcRequester::make_straight(const SendRequest& request, const iovec& payload,

@@ -79,8 +79,9 @@ def against_bare(local, bare):
         lines.append(Line(f"{program} 8 B{label}, bare", "bare", "M/s", against, None, True,
                           lambda p=program, w=words: local.rate(p, 400000, *w),
                           lambda p=program, w=words: bare.rate(p, 400000, *w).value))
-    return lines + [Line("ib_send_bw 64 KiB, bare", "bare", "GB/s", "bare readv", None, True,
-                         lambda: local.bandwidth("ib_send_bw", *FETCHED), lambda: bare.bandwidth("ib_send_bw", *FETCHED).value)]
+    return lines + [Line(f"ib_send_bw {label}, bare", "bare", "GB/s", "bare readv", None, True,
+                         lambda f=fetched: local.bandwidth("ib_send_bw", *f), lambda f=fetched: bare.bandwidth("ib_send_bw", *f).value)
+                    for label, fetched in (("64 KiB", FETCHED), ("1 MiB", (1048576, 2000)))]
 
 
 def against_copied_ring(build, fabric):

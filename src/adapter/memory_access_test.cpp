@@ -46,6 +46,12 @@ class ForeignMemoryTest : public testing::Test {
     std::unique_ptr<ForeignMemory> open(std::uint64_t at) {
         return ForeignMemory::open(getpid(), segment_->fd(), at);
     }
+    // Their head lies somewhere else, as another program's might.
+    SegmentHeader& move_tables() {
+        moved_ = std::make_unique<Moved>();
+        std::memcpy(moved_->bytes, static_cast<const void*>(&segment_->header()), sizeof moved_->bytes);
+        return *reinterpret_cast<SegmentHeader*>(moved_->bytes);
+    }
     bool run(bool write, std::uint64_t at, std::uint32_t length, std::uint32_t rkey,
              std::uint32_t in_first = 0) {
         const iovec pieces[2] = {{local_.data(), in_first}, {local_.data() + in_first, length - in_first}};
@@ -56,7 +62,11 @@ class ForeignMemoryTest : public testing::Test {
     bool write(std::uint64_t at, std::uint32_t length) { return run(true, at, length, keys_.rkey); }
 
     static constexpr std::uint64_t kIova = 0x10000;
+    struct Moved {
+        alignas(SegmentHeader) std::uint8_t bytes[sizeof(SegmentHeader)];
+    };
     std::unique_ptr<Segment> segment_;
+    std::unique_ptr<Moved> moved_;
     std::unique_ptr<memory::RegionTable> regions_;
     std::unique_ptr<ForeignMemory> memory_;
     wire::Path path_;
@@ -275,32 +285,26 @@ TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
 TEST_F(ForeignMemoryTest, AnotherProgramInTheSameProcessIsNoticed) {
     EXPECT_TRUE(memory_->verify(-1, 1));
     const std::uint64_t nonce = segment_->header().nonce[0];
-    auto copy = std::make_unique<std::uint8_t[]>(sizeof(SegmentHeader));
-    auto* moved = reinterpret_cast<SegmentHeader*>(copy.get());
-    std::memcpy(static_cast<void*>(moved), static_cast<const void*>(&segment_->header()),
-                sizeof(SegmentHeader));
-    auto other = open(reinterpret_cast<std::uintptr_t>(moved));
+    SegmentHeader& moved = move_tables();
+    auto other = open(reinterpret_cast<std::uintptr_t>(&moved));
     ASSERT_NE(other, nullptr);
     EXPECT_TRUE(other->verify(-1, 1));
-    moved->nonce[0] = nonce + 1;
+    moved.nonce[0] = nonce + 1;
     EXPECT_TRUE(other->verify(-1, kMillisecond));  // not yet
     EXPECT_FALSE(other->verify(-1, 1 + kMillisecond));
-    moved->nonce[0] = nonce;
+    moved.nonce[0] = nonce;
     EXPECT_FALSE(other->verify(-1, 2));  // gone is gone
 }
 
 // Who shows no presence is asked for the nonce with each payload; who does, is believed until he is over.
 TEST_F(ForeignMemoryTest, APayloadIsOfTheProcessThatWasMet) {
-    auto copy = std::make_unique<std::uint8_t[]>(sizeof(SegmentHeader));
-    auto* moved = reinterpret_cast<SegmentHeader*>(copy.get());
-    std::memcpy(static_cast<void*>(moved), static_cast<const void*>(&segment_->header()),
-                sizeof(SegmentHeader));
-    auto other = open(reinterpret_cast<std::uintptr_t>(moved));
+    SegmentHeader& moved = move_tables();
+    auto other = open(reinterpret_cast<std::uintptr_t>(&moved));
     ASSERT_NE(other, nullptr);
     const iovec from{target_.data(), 8}, into{local_.data(), 8};
     const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}); };
     EXPECT_TRUE(fetches());
-    moved->nonce[0]++;
+    moved.nonce[0]++;
     EXPECT_FALSE(fetches());
     std::atomic<std::uint32_t>& present = segment_->header().present;
     present = static_cast<std::uint32_t>(gettid());

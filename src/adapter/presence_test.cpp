@@ -43,10 +43,10 @@ class PresenceTest : public testing::Test {
         }
         std::thread([this] {
             const Presence presence(*word_);
-            if (write(pipe_[1], "", 1) != 1) _exit(1);
             for (;;) pause();
         }).detach();
         while (state() == State::unknown) std::this_thread::yield();
+        if (write(pipe_[1], "", 1) != 1) _exit(1);
         then();
         for (;;) pause();
     }

@@ -13,8 +13,6 @@ import places
 import ucx
 from line import BANDWIDTHS, ONE_WAY, Line
 
-FETCHED = (65536, 20000)  # bytes, messages: SENDs that the receiver fetches
-
 
 @contextlib.contextmanager
 def make_lines(build, yardsticks):
@@ -79,9 +77,10 @@ def against_bare(local, bare):
         lines.append(Line(f"{program} 8 B{label}, bare", "bare", "M/s", against, None, True,
                           lambda p=program, w=words: local.rate(p, 400000, *w),
                           lambda p=program, w=words: bare.rate(p, 400000, *w).value))
-    return lines + [Line(f"ib_send_bw {label}, bare", "bare", "GB/s", "bare readv", None, True,
-                         lambda f=fetched: local.bandwidth("ib_send_bw", *f), lambda f=fetched: bare.bandwidth("ib_send_bw", *f).value)
-                    for label, fetched in (("64 KiB", FETCHED), ("1 MiB", (1048576, 2000)))]
+    return lines + [Line(f"{program} {label}, bare", "bare", "GB/s", "bare readv", None, True,
+                         lambda p=program, s=size, n=iterations: local.bandwidth(p, s, n),
+                         lambda p=program, s=size, n=iterations: bare.bandwidth(p, s, n).value)
+                    for program, size, label, iterations in BANDWIDTHS if program == "ib_send_bw"]
 
 
 def against_copied_ring(build, fabric):

@@ -24,7 +24,8 @@ namespace {
 using transport::Direct;
 
 constexpr Duration kVerifyEvery = kMillisecond;
-// Longer WRITEs and READs are executed until something is known of packets. No Pace has both kinds.
+// WRITEs and READs from this length on are executed until something is known of packets. (A power of two, so
+// that all that are measured together begin alike.)
 constexpr std::uint32_t kWorthACall = 16 << 10;
 
 bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record, std::uint64_t size) {
@@ -358,7 +359,7 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     if (!peer || !peer->memory || !features().copy) return false;
     const ForeignMemory& memory = memory_of(*peer);
     if (length <= transport::kSmallWrite) return memory.serves(now);
-    // A call takes as long as copying some KiB; and who is not to wait for others goes on as they did.
+    // A call takes as long as copying some KiB; and what would have to wait for others goes on as they did.
     const bool at_first = among_others || length < kWorthACall;
     return peer->pidfd >= 0 && memory.operations().together_is_faster(length, at_first, now) &&
            memory.serves(now);

@@ -84,9 +84,7 @@ void LocalPeers::meet_ourselves(std::uint32_t block) {
         peer->nonce = setup_.nonce;
         peer->event_fd = duplicate_out_of_the_way(event_fd_);
         if (peer->event_fd < 0) return declare_dead(*peer);
-        if (setup_.open_memory)
-            peer->memory = setup_.open_memory(getpid(), setup_.segment_fd, setup_.segment_address);
-        peer->in->fetch(peer->memory && features().fetch);
+        open_memory(*peer, setup_.segment_fd, setup_.segment_address);
         std::lock_guard guard(peer->lock);
         peer->out = std::move(out);
         peer->state.store(State::met);
@@ -101,6 +99,12 @@ void LocalPeers::set_owner(std::uint32_t block, LocalPeer& peer) {
         peer.memory ? "" : "; it does not let us read and write its memory");
 }
 
+// The peer's memory, if its process lets us; and so whether it may leave payloads there for us to fetch.
+void LocalPeers::open_memory(LocalPeer& peer, int segment_fd, std::uint64_t segment_address) {
+    if (setup_.open_memory) peer.memory = setup_.open_memory(peer.pid, segment_fd, segment_address);
+    peer.in->fetch(peer.memory && features().fetch);
+}
+
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
     const int pidfd = out_of_the_way(static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0)));
@@ -112,9 +116,7 @@ bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     peer.pidfd = pidfd;
     peer.event_fd = greeting.take(1);
     peer.nonce = greeting.text.nonce;
-    if (setup_.open_memory)
-        peer.memory = setup_.open_memory(greeting.pid, greeting.fds[2], greeting.text.segment_address);
-    peer.in->fetch(peer.memory && features().fetch);
+    open_memory(peer, greeting.fds[2], greeting.text.segment_address);
     {
         std::lock_guard guard(peer.lock);
         peer.out = std::move(out);

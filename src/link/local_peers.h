@@ -210,6 +210,7 @@ class LocalPeers final : public memory::Outsiders {
     void declare_dead(LocalPeer& peer);
     void free_if_done(LocalPeer& peer);
     bool has_work();
+    void open_memory(LocalPeer& peer, int segment_fd, std::uint64_t segment_address);
     LocalPeer* asked_for(std::uint32_t block);
     template <class Like>
     LocalPeer* find_if(Like like) {

@@ -25,9 +25,8 @@ struct RingLayout {
     static constexpr std::size_t kSlots = 4096;                   // packets
     static constexpr std::size_t kInSlot = 48;                    // bytes: a BTH and 36 of payload
     static constexpr std::size_t kBeside = 128;                   // bytes beside each slot
-    static constexpr std::size_t kCapacity = std::size_t{1}
-                                             << 19;       // bytes of data: a window of a flow's fits
-    static constexpr std::size_t kSpace = 1 << 10;        // bytes, behind a packet
+    static constexpr std::size_t kCapacity = 512 << 10;           // bytes of data: a flow's window fits
+    static constexpr std::size_t kSpace = 1 << 10;                // bytes, behind a packet
     static constexpr std::size_t kSpacedBelow = 4 << 10;  // bytes of it: longer ones go past the cache
     static constexpr unsigned kMarks = 8;
 

@@ -17,12 +17,6 @@ namespace {
 
 constexpr int kMostInherited = 256;  // by number; programs are given low ones
 
-int get(int fd, int option) {
-    int value = -1;
-    socklen_t size = sizeof value;
-    return real().getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
-}
-
 bool is_connected(int fd) {
     sockaddr_storage peer;
     socklen_t size = sizeof peer;
@@ -39,14 +33,14 @@ bool is_connected(int fd) {
 void adopt(int fd) {
     if (!fork_support() || find(fd)) return;
     const int before = errno;
-    if (get(fd, SO_TYPE) == SOCK_STREAM && is_connected(fd)) {
+    if (option_of(fd, SOL_SOCKET, SO_TYPE) == SOCK_STREAM && is_connected(fd)) {
         auto entry = std::make_unique<Entry>();
-        entry->domain = get(fd, SO_DOMAIN);
+        entry->domain = option_of(fd, SOL_SOCKET, SO_DOMAIN);
         entry->type = SOCK_STREAM;
         entry->state = State::fork_active;
         entry->deadline = milliseconds_now() + kPatience;
-        if (wanted(entry->domain, entry->type, get(fd, SO_PROTOCOL)) && has_mark(fd, *entry) &&
-            insert(fd, entry.get()))
+        if (wanted(entry->domain, entry->type, option_of(fd, SOL_SOCKET, SO_PROTOCOL)) &&
+            has_mark(fd, *entry) && insert(fd, entry.get()))
             static_cast<void>(entry.release());
     }
     errno = before;

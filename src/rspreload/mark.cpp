@@ -21,26 +21,20 @@ struct Protocol {
 constexpr Protocol kIpv4{IPPROTO_IP, IP_TOS, IP_RECVTOS, IP_PKTOPTIONS};
 constexpr Protocol kIpv6{IPPROTO_IPV6, IPV6_TCLASS, IPV6_RECVTCLASS, 6};
 
-int get(int fd, int level, int option) {
-    int value = -1;
-    socklen_t size = sizeof value;
-    return real().getsockopt(fd, level, option, &value, &size) == 0 ? value : -1;
-}
-
 void set(int fd, int level, int option, int value) {
     real().setsockopt(fd, level, option, &value, sizeof value);
 }
 
 // The kernel derives a priority from the service; the program's stays.
 void set_service(int fd, const Protocol& protocol, int value) {
-    const int priority = get(fd, SOL_SOCKET, SO_PRIORITY);
+    const int priority = option_of(fd, SOL_SOCKET, SO_PRIORITY);
     set(fd, protocol.level, protocol.option, value);
-    if (priority >= 0 && get(fd, SOL_SOCKET, SO_PRIORITY) != priority)
+    if (priority >= 0 && option_of(fd, SOL_SOCKET, SO_PRIORITY) != priority)
         set(fd, SOL_SOCKET, SO_PRIORITY, priority);
 }
 
 bool is_marked(int fd, const Protocol& protocol) {
-    const int asked = get(fd, protocol.level, protocol.ask);
+    const int asked = option_of(fd, protocol.level, protocol.ask);
     set(fd, protocol.level, protocol.ask, 1);
     alignas(cmsghdr) char answers[256];
     socklen_t size = sizeof answers;
@@ -62,10 +56,10 @@ bool is_marked(int fd, const Protocol& protocol) {
 
 // A socket of IPv6 may speak IPv4.
 void set_mark(int fd, Entry& entry) {
-    entry.services[0] = get(fd, kIpv4.level, kIpv4.option);
+    entry.services[0] = option_of(fd, kIpv4.level, kIpv4.option);
     set_service(fd, kIpv4, kMark);
     if (entry.domain != AF_INET6) return;
-    entry.services[1] = get(fd, kIpv6.level, kIpv6.option);
+    entry.services[1] = option_of(fd, kIpv6.level, kIpv6.option);
     set_service(fd, kIpv6, kMark);
 }
 
@@ -74,7 +68,7 @@ void clear_mark(int fd, Entry& entry) {
     for (int i = 0; i < 2; i++) {
         const int before = std::exchange(entry.services[i], -1);
         // The program may have set one of its own meanwhile.
-        if (before < 0 || (get(fd, protocols[i].level, protocols[i].option) & ~3) != kMark) continue;
+        if (before < 0 || (option_of(fd, protocols[i].level, protocols[i].option) & ~3) != kMark) continue;
         set_service(fd, protocols[i], before);
     }
 }
@@ -85,7 +79,7 @@ bool is_marked(int fd, int domain) {
 
 // What the program had set before is not known here.
 bool has_mark(int fd, Entry& entry) {
-    if ((get(fd, kIpv4.level, kIpv4.option) & ~3) != kMark) return false;
+    if ((option_of(fd, kIpv4.level, kIpv4.option) & ~3) != kMark) return false;
     entry.services[0] = 0;
     if (entry.domain == AF_INET6) entry.services[1] = 0;
     return true;

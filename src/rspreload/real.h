@@ -61,6 +61,13 @@ struct Real {
 // Looked up at the first call.
 const Real& real();
 
+// A socket's option that is a number; -1: it has none.
+inline int option_of(int fd, int level, int option) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    return real().getsockopt(fd, level, option, &value, &size) == 0 ? value : -1;
+}
+
 // Whether the code at this address is the rdma libraries' own, whose sockets and epoll sets are not the
 // program's.
 bool is_library_code(const void* address);

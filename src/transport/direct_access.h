@@ -51,8 +51,8 @@ enum class Direct : std::uint8_t { done, declined, not_yet };
 // Bytes. Many WRITEs of up to the first take less time as packets than as system calls, everywhere; READs of
 // up to the second are executed wherever they can be. Which way is faster for longer ones is measured.
 inline constexpr std::uint32_t kSmallWrite = 1 << 10, kSmallRead = (4 << 10) - 1;
-// SENDs of up to so many are copied as one packet; which way is faster for longer ones is measured, and they
-// are fetched, as WRITEs and READs are executed, until it is known.
+// SENDs of up to so many are copied as one packet; which way is faster for longer ones is measured, and until
+// it is known they are fetched.
 inline constexpr std::uint32_t kMostStraight = 12 << 10;
 
 class DirectAccess {

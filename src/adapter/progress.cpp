@@ -265,19 +265,22 @@ void Adapter::State::finish_touched() {
 // moment leave. `patient`: but not those that a request will probably take along before their timer sends
 // them.
 void Adapter::State::push_owed(Time now, bool patient) {
-    if (std::exchange(owed_anew_, 0) == 0 && patient) return;
+    if ((std::exchange(owed_anew_, 0) == 0 && patient) || owing_.empty()) return;
+    wire::PacketCopier& copier = copier_of_owed();
     std::erase_if(owing_, [&](Slot* slot) {
         std::unique_lock lock(slot->lock);
         if (patient && slot->qp && slot->qp->awaits_company()) return false;
         slot->owing = false;
-        if (slot->qp) settle_owed(*slot, now);
+        if (slot->qp) settle_owed(*slot, now, copier);
         return true;
     });
+    link.end_row();
 }
 
 // Acknowledgements that have waited for as long as they may.
 void Adapter::State::push_due(Time now) {
     Time next = kNever;
+    wire::PacketCopier& copier = copier_of_owed();
     std::erase_if(owing_, [&](Slot* slot) {
         std::unique_lock lock(slot->lock);
         const Time deadline = slot->qp ? slot->qp->acknowledgement_deadline() : kNever;
@@ -287,9 +290,10 @@ void Adapter::State::push_due(Time now) {
         }
         slot->owing = false;
         if (deadline != kNever)
-            settle_owed(*slot, now);  // else it has left, or there is no queue pair any more
+            settle_owed(*slot, now, copier);  // else it has left, or there is no queue pair any more
         return true;
     });
+    link.end_row();
     timers.set(owed_timer_, next);
 }
 

@@ -175,7 +175,8 @@ class Adapter::State final : public link::Receiver {
     bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
     void finish_later(Slot& slot, Straight follows);
     void finish(Slot& slot, Slot::Touched how);  // after a burst: what it made ready leaves
-    void settle_owed(Slot& slot, Time now);      // needs the slot's lock, and progress_lock
+    void settle_owed(Slot& slot, Time now,
+                     wire::PacketCopier& copier);  // needs the slot's lock, and progress_lock
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.
@@ -248,6 +249,8 @@ class Adapter::State final : public link::Receiver {
         if (!timers.looks_by(owed_timer_, soonest)) [[unlikely]]
             timers.set(owed_timer_, soonest);
     }
+    // For what all of them owe, until link.end_row().
+    wire::PacketCopier& copier_of_owed() { return owing_.size() > 1 ? link.row() : link; }
     void touch(Slot& slot, Slot::Touched how) {
         if (slot.touched == Slot::Touched::no) touched_.push_back(&slot);
         if (slot.touched < how) slot.touched = how;

@@ -167,10 +167,10 @@ void Adapter::State::finish(Slot& slot, Slot::Touched how) {
 // What it owes leaves: mostly one acknowledgement, by memory or behind those of others. That changes nothing
 // that anybody waits for, so what transmit() would look at has time: the timer may look in vain, an overrun
 // of its completion queues shows with what comes next.
-void Adapter::State::settle_owed(Slot& slot, Time now) {
+void Adapter::State::settle_owed(Slot& slot, Time now, wire::PacketCopier& copier) {
     QueuePair& qp = *slot.qp;
     const bool straight = !link::packet_faults();
-    if (straight && (qp.settle_straight(link, nullptr, now) || qp.quiet(now, true))) [[likely]]
+    if (straight && (qp.settle_straight(copier, nullptr, now) || qp.quiet(now, true))) [[likely]]
         return;
     const memory::Section section(segment.sections());
     Boarding boarding(*this, slot, of_run_);

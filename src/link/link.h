@@ -66,6 +66,11 @@ class Link : public wire::PacketSink {
     // copy() of a link itself, unlike that of a sink: from any thread, also while receive() runs, and the
     // packet has left on return.
 
+    // The same for acknowledgements that follow each other, by the thread of receive(): some of what it takes
+    // leaves only with the next ones, or by end_row().
+    virtual wire::PacketCopier& row() { return *this; }
+    virtual void end_row() {}
+
     // Hands waiting datagrams to `receiver`, at most about `max` of them, without blocking. Returns how many.
     // One thread at a time.
     virtual unsigned receive(Receiver& receiver, unsigned max) = 0;

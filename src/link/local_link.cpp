@@ -18,9 +18,9 @@
 #include "base/uncancelled.h"
 #include "link/hooks.h"
 #include "link/local_reference.h"
+#include "link/local_row.h"
 #include "link/unsent.h"
 #include "wire/bth.h"
-#include "wire/byte_order.h"
 #include "wire/opcode.h"
 
 namespace verbena::link {
@@ -39,10 +39,6 @@ constexpr unsigned kPadBits = 3u << wire::kBthPadShift;  // of the BTH's second 
 bool is_connected_service(std::uint8_t opcode) {
     const auto service = static_cast<wire::Service>(opcode >> 5);
     return service != wire::Service::ud;
-}
-
-std::uint32_t destination_qp(const wire::OutPacket& packet) {
-    return wire::load_be32(packet.header.data() + 4) & wire::kLow24;
 }
 
 // The peer's lock is held.
@@ -64,7 +60,7 @@ class LocalLink::Sink final : public wire::PacketSink {
     explicit Sink(LocalLink& link) : link_(link) {}
 
     void send(const wire::OutPacket& packet) override {
-        const std::uint32_t qp_number = destination_qp(packet);
+        const std::uint32_t qp_number = packet.destination_qp();
         const bool connected = is_connected_service(packet.header[0]);
         // The acknowledgement and the request behind it, a message's packets: the same peer again.
         if (!is_chosen(packet.path->destination, qp_number) || !connected) {
@@ -77,7 +73,7 @@ class LocalLink::Sink final : public wire::PacketSink {
     }
 
     bool copy(const wire::OutPacket& packet) override {
-        const std::uint32_t qp_number = destination_qp(packet);
+        const std::uint32_t qp_number = packet.destination_qp();
         if (packets_wanted()) [[unlikely]]
             return false;
         if (!is_chosen(packet.path->destination, qp_number)) {
@@ -189,13 +185,10 @@ class LocalLink::Sink final : public wire::PacketSink {
             count = 2;
             length = packet.header_length + pieces[1].iov_len;
         }
-        const std::span<const iovec> whole{pieces.data(), count};
-        if (peer.spilled.load(std::memory_order_relaxed) ||
-            !peer.out->append(*packet.path, whole, packet.aside, refers)) {
-            if (!peer.spill.append(*peer.out, *packet.path, whole, packet.aside, refers)) return;
-            peer.spilled.store(!peer.spill.empty());
-        }
-        unpublished_ += length;
+        using Form = LocalRing::Form;
+        if (peer.append(*packet.path, {pieces.data(), count}, packet.aside,
+                        refers ? Form::reference : Form::packet))
+            unpublished_ += length;
     }
 
     void publish() {
@@ -232,7 +225,8 @@ LocalLink::LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, in
       wait_fd_(wait_fd),
       event_fd_(event_fd),
       peers_(setup, event_fd, wait_fd),
-      own_sink_(std::make_unique<Sink>(*this)) {
+      own_sink_(std::make_unique<Sink>(*this)),
+      row_(std::make_unique<Row>(*this)) {
     for (auto& sink : sinks_) sink = std::make_unique<Sink>(*this);
 }
 
@@ -272,10 +266,12 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
         datagram.aside = in.aside();
         datagram.followed = in.followed();
-        const bool elsewhere = in.elsewhere();
-        if (elsewhere || !receiver.straight(datagram)) [[unlikely]] {
+        const LocalRing::Form form = in.form();
+        if (form == LocalRing::Form::row) {
+            received += receive_row(datagram, receiver) - 1;
+        } else if (form != LocalRing::Form::packet || !receiver.straight(datagram)) [[unlikely]] {
             if (received > 0 && receiver.is_early(datagram)) break;
-            if (elsewhere)
+            if (form == LocalRing::Form::reference)
                 fetched += receive_reference(peer, datagram, receiver);
             else
                 receiver.datagram(datagram);
@@ -297,6 +293,19 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     const std::size_t done = receiver.straight(std::span(together_).first(count), in.path());
     in.release(done);
     return {static_cast<unsigned>(done), static_cast<unsigned>(count - done)};
+}
+
+unsigned LocalLink::receive_row(Datagram row, Receiver& receiver) {
+    const std::span<const std::uint8_t> bytes = row.bytes.first(row.bytes.size() - wire::kIcrcLength);
+    const std::size_t count = AckRow::size(bytes);
+    std::array<std::uint8_t, AckRow::kHeaders + wire::kIcrcLength> packet{};
+    row.bytes = packet;
+    row.followed = false;
+    for (std::size_t at = 0; at < count; at++) {
+        AckRow::read(bytes, at, packet.data());
+        if (!receiver.straight(row)) receiver.datagram(row);
+    }
+    return static_cast<unsigned>(count);
 }
 
 // Whoever parses the packet sees its headers and nothing else.
@@ -443,7 +452,7 @@ void LocalLink::flush() { own_sink_->flush(); }
 [[gnu::flatten]] bool LocalLink::copy(const wire::OutPacket& packet) {
     if (packets_wanted()) [[unlikely]]
         return false;
-    LocalPeer* const peer = peers_.find(packet.path->destination, destination_qp(packet));
+    LocalPeer* const peer = peers_.find(packet.path->destination, packet.destination_qp());
     if (!peer) [[unlikely]]
         return false;
     std::lock_guard guard(peer->lock);
@@ -452,6 +461,9 @@ void LocalLink::flush() { own_sink_->flush(); }
     publish(*peer);
     return true;
 }
+
+wire::PacketCopier& LocalLink::row() { return *row_; }
+void LocalLink::end_row() { row_->leave(); }
 
 wire::PacketSink& LocalLink::borrow_sink() {
     for (unsigned i = 0;; i++) {

@@ -46,6 +46,8 @@ class LocalLink final : public Link {
     void send(const wire::OutPacket& packet) override;
     bool copy(const wire::OutPacket& packet) override;
     void flush() override;
+    wire::PacketCopier& row() override;
+    void end_row() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
     bool looks_empty() override;
     bool goes_on() const override { return goes_on_; }
@@ -77,10 +79,12 @@ class LocalLink final : public Link {
     static constexpr unsigned kAsked = 4;          // whether there are any: once in so many packets
 
     class Sink;
+    class Row;
 
     LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd);
     // Bytes that were fetched.
     static std::size_t receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
+    static unsigned receive_row(Datagram row, Receiver& receiver);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
     struct Together {
         unsigned done, left;  // packets: taken, and those behind them that go alone
@@ -99,6 +103,7 @@ class LocalLink final : public Link {
     LocalPeers peers_;
     std::array<std::unique_ptr<Sink>, kSinks> sinks_;
     std::unique_ptr<Sink> own_sink_;
+    std::unique_ptr<Row> row_;  // the thread in receive()
 
     std::atomic<bool> look_{false};
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards

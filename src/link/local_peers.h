@@ -76,6 +76,15 @@ struct LocalPeer {
     std::uint64_t cookie = 0;  // of the question that it was met by, or shall be
     std::uint64_t nonce = 0;
     bool waited_for = false;
+
+    // To `out`, which is there, or behind what waits for room in it. False: lost. `lock` is held.
+    bool append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
+                LocalRing::Form form) {
+        if (!spilled.load(std::memory_order_relaxed) && out->append(path, pieces, aside, form)) return true;
+        const bool kept = spill.append(*out, path, pieces, aside, form);
+        spilled.store(!spill.empty());
+        return kept;
+    }
 };
 
 class LocalPeers final : public memory::Outsiders {

@@ -120,7 +120,7 @@ bool LocalRing::is_possible(const Position& tail) const {
 
 // Where the `length` bytes of the next packet go; nullptr: there is no room.
 std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
-                                      bool elsewhere, bool follows) {
+                                      Form form, bool follows) {
     const bool has_addresses = has_other_addresses(path);
     const std::uint64_t size = (has_addresses ? sizeof(Addresses) : 0) + length;
     const bool spaced = size > kBeside && size < kSpacedBelow && has_plenty();
@@ -138,7 +138,7 @@ std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length
     }
     slot.record.length = static_cast<std::uint32_t>(length);
     slot.record.flags = flags_of(aside) | (has_addresses ? kHasAddresses : 0u) |
-                        (elsewhere ? kElsewhere : 0u) | (spaced ? kSpaced : 0u);
+                        static_cast<std::uint32_t>(form) | (spaced ? kSpaced : 0u);
     slot.record.psns = aside.psns;
     if (has_addresses) {
         written_addresses_ = {path.source, path.destination};
@@ -151,7 +151,7 @@ std::uint8_t* LocalRing::begin_record(const wire::Path& path, std::size_t length
 bool LocalRing::append_long(const wire::OutPacket& packet, bool follows) {
     const iovec piece = packet.payload.empty() ? iovec{} : packet.payload[0];
     std::uint8_t* at = begin_record(*packet.path, packet.header_length + piece.iov_len + packet.pad_count,
-                                    packet.aside, false, follows);
+                                    packet.aside, Form::packet, follows);
     if (!at) return false;
     at = copy_header(at, packet);
     copy_in(at, piece);
@@ -161,10 +161,10 @@ bool LocalRing::append_long(const wire::OutPacket& packet, bool follows) {
 }
 
 bool LocalRing::append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside,
-                       bool elsewhere) {
+                       Form form) {
     std::size_t length = 0;
     for (const iovec& piece : pieces) length += piece.iov_len;
-    std::uint8_t* at = begin_record(path, length, aside, elsewhere, false);
+    std::uint8_t* at = begin_record(path, length, aside, form, false);
     if (!at) return false;
     for (const iovec& piece : pieces) {
         copy_in(at, piece);

@@ -65,6 +65,7 @@ namespace verbena::link {
 
 class LocalRing : private RingLayout {
    public:
+    using RingLayout::Form;
     using RingLayout::kCapacity;
     using RingLayout::kInSlot;
     using RingLayout::kMarks;
@@ -81,10 +82,9 @@ class LocalRing : private RingLayout {
 
     int fd() const { return fd_; }  // the consumer's; -1 in the producer
 
-    // Copies a packet in; false if there is no room. Nobody sees it before publish(). `elsewhere`: what
-    // follows the headers says where the payload lies (local_reference.h).
+    // Copies a packet in; false if there is no room. Nobody sees it before publish().
     bool append(const wire::Path& path, std::span<const iovec> pieces, const wire::Aside& aside = {},
-                bool elsewhere = false);
+                Form form = Form::packet);
     // The same of a whole packet, with one piece of payload at most. `follows`: another one, and nothing was
     // heard of the consumer in between, so that more will come.
     bool append(const wire::OutPacket& packet, bool follows = false) {
@@ -166,7 +166,7 @@ class LocalRing : private RingLayout {
     const wire::Path& path() const { return read_path_; }
     wire::Aside aside() const { return aside_of(front_); }
     std::size_t space() const { return front_.flags & kSpaced ? kSpace : 0; }  // behind it, bytes
-    bool elsewhere() const { return (front_.flags & kElsewhere) != 0; }
+    Form form() const { return static_cast<Form>(front_.flags & (kElsewhere | kRow)); }
     // By one published together with it, or by one that the producer's head told of.
     bool followed() const { return front_.is_followed() || read_ahead_.knows_of(read_.slots + 1); }
     // Whether there surely is another packet behind the oldest.
@@ -253,7 +253,7 @@ class LocalRing : private RingLayout {
         return path.destination != written_addresses_.destination || path.source != written_addresses_.source;
     }
     std::uint8_t* begin_record(const wire::Path& path, std::size_t length, const wire::Aside& aside,
-                               bool elsewhere, bool follows);
+                               Form form, bool follows);
     bool append_short(const wire::OutPacket& packet, bool follows);
     bool append_long(const wire::OutPacket& packet, bool follows);
     static std::uint32_t flags_of(const wire::Aside& aside) {

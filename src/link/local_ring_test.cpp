@@ -118,7 +118,7 @@ TEST_F(LocalRingTest, WholePacketsOfAllShortLengthsKeepWhatTheyHave) {
         ASSERT_EQ(consumer_->path().destination, path_.destination);
         ASSERT_EQ(consumer_->aside().acknowledges, round % 3 == 0);
         ASSERT_EQ(consumer_->aside().acknowledged, round);
-        ASSERT_FALSE(consumer_->elsewhere() || consumer_->followed());
+        ASSERT_FALSE(consumer_->form() != LocalRing::Form::packet || consumer_->followed());
         consumer_->release();
         consumer_->settle();
     }
@@ -138,7 +138,7 @@ TEST_F(LocalRingTest, WholePacketsThatFitIntoSlotsRunOutOfSlots) {
 
 TEST_F(LocalRingTest, AddressesAreSaidOnceAndAsidesTravelAlong) {
     const iovec nothing{nullptr, 0};
-    ASSERT_TRUE(producer_->append(path_, {&nothing, 1}, {7, true, 0xfffffe}, true));
+    ASSERT_TRUE(producer_->append(path_, {&nothing, 1}, {7, true, 0xfffffe}, LocalRing::Form::reference));
     path_.udp_source_port = 0xc124;  // of another queue pair
     ASSERT_TRUE(put("the same addresses"));
     const wire::Path first = path_;
@@ -150,13 +150,13 @@ TEST_F(LocalRingTest, AddressesAreSaidOnceAndAsidesTravelAlong) {
     EXPECT_EQ(consumer_->aside().psns, 7u);
     EXPECT_TRUE(consumer_->aside().acknowledges);
     EXPECT_EQ(consumer_->aside().acknowledged, 0xfffffeu);
-    EXPECT_TRUE(consumer_->elsewhere());
+    EXPECT_EQ(consumer_->form(), LocalRing::Form::reference);
     consumer_->release();
     ASSERT_TRUE(consumer_->front(bytes));
     EXPECT_EQ(consumer_->path().source, first.source);
     EXPECT_EQ(consumer_->path().destination, first.destination);
     EXPECT_EQ(consumer_->aside().psns, 1u);
-    EXPECT_FALSE(consumer_->aside().acknowledges || consumer_->elsewhere());
+    EXPECT_FALSE(consumer_->aside().acknowledges || consumer_->form() != LocalRing::Form::packet);
     consumer_->release();
     EXPECT_EQ(take(), "others");
 }

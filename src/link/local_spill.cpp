@@ -5,9 +5,9 @@
 namespace verbena::link {
 
 bool LocalSpill::append(LocalRing& ring, const wire::Path& path, std::span<const iovec> pieces,
-                        const wire::Aside& aside, bool elsewhere) {
-    if (packets_.empty() && ring.append(path, pieces, aside, elsewhere)) return true;
-    Packet packet{path, aside, elsewhere, {}};
+                        const wire::Aside& aside, LocalRing::Form form) {
+    if (packets_.empty() && ring.append(path, pieces, aside, form)) return true;
+    Packet packet{path, aside, form, {}};
     for (const iovec& piece : pieces) {
         const auto* begin = static_cast<const std::uint8_t*>(piece.iov_base);
         packet.bytes.insert(packet.bytes.end(), begin, begin + piece.iov_len);
@@ -23,7 +23,7 @@ void LocalSpill::move_to(LocalRing& ring) {
     while (!packets_.empty()) {
         Packet& packet = packets_.front();
         const iovec piece{packet.bytes.data(), packet.bytes.size()};
-        while (!ring.append(packet.path, {&piece, 1}, packet.aside, packet.elsewhere))
+        while (!ring.append(packet.path, {&piece, 1}, packet.aside, packet.form))
             if (!ring.await_room()) return;
         bytes_ -= packet.bytes.size();
         packets_.pop_front();

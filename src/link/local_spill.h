@@ -27,7 +27,7 @@ class LocalSpill {
 
     // Behind everything that waits already; into the ring itself if nothing does. False: lost.
     bool append(LocalRing& ring, const wire::Path& path, std::span<const iovec> pieces,
-                const wire::Aside& aside, bool elsewhere);
+                const wire::Aside& aside, LocalRing::Form form);
     // Moves what there is room for. If some is left, the consumer has been asked to tell.
     void move_to(LocalRing& ring);
     void clear();
@@ -36,7 +36,7 @@ class LocalSpill {
     struct Packet {
         wire::Path path;
         wire::Aside aside;
-        bool elsewhere;
+        LocalRing::Form form;
         std::vector<std::uint8_t> bytes;
     };
     std::deque<Packet> packets_;

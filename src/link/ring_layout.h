@@ -7,6 +7,8 @@
 //     data: the other packets, padded to 64 bytes; behind short ones there may be a space, since a processor
 //         that reads a packet fetches ahead what the producer is about to write behind it (slot_order.h)
 //
+// A slot may stand for several acknowledgements (ack_row.h).
+//
 // A packet lies behind its two addresses unless they are those of the one before. (Of the rest of its path
 // only the flow's source port differs, from queue pair to queue pair, and nobody asks for that in memory.)
 #pragma once
@@ -21,7 +23,7 @@
 namespace verbena::link {
 
 struct RingLayout {
-    static constexpr std::uint64_t kMagic = 0x41474e52'42524556;  // "VERBRNGA" in memory order
+    static constexpr std::uint64_t kMagic = 0x42474e52'42524556;  // "VERBRNGB" in memory order
     static constexpr std::size_t kSlots = 4096;                   // packets
     static constexpr std::size_t kInSlot = 48;                    // bytes: a BTH and 36 of payload
     static constexpr std::size_t kBeside = 128;                   // bytes beside each slot
@@ -51,7 +53,14 @@ struct RingLayout {
         kAcknowledges = 1u << 25,
         kElsewhere = 1u << 26,
         kFollowed = 1u << 27,
-        kSpaced = 1u << 28
+        kSpaced = 1u << 28,
+        kRow = 1u << 29
+    };
+    // What a record's bytes are.
+    enum class Form : std::uint32_t {
+        packet = 0,
+        reference = kElsewhere,  // a packet's headers, and where its payload lies (local_reference.h)
+        row = kRow               // acknowledgements (ack_row.h)
     };
     static constexpr std::uint32_t kPsnBits = 0xffffff;
     struct Addresses {
@@ -64,7 +73,7 @@ struct RingLayout {
 
         bool is_followed() const { return (flags & kFollowed) != 0; }
         // Than a packet's bytes at their usual place.
-        bool has_more() const { return (flags & (kHasAddresses | kElsewhere)) != 0; }
+        bool has_more() const { return (flags & (kHasAddresses | kElsewhere | kRow)) != 0; }
     };
     struct alignas(64) Slot {
         std::atomic<std::uint32_t> number;  // from 1 on

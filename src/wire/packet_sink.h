@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "wire/byte_order.h"
 #include "wire/packet.h"
 #include "wire/path.h"
 
@@ -26,6 +27,8 @@ struct OutPacket {
     bool damaged = false;
     const char* note = nullptr;
     Aside aside;  // as PacketSink::largest_payload() and longest_run() allow
+
+    std::uint32_t destination_qp() const { return load_be32(header.data() + 4) & 0xffffff; }
 };
 
 // Apart from the sink, since some links copy from any thread and without a flush (link/link.h).

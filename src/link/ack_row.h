@@ -1,0 +1,58 @@
+// Acknowledgements to one peer of this host that leave one behind the other, as they do where many queue
+// pairs receive a message or two each: they share a slot of its ring. Each stands there as the packet that it
+// is, but for the BTH's first word, which is the same in all.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "link/ring_layout.h"
+#include "wire/bth.h"
+#include "wire/packet_sink.h"
+
+namespace verbena::link {
+
+class AckRow {
+   public:
+    static constexpr std::size_t kHeaders = wire::kBthLength + wire::kAethLength;
+    static constexpr std::size_t kFirstWord = 4, kEach = kHeaders - kFirstWord;  // bytes
+    static constexpr std::size_t kMost = RingLayout::kInSlot / kEach;
+
+    // Whether it may be one of a row.
+    static bool suits(const wire::OutPacket& packet) {
+        return packet.header_length == kHeaders && wire::load_be32(packet.header.data()) == kCommon &&
+               packet.payload.empty() && !packet.aside.acknowledges && !packet.damaged;
+    }
+    bool empty() const { return count_ == 0; }
+    bool full() const { return count_ == kMost; }
+    // Word by word, as it has just been written: a load that spans two stores waits for both.
+    void add(const wire::OutPacket& packet) {
+        std::uint8_t* const to = bytes_.data() + count_++ * kEach;
+        for (std::size_t i = 0; i < kEach; i += 4)
+            std::memcpy(to + i, packet.header.data() + kFirstWord + i, 4);
+    }
+    void clear() { count_ = 0; }
+    std::span<std::uint8_t> bytes() { return {bytes_.data(), count_ * kEach}; }
+
+    // Of the bytes of one: how many packets there are, and the headers of one of them.
+    static std::size_t size(std::span<const std::uint8_t> row) { return std::min(row.size() / kEach, kMost); }
+    static void read(std::span<const std::uint8_t> row, std::size_t at, std::uint8_t* headers) {
+        wire::store_be32(headers, kCommon);
+        for (std::size_t i = 0; i < kEach; i += 4)
+            std::memcpy(headers + kFirstWord + i, row.data() + at * kEach + i, 4);
+    }
+
+   private:
+    static constexpr std::uint32_t kCommon =
+        std::uint32_t{static_cast<std::uint8_t>(wire::Opcode::rc_ack)} << 24 |
+        std::uint32_t{wire::kBthMigrationRequest} << 16 | wire::kDefaultPkey;
+
+    std::size_t count_ = 0;
+    std::array<std::uint8_t, kMost * kEach> bytes_;
+};
+
+}  // namespace verbena::link

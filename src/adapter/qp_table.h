@@ -14,12 +14,14 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <vector>
 
 #include "adapter/qp_order.h"
 #include "adapter/segment.h"
 #include "adapter/timers.h"
+#include "base/dense_memory.h"
 #include "base/lock.h"
 #include "base/prefetch.h"
 #include "link/steering.h"
@@ -167,7 +169,7 @@ class QpTable {
 
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};
     Slot nowhere_;
-    std::deque<Slot> slots_;
+    std::pmr::deque<Slot> slots_{&dense_memory()};
     std::vector<Slot*> free_slots_;
     std::vector<std::uint32_t> free_numbers_;
     std::deque<Quarantined> quarantine_;

@@ -46,12 +46,16 @@ struct Capabilities {
     std::uint32_t max_inline_data = 0;  // bytes
 };
 
-// What every message needs comes first.
-struct Attributes {
+// What every message needs of them.
+struct Connection {
     wire::Path path;  // from the address vector
     std::uint32_t destination_qp = 0;
     std::uint32_t path_mtu = 1024;  // bytes
     std::uint32_t access = 0;       // memory::Access
+    std::uint8_t max_rd_atomic = 0;
+};
+
+struct Attributes : Connection {
     QpState state = QpState::reset;
     QpState current_state = QpState::reset;
     std::uint32_t qkey = 0;
@@ -61,7 +65,6 @@ struct Attributes {
     std::uint16_t pkey_index = 0;
     bool sqd_async_notify = false;
     bool draining = false;
-    std::uint8_t max_rd_atomic = 0;
     std::uint8_t max_destination_rd_atomic = 0;
     std::uint8_t min_rnr_timer = 0;  // 0..31, IBA table 45
     std::uint8_t port = 0;

@@ -8,7 +8,7 @@
 namespace verbena::transport {
 
 void take_attributes(Attributes& to, const Attributes& from, std::uint32_t mask) {
-    const auto take = [&](std::uint32_t bit, auto Attributes::*field) {
+    const auto take = [&](std::uint32_t bit, auto field) {
         if (mask & bit) to.*field = from.*field;
     };
     take(kAttrAccessFlags, &Attributes::access);

@@ -12,16 +12,14 @@ namespace verbena::transport {
 
 using completion::Status;
 
-MessageReceiver::MessageReceiver(RcShared shared)
+MessageReceiver::MessageReceiver(RcShared shared, std::unique_ptr<Rest> rest) noexcept
     : shared_(shared),
-      pd_(shared.setup().pd),
+      pd_(shared.basics().pd),
       own_receives_(shared.setup().own_receives()),
-      receive_sges_(shared.setup().receive_queue ? shared.setup().receive_queue->max_sge() : 0),
-      receive_source_(shared.setup().receive_queue) {}
+      rest_(std::move(rest)) {}
 
 MessageReceiver::~MessageReceiver() {
-    if (receive_taken_ && receive_source_->shared())
-        receive_source_->give_back(receive_wr_id_, {receive_sges_.data(), receive_sge_count_});
+    if (receive_taken_ && rest_->source->shared()) rest_->source->give_back(receive_wr_id_, taken_sges());
 }
 
 // IBA 9.7.4.1.2: what may follow what.
@@ -48,51 +46,51 @@ VendorError MessageReceiver::choose_queue(const wire::Packet& packet) {
     if (queue->xrc_domain() != shared_.setup().xrc_domain && !mutated(Mutation::xrc_domain_ignored))
         return VendorError::xrc_queue_other_domain;
     pd_ = queue->pd();
-    if (receive_sges_.size() < queue->max_sge()) receive_sges_.resize(queue->max_sge());
-    receive_source_ = std::move(queue);
+    if (rest_->sges.size() < queue->max_sge()) rest_->sges.resize(queue->max_sge());
+    rest_->source = std::move(queue);
     return VendorError::none;
 }
 
 bool MessageReceiver::take_receive() {
     if (receive_taken_) return true;
-    if (receive_source_ == nullptr ||
-        !receive_source_->take(receive_wr_id_, receive_sges_, receive_sge_count_,
-                               receive_source_->shared() && shared_.reliable() ? shared_.setup().number : 0))
+    if (rest_->source == nullptr ||
+        !rest_->source->take(receive_wr_id_, rest_->sges, rest_->sge_count,
+                             rest_->source->shared() && shared_.reliable() ? shared_.basics().number : 0))
         [[unlikely]]
         return false;
     receive_taken_ = true;
-    receive_length_ = total_length({receive_sges_.data(), receive_sge_count_});
+    rest_->length = total_length(taken_sges());
     return true;
 }
 
 void MessageReceiver::begin_send() {
-    message_offset_ = 0;
+    rest_->offset = 0;
     message_ = Message::send;
 }
 
 std::optional<VendorError> MessageReceiver::place_send(const wire::Packet& packet) {
     const std::size_t length = packet.payload_length();
-    if (message_offset_ + length > receive_length_) return VendorError::receive_too_small;
-    const std::span<const Sge> sges{receive_sges_.data(), receive_sge_count_};
+    if (rest_->offset + length > rest_->length) return VendorError::receive_too_small;
+    const std::span<const Sge> sges = taken_sges();
     const memory::PdNumber pd = pd_of_receive();
     memory::LookupError error;
     if (packet.elsewhere) {
         unsigned count = 0;
-        places_.resize(receive_sge_count_);
-        error = gather(shared_.regions(), pd, sges, message_offset_, static_cast<std::uint32_t>(length),
-                       places_.data(), count, memory::kLocalWrite);
+        rest_->places.resize(rest_->sge_count);
+        error = gather(shared_.regions(), pd, sges, rest_->offset, static_cast<std::uint32_t>(length),
+                       rest_->places.data(), count, memory::kLocalWrite);
         if (error == memory::LookupError::out_of_bounds) {
             packet.elsewhere->decline();  // a null region has less room; if it is not that, we see it again
             return std::nullopt;
         }
         if (error == memory::LookupError::none && !is_placed(*packet.elsewhere) &&
-            !packet.elsewhere->fetch(shared_.attributes().destination_qp, {places_.data(), count}))
+            !packet.elsewhere->fetch(shared_.connection().destination_qp, {rest_->places.data(), count}))
             return std::nullopt;
     } else {
-        error = scatter_to_receive(message_offset_, packet.payload);
+        error = scatter_to_receive(rest_->offset, packet.payload);
     }
     if (error != memory::LookupError::none) return offset_by(VendorError::receive_lkey_unknown, error);
-    message_offset_ += length;
+    rest_->offset += length;
     return VendorError::none;
 }
 
@@ -104,42 +102,42 @@ bool MessageReceiver::is_placed(const wire::Elsewhere& payload) const {
 
 // A large message has come, and others may follow it; expected_psn: of the next one.
 void MessageReceiver::show_receives(std::uint32_t expected_psn) {
-    if (own_receives_ && shared_.setup().shown && message_offset_ >= ShownReceives::kFrom)
+    if (own_receives_ && shared_.setup().shown && rest_->offset >= ShownReceives::kFrom)
         shared_.setup().shown->show(*own_receives_, expected_psn, shared_.counters().messages_received);
 }
 
 memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,
                                                         std::span<const std::uint8_t> bytes) {
-    return scatter(shared_.regions(), pd_of_receive(), {receive_sges_.data(), receive_sge_count_}, offset,
-                   bytes);
+    return scatter(shared_.regions(), pd_of_receive(), taken_sges(), offset, bytes);
 }
 
 // The checks that come before a receive request is taken.
 VendorError MessageReceiver::begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info) {
     if (info.starts_message()) {
         if (auto error = check_write_start(packet.headers.reth); error != VendorError::none) return error;
-        reth_ = packet.headers.reth;
-        message_offset_ = 0;
+        rest_->reth = packet.headers.reth;
+        rest_->offset = 0;
         message_ = Message::write;
     }
     // IBA 9.7.4.1.4: the payloads must add up to the RETH's length.
-    const std::uint64_t end = message_offset_ + packet.payload_length();
-    if (end > reth_.length || info.ends_message() != (end == reth_.length))
+    const std::uint64_t end = rest_->offset + packet.payload_length();
+    if (end > rest_->reth.length || info.ends_message() != (end == rest_->reth.length))
         return VendorError::write_length_mismatch;
     return VendorError::none;
 }
 
 VendorError MessageReceiver::place_write(const wire::Packet& packet) {
-    if (auto error = write_payload(reth_.virtual_address + message_offset_, reth_.rkey, packet.payload);
+    if (auto error =
+            write_payload(rest_->reth.virtual_address + rest_->offset, rest_->reth.rkey, packet.payload);
         error != VendorError::none)
         return error;
-    message_offset_ += packet.payload.size();
+    rest_->offset += packet.payload.size();
     return VendorError::none;
 }
 
 // IBA 9.7.4.1.3 and .5: for the whole message, so that a bad one changes nothing. Length 0 needs no key.
 VendorError MessageReceiver::check_write_start(const wire::Reth& reth) {
-    if (!(shared_.attributes().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
+    if (!(shared_.connection().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length == 0) return VendorError::none;
     const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite);
@@ -153,8 +151,8 @@ VendorError MessageReceiver::write_payload(std::uint64_t address, std::uint32_t 
     if (!found) return refused(found.error, {address, rkey, static_cast<std::uint32_t>(bytes.size())});
     if (mutated(Mutation::ack_before_placement)) {
         place(found.address, bytes.data(), bytes.size() - 1);
-        late_address_ = found.address + bytes.size() - 1;
-        late_value_ = bytes.back();
+        rest_->late_address = found.address + bytes.size() - 1;
+        rest_->late_value = bytes.back();
         return VendorError::none;
     }
     place(found.address, bytes.data(), bytes.size());
@@ -162,13 +160,13 @@ VendorError MessageReceiver::write_payload(std::uint64_t address, std::uint32_t 
 }
 
 VendorError MessageReceiver::refused(memory::LookupError error, const wire::Reth& range) {
-    refused_ = range;
+    rest_->refused = range;
     return offset_by(VendorError::rkey_unknown, error);
 }
 
 void MessageReceiver::place_late() {
-    if (mutated(Mutation::ack_before_placement) && late_address_)
-        *std::exchange(late_address_, nullptr) = late_value_;
+    if (mutated(Mutation::ack_before_placement) && rest_->late_address)
+        *std::exchange(rest_->late_address, nullptr) = rest_->late_value;
 }
 
 void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info,
@@ -188,22 +186,20 @@ void MessageReceiver::complete_receive(const wire::Packet& packet, const wire::O
 
 void MessageReceiver::complete_receive(completion::Completion& c, bool solicited, Time now) {
     shared_.counters().messages_received++;
-    c.source_qp = shared_.attributes().destination_qp;
+    c.source_qp = shared_.connection().destination_qp;
     push_receive(c, solicited, now);
 }
 
 void MessageReceiver::record_receive_failure(VendorError cause) const {
     if (cause == VendorError::receive_too_small) {
-        record_failure(FailedPart::receive, shared_.setup().number, receive_wr_id_,
+        record_failure(FailedPart::receive, shared_.basics().number, receive_wr_id_,
                        "%s (which have %llu bytes)", to_string(cause),
-                       static_cast<unsigned long long>(receive_length_));
+                       static_cast<unsigned long long>(rest_->length));
         return;
     }
     const memory::PdNumber pd = pd_of_receive();
-    record_failure(FailedPart::receive, shared_.setup().number, receive_wr_id_, "%s%s", to_string(cause),
-                   refused_element(shared_.regions(), pd, {receive_sges_.data(), receive_sge_count_},
-                                   memory::kLocalWrite)
-                       .c_str());
+    record_failure(FailedPart::receive, shared_.basics().number, receive_wr_id_, "%s%s", to_string(cause),
+                   refused_element(shared_.regions(), pd, taken_sges(), memory::kLocalWrite).c_str());
 }
 
 void MessageReceiver::abort_receive(Status status, VendorError error, Time now) {
@@ -218,18 +214,18 @@ void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Ti
     receive_taken_ = false;
     // The bytes of a WRITE with immediate are remote_write's.
     const std::uint32_t bytes = c.opcode == completion::Opcode::receive ? c.byte_length : 0;
-    count_completed(shared_.setup(), Counted::receive, c.status == Status::success, bytes);
+    shared_.count_completed(Counted::receive, c.status == Status::success, bytes);
     identify(c, now);
-    if (shared_.setup().service == Service::xrc_receive)
-        waiting_.push_back({receive_source_, c, solicited});
+    if (shared_.basics().service == Service::xrc_receive)
+        rest_->waiting.push_back({rest_->source, c, solicited});
     else
-        shared_.setup().receive_cq->push(c, solicited);
+        shared_.basics().receive_cq->push(c, solicited);
 }
 
 void MessageReceiver::release_completions() {
-    for (const Waiting& each : waiting_)
+    for (const Waiting& each : rest_->waiting)
         if (!each.queue->complete(each.completion, each.solicited)) completion_lost_ = true;
-    waiting_.clear();
+    rest_->waiting.clear();
 }
 
 void MessageReceiver::flush_receive(Time now) {

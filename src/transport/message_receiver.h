@@ -16,8 +16,36 @@
 namespace verbena::transport {
 
 class MessageReceiver {
+   private:
+    struct Waiting {
+        std::shared_ptr<ReceiveQueue> queue;
+        completion::Completion completion;
+        bool solicited;
+    };
+
    public:
-    explicit MessageReceiver(RcShared shared);
+    // What few messages need, apart.
+    struct Rest {
+        explicit Rest(const QpSetup& setup)
+            : sges(setup.receive_queue ? setup.receive_queue->max_sge() : 0), source(setup.receive_queue) {}
+        virtual ~Rest() = default;
+
+        // The receive that was taken.
+        std::uint64_t length = 0;
+        std::uint32_t sge_count = 0;
+        std::vector<Sge> sges;
+        std::vector<iovec> places;             // of a payload that is fetched
+        std::shared_ptr<ReceiveQueue> source;  // where requests come from
+        std::uint64_t offset = 0;              // in the message
+        wire::Reth reth;
+        wire::Reth refused;            // the range whose check failed last, for the log
+        std::vector<Waiting> waiting;  // oldest first
+        // Only for Mutation::ack_before_placement.
+        std::uint8_t* late_address = nullptr;
+        std::uint8_t late_value = 0;
+    };
+
+    MessageReceiver(RcShared shared, std::unique_ptr<Rest> rest) noexcept;
     // A request of a shared queue whose message never ended goes back there.
     ~MessageReceiver();
     MessageReceiver(const MessageReceiver&) = delete;
@@ -32,6 +60,7 @@ class MessageReceiver {
     // XRC: the queue that the message's first packet names (annex A14), and with it the protection domain.
     VendorError choose_queue(const wire::Packet& packet);
 
+    std::span<const Sge> taken_sges() const { return {rest_->sges.data(), rest_->sge_count}; }
     // False: there is none. One that was taken before and not used is used first.
     bool take_receive();
     void complete_receive(const wire::Packet& packet, const wire::OpcodeInfo& info, completion::Opcode opcode,
@@ -44,7 +73,7 @@ class MessageReceiver {
         ReceiveQueue::Oldest receive;
         if (receive_taken_ || !own_receives_) [[unlikely]] {
             if (!take_receive()) return nullptr;
-            receive = {receive_wr_id_, {receive_sges_.data(), receive_sge_count_}};
+            receive = {receive_wr_id_, taken_sges()};
         } else if (!own_receives_->oldest(receive)) [[unlikely]] {
             return nullptr;
         }
@@ -61,12 +90,12 @@ class MessageReceiver {
     void complete_whole(std::uint32_t length, bool solicited, Time now, Fill&& fill) {
         shared_.counters().messages_received++;
         if (!std::exchange(receive_taken_, false)) own_receives_->drop_oldest();
-        count_completed(shared_.setup(), Counted::receive, true, length);
-        shared_.setup().receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
+        shared_.count_completed(Counted::receive, true, length);
+        shared_.basics().receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
             c = {};
             c.opcode = completion::Opcode::receive;
             c.byte_length = length;
-            c.source_qp = shared_.attributes().destination_qp;
+            c.source_qp = shared_.connection().destination_qp;
             identify(c, now);
             fill(c);
         });
@@ -78,7 +107,9 @@ class MessageReceiver {
     void flush_receive(Time now);
     // An XRC target's completions wait until their acknowledgement has left: the program answers by another
     // queue pair, and the answer must not come to the initiator's program before its own completion.
-    bool completions_wait() const { return !waiting_.empty(); }
+    bool completions_wait() const {
+        return shared_.basics().service == Service::xrc_receive && !rest_->waiting.empty();
+    }
     // One of them found no place in the completion queue of its receive queue.
     bool completion_lost() const { return completion_lost_; }
     void release_completions();
@@ -96,58 +127,36 @@ class MessageReceiver {
     // What an rkey of the peer's opens.
     memory::Lookup look_up(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,
                            memory::Access need) const {
-        return shared_.regions().remote(rkey, pd_, address, length, need, shared_.setup().number);
+        return shared_.regions().remote(rkey, pd_, address, length, need, shared_.basics().number);
     }
     // In which the elements of a receive are looked up: the queue pair's, or a shared queue's own (IBA
     // 10.2.9.1).
     memory::PdNumber pd_of_receive() const {
-        return own_receives_ ? shared_.setup().pd : receive_source_->pd();
+        return own_receives_ ? shared_.basics().pd : rest_->source->pd();
     }
     VendorError refused(memory::LookupError error, const wire::Reth& range);
     void place_late();  // for Mutation::ack_before_placement
 
-    // What every message needs comes first.
+    // What every message needs.
     RcShared shared_;
     Message message_ = Message::none;
     bool receive_taken_ = false;
     bool completion_lost_ = false;
     memory::PdNumber pd_;         // in which remote keys are looked up
-    ReceiveQueue* own_receives_;  // receive_source_, if it is the queue pair's own
+    ReceiveQueue* own_receives_;  // Rest::source, if it is the queue pair's own
+    std::unique_ptr<Rest> rest_;
 
    private:
-    struct Waiting {
-        std::shared_ptr<ReceiveQueue> queue;
-        completion::Completion completion;
-        bool solicited;
-    };
-
     VendorError check_write_start(const wire::Reth& reth);
     void push_receive(completion::Completion& c, bool solicited, Time now);
     // Whose completion it is.
     void identify(completion::Completion& c, Time now) const {
         c.wr_id = receive_wr_id_;
-        c.qp_number = shared_.setup().number;
+        c.qp_number = shared_.basics().number;
         c.timestamp = static_cast<std::uint64_t>(now);
     }
 
     std::uint64_t receive_wr_id_ = 0;
-    // Up to here.
-    std::vector<Waiting> waiting_;  // oldest first
-    std::uint64_t receive_length_ = 0;
-    std::uint32_t receive_sge_count_ = 0;
-    std::vector<Sge> receive_sges_;
-    std::vector<iovec> places_;  // of a payload that is fetched
-
-   protected:
-    std::shared_ptr<ReceiveQueue> receive_source_;  // where requests come from
-    std::uint64_t message_offset_ = 0;
-    wire::Reth reth_;
-    wire::Reth refused_;  // the range whose check failed last, for the log
-
-   private:
-    // Only for Mutation::ack_before_placement.
-    std::uint8_t* late_address_ = nullptr;
-    std::uint8_t late_value_ = 0;
 };
 
 }  // namespace verbena::transport

@@ -76,10 +76,10 @@ class Probe {
    private:
     enum class State : std::uint8_t { none, sent, unclear };
     State state_ = State::none;
-    bool data_ = false;
-    bool holds_back_ = false;   // only while a probe is out
-    bool gaps_ = false;         // noticed since the last probe
-    bool gaps_before_ = false;  // ... and between it and the one before that was answered
+    bool data_ : 1 = false;
+    bool holds_back_ : 1 = false;  // only while a probe is out
+    bool gaps_ = false;            // noticed since the last probe
+    bool gaps_before_ = false;     // ... and between it and the one before that was answered
     std::uint32_t first_ = 0, end_ = 0, limit_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "transport/queue_pair.h"
 
 #include <cerrno>
+#include <utility>
 
 #include "base/reason.h"
 #include "transport/qp_state_table.h"
@@ -8,6 +9,14 @@
 #include "transport/ud_queue_pair.h"
 
 namespace verbena::transport {
+
+QueuePair::Rest::Rest(const QpSetup& all)
+    : setup(all), own_counters(all.counters ? nullptr : std::make_unique<QpCounters>()) {}
+
+QueuePair::QueuePair(std::unique_ptr<Rest> rest)
+    : rest_(std::move(rest)),
+      counters_(rest_->own_counters ? *rest_->own_counters : *rest_->setup.counters),
+      basics_(rest_->setup) {}
 
 std::unique_ptr<QueuePair> QueuePair::create(const QpSetup& setup) {
     if (setup.service == Service::rc || setup.service == Service::uc || setup.service == Service::xrc_send ||
@@ -21,12 +30,13 @@ int QueuePair::attach(const std::shared_ptr<CompletionCounter>& counter, std::ui
     if (state_ != QpState::reset && state_ != QpState::init)
         return fail(EINVAL, "the QP is in state %s; counters are attached in RESET or INIT",
                     to_string(state_));
-    if (!completion_counters_) completion_counters_ = std::make_unique<CompletionCounters>();
-    if (completion_counters_->overlaps(operations))
+    auto& counters = rest_->completion_counters;
+    if (!counters) counters = std::make_unique<CompletionCounters>();
+    if (counters->overlaps(operations))
         return fail(EBUSY, "one of the operations 0x%x of this QP has a counter", operations);
-    completion_counters_->add(counter, operations);
-    setup_.counted = completion_counters_.get();
-    setup_.is_counted = true;
+    counters->add(counter, operations);
+    rest_->setup.counted = counters.get();
+    rest_->setup.is_counted = basics_.is_counted = true;
     return 0;
 }
 

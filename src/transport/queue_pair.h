@@ -55,19 +55,21 @@ class XrcQueues {
     virtual std::shared_ptr<ReceiveQueue> find(std::uint32_t number) = 0;
 };
 
-// What every message needs comes first.
-struct QpSetup {
+// What every message needs of it.
+struct QpBasics {
+    completion::CompletionQueue* send_cq = nullptr;
+    completion::CompletionQueue* receive_cq = nullptr;
+    memory::RegionTable* regions = nullptr;
+    std::uint32_t number = 0;
+    memory::PdNumber pd = 0;
     Service service = Service::rc;
     bool signal_all = false;  // sq_sig_all
     bool shared_receive_queue = false;
     bool block_own_multicast = false;  // UD: what it sends to a group does not come back to itself
     bool is_counted = false;           // there is `counted`
-    std::uint32_t number = 0;
-    memory::PdNumber pd = 0;
-    completion::CompletionQueue* send_cq = nullptr;
-    completion::CompletionQueue* receive_cq = nullptr;
-    memory::RegionTable* regions = nullptr;
-    // Up to here.
+};
+
+struct QpSetup : QpBasics {
     const CompletionCounters* counted = nullptr;  // attach()
     Capabilities capabilities;
     std::uint32_t port_mtu = 4096;  // bytes: the longest datagram that the port sends
@@ -99,8 +101,8 @@ class QueuePair {
     // What a message, or its acknowledgement, touches of a connected queue pair (rc_queue_pair.h) on either
     // side, a bit for each cache line. Both: a message with the acknowledgement of another.
     enum class Side : std::uint8_t { requester, responder, both };
-    static constexpr std::uint32_t kRequesterLines = 0b010'0011'0110'1001;
-    static constexpr std::uint32_t kResponderLines = 0b110'0000'0000'1001;
+    static constexpr std::uint32_t kRequesterLines = 0b0111'1111;
+    static constexpr std::uint32_t kResponderLines = 0b1100'0011;
     // That, into the cache. Any thread, at any time, before and after its life.
     static void prefetch(const QueuePair* qp, Side side) {
         if (side == Side::requester)
@@ -224,30 +226,38 @@ class QueuePair {
     // Something was sent that the peer has not acknowledged yet.
     virtual bool awaits_acknowledgement() const = 0;
 
-    std::uint32_t number() const { return setup_.number; }
+    std::uint32_t number() const { return basics_.number; }
     QpState state() const { return state_; }
-    const QpSetup& setup() const { return setup_; }
+    const QpSetup& setup() const { return rest_->setup; }
     const QpCounters& counters() const { return counters_; }
     // That came for it.
     void count_wire_bytes(std::uint64_t bytes) { counters_.wire_bytes_received += bytes; }
 
    protected:
-    explicit QueuePair(const QpSetup& setup)
-        : counters_(setup.counters ? *setup.counters : *new QpCounters{}),
-          setup_(setup),
-          own_counters_(setup.counters ? nullptr : &counters_) {}
+    // What few messages need, apart.
+    struct Rest {
+        explicit Rest(const QpSetup& setup);
+        virtual ~Rest() = default;
+
+        QpSetup setup;
+        std::unique_ptr<CompletionCounters> completion_counters;
+        std::unique_ptr<QpCounters> own_counters;
+    };
+    explicit QueuePair(std::unique_ptr<Rest> rest);
 
     static constexpr const char* kCompletionLost = "one of its completion queues has overrun";
     static constexpr const char* kXrcCompletionLost =
         "the completion queue of an XRC receive queue that a message named has overrun";
     bool completion_lost() const {
-        return (setup_.send_cq && setup_.send_cq->in_error()) ||
-               (setup_.receive_cq && setup_.receive_cq->in_error());
+        return (basics_.send_cq && basics_.send_cq->in_error()) ||
+               (basics_.receive_cq && basics_.receive_cq->in_error());
     }
 
-    QpState state_ = QpState::reset;
+    // One line of the cache.
+    const std::unique_ptr<Rest> rest_;
     QpCounters& counters_;
-    QpSetup setup_;
+    [[no_unique_address]] QpBasics basics_;
+    QpState state_ = QpState::reset;
 
    private:
     template <std::uint32_t kLines>
@@ -257,9 +267,6 @@ class QueuePair {
         };
         fetch(std::make_integer_sequence<unsigned, std::bit_width(kLines)>());
     }
-
-    std::unique_ptr<CompletionCounters> completion_counters_;
-    const std::unique_ptr<QpCounters> own_counters_;
 };
 
 }  // namespace verbena::transport

@@ -155,7 +155,7 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
     if (packet.payload.size() != expected)
         return fail_head(Status::bad_response, VendorError::response_wrong_length, now);
     if (auto error =
-            scatter(shared_.regions(), shared_.setup().pd, queue_.sges(*entry), offset, packet.payload);
+            scatter(shared_.regions(), shared_.basics().pd, queue_.sges(*entry), offset, packet.payload);
         error != memory::LookupError::none)
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
@@ -170,7 +170,7 @@ void RcRequester::atomic_response(const wire::Packet& packet, Time now) {
         return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
     std::uint8_t value[8];
     std::memcpy(value, &packet.headers.atomic_ack, sizeof value);
-    if (auto error = scatter(shared_.regions(), shared_.setup().pd, queue_.sges(*entry), 0, value);
+    if (auto error = scatter(shared_.regions(), shared_.basics().pd, queue_.sges(*entry), 0, value);
         error != memory::LookupError::none)
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
@@ -253,8 +253,8 @@ void RcRequester::implied_nak(Time now) {
 void RcRequester::finish_progress(Time now) {
     if (!progressed_) return;
     progress_undisturbed(now);
-    if (pace_.measures_sends()) [[unlikely]]
-        tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && pace_.is_of(queue_.at(0).length));
+    if (pacing_ && rest_->pace.measures_sends()) [[unlikely]]
+        tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && rest_->pace.is_of(queue_.at(0).length));
     went_back_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing
@@ -262,7 +262,7 @@ void RcRequester::finish_progress(Time now) {
         flow_.withdraw();
         outstanding_reads_ = 0;
     }
-    if (recovering_ && wire::psn_less_equal(recovery_end_, una_)) recovering_ = false;
+    if (recovering_ && wire::psn_less_equal(rest_->recovery_end, una_)) recovering_ = false;
     const bool measurable = sampled();
     const bool doubtful = measurable && probe_.doubts(sample_psn_);
     const Probe::Says says = probe_.progressed(una_);
@@ -300,14 +300,14 @@ std::string RcRequester::particulars(const SendEntry& entry, VendorError error) 
                       static_cast<unsigned long long>(entry.range));
         return text.data();
     }
-    return refused_element(shared_.regions(), shared_.setup().pd, queue_.sges(entry),
+    return refused_element(shared_.regions(), shared_.basics().pd, queue_.sges(entry),
                            entry.awaits_data() ? memory::kLocalWrite : 0);
 }
 
 void RcRequester::give_up(Time now) {
     const Attributes& a = shared_.attributes();
     record_failure(
-        FailedPart::send, shared_.setup().number, queue_.at(0).wr_id,
+        FailedPart::send, shared_.basics().number, queue_.at(0).wr_id,
         "QP 0x%06x at %s does not answer: retry_cnt %u, timeout %u (%.1f ms; the floor is %.0f ms)",
         a.destination_qp, to_string(a.path.destination).c_str(), a.retry_count, a.timeout,
         static_cast<double>(iba_timeout(a.timeout)) / kMillisecond,
@@ -323,8 +323,8 @@ void RcRequester::fail_head(Status status, VendorError error, Time now) {
     counters.retries_exceeded += status == Status::retry_exceeded;
     counters.rnr_retries_exceeded += status == Status::rnr_retry_exceeded;
     if (error != VendorError::acknowledge_timeout)  // give_up() has said more
-        record_failure(FailedPart::send, shared_.setup().number, queue_.at(0).wr_id, "%s%s", to_string(error),
-                       particulars(queue_.at(0), error).c_str());
+        record_failure(FailedPart::send, shared_.basics().number, queue_.at(0).wr_id, "%s%s",
+                       to_string(error), particulars(queue_.at(0), error).c_str());
     push(queue_.at(0), status, error, now);
     queue_.pop();
 }

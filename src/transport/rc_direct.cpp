@@ -13,15 +13,15 @@ constexpr std::uint32_t kMany = 16;  // small WRITEs
 // Of a SendRequest or SendEntry.
 DirectTarget target_of(const RcShared& shared, const auto& request, std::uint32_t length,
                        std::uint32_t offset, std::uint32_t reads_at_once, Time now) {
-    const Attributes& a = shared.attributes();
-    return {a.path,       shared.setup().number,  a.destination_qp,
+    const Connection& a = shared.connection();
+    return {a.path,       shared.basics().number, a.destination_qp,
             request.rkey, request.remote_address, length,
             offset,       reads_at_once,          now};
 }
 }  // namespace
 
 bool RcRequester::may_go_directly(const SendEntry& entry) const {
-    return shared_.setup().service == Service::rc && entry.length != 0 &&
+    return shared_.basics().service == Service::rc && entry.length != 0 &&
            (entry.is_read() || entry.operation == Operation::rdma_write);
 }
 
@@ -38,16 +38,16 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     const std::uint32_t streak = wave.follows(now, at_once);
     const bool before = by_packets_ && outstanding();
     const bool small = length <= kSmallWrite;
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     if (read ? length <= kSmallRead || a.max_rd_atomic <= 1
              : small && outstanding()) {  // keeps its place, whatever the others do
         by_packets_ = before;
         return;
     }
-    const completion::CompletionQueue* const cq = shared_.setup().send_cq;
+    const completion::CompletionQueue* const cq = shared_.basics().send_cq;
     const std::uint64_t operations = waiting + std::min(streak, std::max(queue_.unheard(), cq->waiting()));
     const auto faster = [&] {
-        return shared_.setup().direct->packets_are_faster(a.path, a.destination_qp, length, before, now);
+        return direct_->packets_are_faster(a.path, a.destination_qp, length, before, now);
     };
     if (small) {
         by_packets_ = directly_ == Directly::hopefully &&
@@ -77,19 +77,19 @@ bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together,
     if (by_packets_ || directly_ == Directly::hopefully) return by_packets_;
     // A link that could not may be able to by now.
     return (together > 1 && length <= kSmallWrite) ||
-           !shared_.setup().direct->reaches(shared_.attributes().path, shared_.attributes().destination_qp);
+           !direct_->reaches(shared_.connection().path, shared_.connection().destination_qp);
 }
 
 // One leaves straight while others do in place of being executed: whether it is one of those, and measured.
 void RcRequester::watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now) {
     if (request.is_one_sided()) {
         if (packets_since_ == kNever) served_since(now.get(), now.get());
-        flow_.wave().has(shared_.setup().send_cq, queue_.size() + 1);
+        flow_.wave().has(shared_.basics().send_cq, queue_.size() + 1);
         if (length > kSmallWrite && !outstanding())
-            return pace_.begins(length, PacketPace::Way::packets, now.get());
-        if (pace_.measures(length, PacketPace::Way::packets)) return;
+            return begin_pace(length, PacketPace::Way::packets, now.get());
+        if (measures(length, PacketPace::Way::packets)) return;
     }
-    pace_.ends();
+    end_pace();
 }
 
 // Something was acknowledged, while packets were out in place of what the link would have executed at once.
@@ -97,31 +97,29 @@ void RcRequester::watch_straight(const SendRequest& request, std::uint32_t lengt
 // is executed waits for nobody.
 void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     const bool slow = now - packets_since_ > kSlow, rest = outstanding();
     served_since(rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever, now);
     tell_pace(now, packets_since_ != kNever);
     if (rest && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);
     by_packets_ = false;
-    if (slow) shared_.setup().direct->packets_were_slow(a.path, a.destination_qp, now);
+    if (slow) direct_->packets_were_slow(a.path, a.destination_qp, now);
 }
 
 // A SEND that begins, of several packets: whether the peer is to fetch its payload (direct_access.h).
 void RcRequester::choose_fetching(SendEntry& entry, Time now) {
-    const Attributes& a = shared_.attributes();
-    entry.fetched = shared_.setup().direct && shared_.setup().service == Service::rc &&
-                    !(entry.flags & kInline) &&
-                    shared_.setup().direct->fetching_is_faster(a.path, a.destination_qp, entry.length,
-                                                               outstanding(), now);
+    const Connection& a = shared_.connection();
+    entry.fetched = direct_ && shared_.basics().service == Service::rc && !(entry.flags & kInline) &&
+                    direct_->fetching_is_faster(a.path, a.destination_qp, entry.length, outstanding(), now);
 }
 
 // Which receive the SEND at the cursor will take, and whether it may be written there: not while the peer is
 // still to fetch or copy what comes before it, so that of receives that overlap the later one lies on top.
 // That is waited for if it is of the same kind: those behind go this way, too, unless the last one could not.
 RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
-    const Attributes& a = shared_.attributes();
-    const auto next = shared_.setup().direct->shown(a.path, a.destination_qp);
+    const Connection& a = shared_.connection();
+    const auto next = direct_->shown(a.path, a.destination_qp);
     if (!next) return {Direct::declined, 0};
     std::uint32_t receive = next->receive;
     std::uint32_t psn = entry.first_psn;
@@ -150,13 +148,13 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     const std::uint32_t offset = current_packet_ * shared_.mtu();
     const std::uint32_t length = std::min(kPart, entry.length - offset);
     unsigned pieces = 0;
-    if (gather(shared_.regions(), shared_.setup().pd, queue_.sges(entry), offset, length, iovecs_.data(),
-               pieces) != memory::LookupError::none)
+    if (gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
+               rest_->iovecs.data(), pieces) != memory::LookupError::none)
         return Direct::declined;
     sink.flush();
-    const Attributes& a = shared_.attributes();
-    const PlaceTarget target{a.path, shared_.setup().number, a.destination_qp, receive, offset, now};
-    const Direct placed = shared_.setup().direct->place(target, {iovecs_.data(), pieces});
+    const Connection& a = shared_.connection();
+    const PlaceTarget target{a.path, shared_.basics().number, a.destination_qp, receive, offset, now};
+    const Direct placed = direct_->place(target, {rest_->iovecs.data(), pieces});
     declined_ = placed == Direct::declined;
     if (placed == Direct::done) riding.placed = ShownReceives::name_of(receive);
     // A receive that is missing is for the peer to say.
@@ -166,16 +164,17 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
 // A packet has left of what was not being measured. Large ones go to processes of this host only.
 void RcRequester::measure_anew(const SendEntry& entry, bool large, Time now) {
     if (entry.is_send() && large)
-        pace_.begins(entry.length, way_of(entry), now);
+        begin_pace(entry.length, way_of(entry), now);
     else
-        pace_.ends();
+        end_pace();
 }
 
 // Something was acknowledged of what is measured; more of it is out, or not.
 void RcRequester::tell_pace(Time now, bool goes_on) {
-    const auto sample = pace_.take(now, goes_on);
-    if (!sample || !shared_.setup().direct) return;
-    shared_.setup().direct->measured(shared_.attributes().path, shared_.attributes().destination_qp, *sample);
+    if (!pacing_) return;
+    const auto sample = rest_->pace.take(now, goes_on);
+    if (!sample || !direct_) return;
+    direct_->measured(shared_.connection().path, shared_.connection().destination_qp, *sample);
 }
 
 // A WRITE or READ that the link can execute by itself (direct_access.h): the oldest request, with nothing
@@ -186,28 +185,28 @@ bool RcRequester::execute_directly(Time now) {
     SendEntry& entry = queue_.at(0);
     const bool read = entry.is_read();
     if (current_ != 0 || outstanding()) return false;
-    const std::uint32_t offset = direct_done_;
+    const std::uint32_t offset = rest_->direct_done;
     // Parts end at a multiple of eight, so that no aligned word is cut.
     const auto into_word = static_cast<std::uint32_t>((entry.remote_address + offset) & 7);
     const std::uint32_t length = std::min(entry.length - offset, kPart - into_word);
-    direct_done_ = 0;
+    rest_->direct_done = 0;
     unsigned pieces = 0;
     if (entry.flags & kInline) {
-        iovecs_[0] = {queue_.inline_data(entry), entry.length};
+        rest_->iovecs[0] = {queue_.inline_data(entry), entry.length};
         pieces = 1;
     } else if (const auto sges = queue_.sges(entry);
-               check(shared_.regions(), shared_.setup().pd, sges, read ? memory::kLocalWrite : 0) !=
+               check(shared_.regions(), shared_.basics().pd, sges, read ? memory::kLocalWrite : 0) !=
                    memory::LookupError::none ||
-               gather(shared_.regions(), shared_.setup().pd, sges, offset, length, iovecs_.data(), pieces) !=
-                   memory::LookupError::none) {
+               gather(shared_.regions(), shared_.basics().pd, sges, offset, length, rest_->iovecs.data(),
+                      pieces) != memory::LookupError::none) {
         return false;
     }
     const std::uint32_t reads_at_once =
-        std::min<std::uint32_t>(queue_.size(), shared_.attributes().max_rd_atomic);
+        std::min<std::uint32_t>(queue_.size(), shared_.connection().max_rd_atomic);
     const DirectTarget target = target_of(shared_, entry, entry.length, offset, reads_at_once, now);
-    if (!transfer_directly(target, {iovecs_.data(), pieces}, read, length)) return false;
+    if (!transfer_directly(target, {rest_->iovecs.data(), pieces}, read, length)) return false;
     if (offset + length < entry.length) {
-        direct_done_ = offset + length;
+        rest_->direct_done = offset + length;
         return true;
     }
     if (!entry.signaled) queue_.done_silently();
@@ -219,8 +218,8 @@ bool RcRequester::execute_directly(Time now) {
 // The same of one that is posted where nothing else is going on, without a place in the queue. False: it goes
 // another way.
 bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& now) {
-    if (!request.is_one_sided() || state_ != QpState::rts || setup_.service != Service::rc ||
-        !requester_->execute_straight(request, now)) [[unlikely]]
+    if (!request.is_one_sided() || state_ != QpState::rts || basics_.service != Service::rc ||
+        !requester_.execute_straight(request, now)) [[unlikely]]
         return false;
     last_now_ = now.get();
     if (completion_lost()) [[unlikely]]
@@ -234,10 +233,10 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     const bool read = request.operation == Operation::rdma_read;
     const bool overtakes = mutated(Mutation::direct_overtakes);
     if (directly_ != Directly::hopefully || (!queue_.empty() && !overtakes) || queue_.room() == 0 ||
-        (outstanding() && !overtakes) || failed_ || resume_at_ != kNever || rate_allows_at_ != kNever ||
-        request.sges.size() != 1 || shared_.setup().is_counted) [[unlikely]]
+        (outstanding() && !overtakes) || failed_ || resume_at_ != kNever || waits_for_rate() ||
+        request.sges.size() != 1 || shared_.basics().is_counted) [[unlikely]]
         return false;
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     const Sge& sge = request.sges[0];
     const bool inline_data = request.flags & kInline;
     if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
@@ -248,7 +247,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     if (by_packets_) return false;
     iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};
     if (!inline_data) {
-        const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length,
+        const auto found = shared_.regions().local(sge.lkey, shared_.basics().pd, sge.address, sge.length,
                                                    read ? memory::kLocalWrite : memory::Access{0});
         if (!found || shared_.regions().is_room(found.address)) [[unlikely]]
             return false;
@@ -257,7 +256,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     const DirectTarget target = target_of(shared_, request, sge.length, 0, 1, now.get());
     if (!transfer_directly(target, {&piece, 1}, read, sge.length)) [[unlikely]]
         return false;
-    if (!shared_.setup().signal_all && !(request.flags & kSignaled)) {
+    if (!shared_.basics().signal_all && !(request.flags & kSignaled)) {
         queue_.done_silently();
         return true;
     }
@@ -273,8 +272,7 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
 // `length` bytes of it, beginning at target.offset.
 bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                                     std::uint32_t length) {
-    const Direct answer =
-        read ? shared_.setup().direct->read(target, list) : shared_.setup().direct->write(target, list);
+    const Direct answer = read ? direct_->read(target, list) : direct_->write(target, list);
     directly_ = answer != Direct::declined ? Directly::hopefully : Directly::not_now;
     if (answer != Direct::done) return false;
     count_direct(read, length, target.offset == 0, target.offset + length == target.length);

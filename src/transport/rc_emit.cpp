@@ -55,15 +55,15 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     auto length = static_cast<std::uint32_t>(std::min(std::uint64_t{count} * mtu, entry.length - offset));
     unsigned pieces = 0;
     if (entry.flags & kInline) {
-        iovecs_[0] = {queue_.inline_data(entry) + offset, length};
+        rest_->iovecs[0] = {queue_.inline_data(entry) + offset, length};
         pieces = length != 0;
     } else if (entry.operation == Operation::atomic_write && entry.sge_count == 0) {
-        iovecs_[0] = {&entry.compare_add, length};
+        rest_->iovecs[0] = {&entry.compare_add, length};
         pieces = 1;
     } else {
         const auto look_up = [&] {
-            return gather(shared_.regions(), shared_.setup().pd, queue_.sges(entry), offset, length,
-                          iovecs_.data(), pieces);
+            return gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
+                          rest_->iovecs.data(), pieces);
         };
         memory::LookupError error = look_up();
         if (error == memory::LookupError::out_of_bounds && count > 1) {  // a null region, perhaps
@@ -90,7 +90,7 @@ bool RcRequester::emit(wire::PacketSink& sink, SendEntry& entry, std::uint32_t p
     const wire::Aside aside{count, riding.acknowledges, riding.acknowledged, entry.fetched, riding.placed};
     riding.acknowledges = false;
     riding.placed = 0;
-    send_packet(sink, shared_, headers, {iovecs_.data(), pieces}, length, wire::psn_less(psn, max_psn_),
+    send_packet(sink, shared_, headers, {rest_->iovecs.data(), pieces}, length, wire::psn_less(psn, max_psn_),
                 aside);
     return true;
 }

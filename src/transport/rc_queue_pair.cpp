@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "base/failures.h"
@@ -13,35 +15,50 @@
 #include "transport/shown_receives.h"
 
 namespace verbena::transport {
+namespace {
+
+template <class T, class... Arguments>
+void make_anew(T& object, Arguments&&... arguments) noexcept {
+    static_assert(std::is_nothrow_constructible_v<T, Arguments...>);
+    std::destroy_at(&object);
+    std::construct_at(&object, std::forward<Arguments>(arguments)...);
+}
+
+}  // namespace
 
 // Who waits for an acknowledgement does not ask for it meanwhile.
 static_assert(kLongestAcknowledgeDelay < kProbeFloor / 2 && kLongestAcknowledgeDelay < kDoubt);
 static_assert(QueuePair::kSoonestDeadline <= kAcknowledgeDelay);
 
-RcQueuePair::RcQueuePair(const QpSetup& setup) : ConnectedQueuePair(setup) {
-    // What kRequesterLines and kResponderLines have been made for: what grows so far that it moves another
-    // part is noticed, what moves inside of one is not. (The offsets of such a class's members are a
-    // compiler's to tell.)
+RcQueuePair::RcQueuePair(const QpSetup& setup)
+    : ConnectedQueuePair(setup),
+      requester_(RcShared(*this), RcRequester::Memory(setup)),
+      responder_(RcShared(*this), std::make_unique<RcResponder::Rest>(setup)) {
+    // Among thousands of queue pairs, what a message costs is how many lines of the cache it touches: there
+    // are eight, of which kRequesterLines and kResponderLines tell. (The offsets of such a class's members
+    // are a compiler's to tell.)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
-    static_assert(offsetof(RcQueuePair, attributes_) == 3 * 64 &&
-                  offsetof(RcQueuePair, requester_) == 5 * 64 && offsetof(RcQueuePair, company_) == 13 * 64 &&
-                  offsetof(RcQueuePair, responder_) == 13 * 64 + 32 && sizeof(RcRequester) == 448 &&
-                  sizeof(Acknowledging) == 56 && sizeof(RcResponder) == 304);
+    static_assert(sizeof(RcQueuePair) == 8 * 64 && offsetof(RcQueuePair, connection_) == 64 &&
+                  offsetof(RcQueuePair, requester_) == 2 * 64 && offsetof(RcQueuePair, company_) == 6 * 64 &&
+                  sizeof(RcRequester) == 4 * 64);
 #pragma GCC diagnostic pop
-    attributes_.capabilities = setup.capabilities;
-    reset();
+    Attributes none;
+    none.capabilities = setup.capabilities;
+    set_attributes(none);
 }
 
 int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time now) {
     last_now_ = now;
     doubt();
     QpState to;
-    if (int error = check_modify(setup_.service, state_, attributes, mask, to)) return error;
-    take_attributes(attributes_, attributes, mask);
+    if (int error = check_modify(basics_.service, state_, attributes, mask, to)) return error;
+    Attributes changed = this->attributes();
+    take_attributes(changed, attributes, mask);
     if (to == QpState::sqd && state_ != QpState::sqd && !(mask & kAttrSqdAsyncNotify))
-        attributes_.sqd_async_notify = false;  // it is asked for each time
-    if (mask & kAttrRateLimit) requester_->pace();
+        changed.sqd_async_notify = false;  // it is asked for each time
+    set_attributes(changed);
+    if (mask & kAttrRateLimit) requester_.pace();
     enter(to, now);
     return 0;
 }
@@ -55,30 +72,31 @@ void RcQueuePair::enter(QpState to, Time now) {
     state_ = to;
     if (to == QpState::reset) {
         reset();
-        return forget_completions(setup_);
+        return forget_completions(setup());
     }
-    if (to == QpState::rtr && from == QpState::init) responder_->start(attributes_.rq_psn);
-    if (to == QpState::rts && from == QpState::rtr) requester_->start(attributes_.sq_psn);
+    if (to == QpState::rtr && from == QpState::init) responder_.start(attributes().rq_psn);
+    if (to == QpState::rts && from == QpState::rtr) requester_.start(attributes().sq_psn);
     if (to == QpState::sqd) {
         if (from != QpState::sqd) drain_reported_ = false;
-        responder_->configure();
-        requester_->configure();
+        responder_.configure();
+        requester_.configure();
     }
-    requester_->drain(to == QpState::sqd);
+    requester_.drain(to == QpState::sqd);
     after(now);
 }
 
 // IBA 10.3.1.1: nothing is left of earlier requests, and nothing is said about them.
 void RcQueuePair::reset() {
-    const Capabilities capabilities = attributes_.capabilities;
-    attributes_ = Attributes{};
-    attributes_.capabilities = capabilities;
     withdraw_receives();
-    const RcShared shared(*this);
-    requester_.emplace(shared, capabilities);
-    responder_.emplace(shared);
+    RcRequester::Memory sending(setup());
+    auto receiving = std::make_unique<RcResponder::Rest>(setup());
+    Attributes none;
+    none.capabilities = attributes().capabilities;
+    set_attributes(none);
+    make_anew(requester_, RcShared(*this), std::move(sending));
+    make_anew(responder_, RcShared(*this), std::move(receiving));
     company_ = {};
-    if (ReceiveQueue* const own = setup_.own_receives()) own->clear();
+    if (ReceiveQueue* const own = setup().own_receives()) own->clear();
     established_ = drain_reported_ = false;
 }
 
@@ -86,55 +104,55 @@ void RcQueuePair::reset() {
 void RcQueuePair::enter_error(bool keep_answers, Time now) {
     state_ = QpState::error;
     withdraw_receives();
-    responder_->close(keep_answers, now);
-    requester_->flush(now);
-    flush_receives(setup_, now);
+    responder_.close(keep_answers, now);
+    requester_.flush(now);
+    flush_receives(setup(), now);
     // IBA 10.2.9.4: the QP takes no more from the shared queue.
-    if (setup_.shared_receive_queue && setup_.listener && !mutated(Mutation::last_wqe_not_reported))
-        setup_.listener->qp_event(*this, QpEvent::last_wqe_reached);
+    if (basics_.shared_receive_queue && setup().listener && !mutated(Mutation::last_wqe_not_reported))
+        setup().listener->qp_event(*this, QpEvent::last_wqe_reached);
 }
 
 // Before they are the program's again.
 void RcQueuePair::withdraw_receives() {
-    if (!setup_.shown || !setup_.shown->is_shown()) return;
-    setup_.shown->withdraw();
-    setup_.regions->wait_for_outsiders(ShownReceives::kWritten);
+    if (!setup().shown || !setup().shown->is_shown()) return;
+    setup().shown->withdraw();
+    basics_.regions->wait_for_outsiders(ShownReceives::kWritten);
 }
 
 void RcQueuePair::query(Attributes& attributes) const {
-    attributes = attributes_;
+    attributes = this->attributes();
     attributes.state = attributes.current_state = state_;
-    attributes.draining = state_ == QpState::sqd && !requester_->drained();
+    attributes.draining = state_ == QpState::sqd && !requester_.drained();
 }
 
 int RcQueuePair::post_send(const SendRequest& request, Time now) {
     last_now_ = now;
     doubt();
     std::uint32_t length = 0;
-    if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
-    if (int error = requester_->check_room()) return error;
-    requester_->post(request, length).signaled |= mutated(Mutation::unsignaled_completion);
-    if (state_ == QpState::error || state_ == QpState::sqe) requester_->flush(now);
+    if (int error = transport::check_send(setup(), attributes(), state_, request, length)) return error;
+    if (int error = requester_.check_room()) return error;
+    requester_.post(request, length).signaled |= mutated(Mutation::unsignaled_completion);
+    if (state_ == QpState::error || state_ == QpState::sqe) requester_.flush(now);
     return 0;
 }
 
 int RcQueuePair::check_send(std::span<const SendRequest> requests) const {
-    return check_sends(setup_, attributes_, state_, requests, requester_->room());
+    return check_sends(setup(), attributes(), state_, requests, requester_.room());
 }
 
 void RcQueuePair::receives_posted() {
     doubt();
     if (state_ == QpState::error)
-        flush_receives(setup_, last_now_);
+        flush_receives(setup(), last_now_);
     else
-        responder_->look_again();
+        responder_.look_again();
 }
 
 bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
-    return state_ == QpState::rts && (plain_ || !requester_->is_paced()) &&
+    return state_ == QpState::rts && (plain_ || !requester_.is_paced()) &&
            std::ranges::all_of(requests, [this](const SendRequest& request) {
                return request.operation <= Operation::send_with_immediate && !(request.flags & kFence) &&
-                      total_length(request.sges) <= attributes_.path_mtu;
+                      total_length(request.sges) <= connection_.path_mtu;
            });
 }
 
@@ -142,9 +160,9 @@ bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
 bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) const {
     if (state_ != QpState::rtr && state_ != QpState::sqe && !requester_runs()) return false;
     const wire::OpcodeInfo& info = wire::info(bth.opcode);
-    if (info.service != wire_service(setup_.service) || !pkey_matches(bth.pkey)) return false;
+    if (info.service != wire_service(basics_.service) || !pkey_matches(bth.pkey)) return false;
     // Annex A14: an initiator takes no requests, a target no responses.
-    if (setup_.service == (info.response ? Service::xrc_receive : Service::xrc_send)) return false;
+    if (basics_.service == (info.response ? Service::xrc_receive : Service::xrc_send)) return false;
     return is_peer(sender_view);
 }
 
@@ -152,8 +170,8 @@ bool RcQueuePair::accepts(const wire::Bth& bth, const wire::Path& sender_view) c
 bool RcQueuePair::is_early(const wire::BthWords& bth) const {
     const wire::OpcodeInfo& info = wire::info(bth.opcode());
     return info.operation == wire::Operation::send && info.starts_message() && is_established() &&
-           setup_.service == Service::rc && setup_.receive_cq->waiting() > 0 &&
-           responder_->lacks_receive(bth.psn());
+           basics_.service == Service::rc && basics_.receive_cq->waiting() > 0 &&
+           responder_.lacks_receive(bth.psn());
 }
 
 void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) {
@@ -164,15 +182,15 @@ void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         return;
     }
     counters_.packets_received += packet.aside.psns;
-    if (packet.aside.acknowledges && requester_runs()) requester_->receive_aside(packet.aside, now);
-    if (!reliable() && requester_runs()) requester_->complete_sent(now);
+    if (packet.aside.acknowledges && requester_runs()) requester_.receive_aside(packet.aside, now);
+    if (!reliable() && requester_runs()) requester_.complete_sent(now);
     if (wire::info(bth.opcode).response) {
-        if (requester_runs()) requester_->receive(packet, now);
+        if (requester_runs()) requester_.receive(packet, now);
     } else {
         // IBA 11.5.1: the first message in RTR tells a server whose RTU was lost.
-        if (state_ == QpState::rtr && !std::exchange(established_, true) && setup_.listener)
-            setup_.listener->qp_event(*this, QpEvent::communication_established);
-        responder_->receive(packet, now);
+        if (state_ == QpState::rtr && !std::exchange(established_, true) && setup().listener)
+            setup().listener->qp_event(*this, QpEvent::communication_established);
+        responder_.receive(packet, now);
     }
     after(now);
 }
@@ -184,37 +202,37 @@ bool RcQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
     // An acknowledgement leaves in front of the caller's next request, in the same burst: a peer that
     // disconnects on receiving our message must have its own requests completed by then. In the error state
     // nothing waits.
-    const bool sends = requester_runs() && requester_->may_send();
-    const bool requests = sends || (requester_runs() && requester_->probes());
+    const bool sends = requester_runs() && requester_.may_send();
+    const bool requests = sends || (requester_runs() && requester_.probes());
     const bool push = push_acknowledgements || requests || state_ == QpState::error;
     unsigned budget = max_packets;
-    const bool owes = responder_->may_ride();
-    const Time owed_since = responder_->owes_since();
+    const bool owes = responder_.may_ride();
+    const Time owed_since = responder_.owes_since();
     wire::Aside riding;
-    if (sends && owes && requester_->takes_along(sink)) riding = responder_->ride();
-    budget -= responder_->transmit(sink, now, requests ? (budget + 1) / 2 : budget, push);
+    if (sends && owes && requester_.takes_along(sink)) riding = responder_.ride();
+    budget -= responder_.transmit(sink, now, requests ? (budget + 1) / 2 : budget, push);
     unsigned sent = 0;
     if (requests) {
-        sent = requester_->transmit(sink, now, budget, riding);
-        if (riding.acknowledges) responder_->takes_back(riding);
-        responder_->transmit(sink, now, budget - sent, push);
+        sent = requester_.transmit(sink, now, budget, riding);
+        if (riding.acknowledges) responder_.takes_back(riding);
+        responder_.transmit(sink, now, budget - sent, push);
     }
     if (sends && sent > 0)
         request_leaves(owes ? owed_since : kNever, now);
-    else if (owes && !responder_->may_ride())
+    else if (owes && !responder_.may_ride())
         company_.alone(owed_since);
-    if (responder_->completions_wait()) {
+    if (responder_.completions_wait()) {
         sink.flush();
-        responder_->release_completions();
+        responder_.release_completions();
     }
-    const bool again = requester_runs() && requester_->line_up(sent > 0);
+    const bool again = requester_runs() && requester_.line_up(sent > 0);
     after(now);
-    return !again && !responder_->ready(now, push_acknowledgements) && !requester_->probes();
+    return !again && !responder_.ready(now, push_acknowledgements) && !requester_.probes();
 }
 
 void RcQueuePair::advance(Time now) {
     last_now_ = now;
-    if (requester_runs()) requester_->advance(now);
+    if (requester_runs()) requester_.advance(now);
     after(now);
 }
 
@@ -222,23 +240,23 @@ void RcQueuePair::advance(Time now) {
 void RcQueuePair::after(Time now) {
     doubt();
     // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
-    const bool xrc_lost = responder_->completion_lost();
+    const bool xrc_lost = responder_.completion_lost();
     if (state_ != QpState::error && (xrc_lost || completion_lost())) {
-        record_failure(FailedPart::queue_pair, setup_.number, 0, "%s",
+        record_failure(FailedPart::queue_pair, basics_.number, 0, "%s",
                        xrc_lost ? kXrcCompletionLost : kCompletionLost);
-        if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
+        if (setup().listener) setup().listener->qp_event(*this, QpEvent::fatal);
         enter_error(true, now);
     }
-    if (!reliable() && requester_->failed() && !responder_->failed()) {
+    if (!reliable() && requester_.failed() && !responder_.failed()) {
         state_ = QpState::sqe;
-        requester_->flush(now);
+        requester_.flush(now);
         return;
     }
-    if (state_ != QpState::error && (requester_->failed() || responder_->failed()))
-        enter_error(responder_->failed(), now);
-    if (state_ != QpState::sqd || !requester_->drained() || std::exchange(drain_reported_, true)) return;
-    if (attributes_.sqd_async_notify && setup_.listener)
-        setup_.listener->qp_event(*this, QpEvent::send_queue_drained);
+    if (state_ != QpState::error && (requester_.failed() || responder_.failed()))
+        enter_error(responder_.failed(), now);
+    if (state_ != QpState::sqd || !requester_.drained() || std::exchange(drain_reported_, true)) return;
+    if (attributes().sqd_async_notify && setup().listener)
+        setup().listener->qp_event(*this, QpEvent::send_queue_drained);
 }
 
 }  // namespace verbena::transport

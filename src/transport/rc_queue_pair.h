@@ -11,8 +11,7 @@
 // Thread safety: the queue pair's lock (queue_pair.h).
 #pragma once
 
-#include <optional>
-
+#include "base/dense_memory.h"
 #include "transport/company.h"
 #include "transport/copy.h"
 #include "transport/rc_requester.h"
@@ -20,7 +19,7 @@
 
 namespace verbena::transport {
 
-class RcQueuePair final : public ConnectedQueuePair {
+class RcQueuePair final : public Dense, public ConnectedQueuePair {
    public:
     explicit RcQueuePair(const QpSetup& setup);
 
@@ -45,42 +44,42 @@ class RcQueuePair final : public ConnectedQueuePair {
     Straight conclude_straight(const wire::WholeAtomicAnswer& answer, const wire::Path& sender_view,
                                Time now) override;
     Outside outside() const override {
-        const ReceiveQueue* const own = setup_.own_receives();
-        return {&counters_, requester_->first_place(), own, own ? own->only_line() : nullptr};
+        const ReceiveQueue* const own = setup().own_receives();
+        return {&counters_, requester_.first_place(), own, own ? own->only_line() : nullptr};
     }
-    bool took_long() const override { return requester_->took_long(); }
+    bool took_long() const override { return requester_.took_long(); }
     bool quiet(Time now, bool push) const override {
-        return reliable() && !responder_->ready(now, push || state_ == QpState::error) &&
-               !responder_->completions_wait() && (!requester_runs() || requester_->quiet());
+        return reliable() && !responder_.ready(now, push || state_ == QpState::error) &&
+               !responder_.completions_wait() && (!requester_runs() || requester_.quiet());
     }
     Straight what_follows(Time now) override;
     bool transmit(wire::PacketSink& sink, Time now, unsigned max_packets,
                   bool push_acknowledgements) override;
     bool may_gather(std::span<const SendRequest> requests) const override;
-    std::uint32_t under_way(bool) const override { return requester_runs() ? requester_->under_way() : 0; }
-    void newest_wait(unsigned requests) override { requester_->newest_wait(requests); }
+    std::uint32_t under_way(bool) const override { return requester_runs() ? requester_.under_way() : 0; }
+    void newest_wait(unsigned requests) override { requester_.newest_wait(requests); }
     bool awaits_company() const override {
-        return state_ == QpState::rts && responder_->may_ride() && company_.likely();
+        return state_ == QpState::rts && responder_.may_ride() && company_.likely();
     }
-    std::shared_ptr<Flow> flow() const override { return requester_->flow(); }
-    std::shared_ptr<Flow> crowded_flow() const override { return requester_->crowded_flow(); }
+    std::shared_ptr<Flow> flow() const override { return requester_.flow(); }
+    std::shared_ptr<Flow> crowded_flow() const override { return requester_.crowded_flow(); }
     void your_turn() override {
         doubt();
-        requester_->your_turn();
+        requester_.your_turn();
     }
     Time next_deadline() const override { return std::min(acknowledgement_deadline(), other_deadline()); }
-    Time acknowledgement_deadline() const override { return responder_->acknowledgement_deadline(); }
+    Time acknowledgement_deadline() const override { return responder_.acknowledgement_deadline(); }
     Time other_deadline() const override {
-        const Time refusal = responder_->refusal_deadline();
-        return requester_runs() ? std::min(refusal, requester_->next_deadline()) : refusal;
+        const Time refusal = responder_.refusal_deadline();
+        return requester_runs() ? std::min(refusal, requester_.next_deadline()) : refusal;
     }
     void advance(Time now) override;
     bool awaits_acknowledgement() const override {
-        return requester_runs() && reliable() && requester_->outstanding();
+        return requester_runs() && reliable() && requester_.outstanding();
     }
 
    private:
-    bool reliable() const { return setup_.service != Service::uc; }
+    bool reliable() const { return basics_.service != Service::uc; }
     template <class Whole>
     std::size_t receive_whole(std::span<const wire::InPacket> packets, Time now);
     template <class Whole>
@@ -103,8 +102,8 @@ class RcQueuePair final : public ConnectedQueuePair {
     Straight came_straight(Time now);
     bool accepts(const wire::Bth& bth, const wire::Path& sender_view) const;
     bool is_peer(const wire::Path& sender_view) const {
-        return sender_view.source == attributes_.path.destination &&
-               sender_view.destination == attributes_.path.source;
+        return sender_view.source == connection_.path.destination &&
+               sender_view.destination == connection_.path.source;
     }
     bool requester_runs() const { return state_ == QpState::rts || state_ == QpState::sqd; }
     // With an acknowledgement that was owed since then, or kNever. What those that follow may wait for is
@@ -112,9 +111,9 @@ class RcQueuePair final : public ConnectedQueuePair {
     void request_leaves(Time owed_since, const LazyTime& now) {
         requests_ = true;
         if (!company_.is_told_by(owed_since)) return;
-        const Duration patience = Company::patience(requester_->smoothed_round_trip());
+        const Duration patience = Company::patience(requester_.smoothed_round_trip());
         company_.request(owed_since, now.get(), patience);
-        responder_->wait_up_to(patience);
+        responder_.wait_up_to(patience);
     }
     void enter(QpState to, Time now);
     void reset();
@@ -122,15 +121,18 @@ class RcQueuePair final : public ConnectedQueuePair {
     void enter_error(bool keep_answers, Time now);
     void after(Time now);
 
-    alignas(64) std::optional<RcRequester> requester_;
-    alignas(64) Company company_;
-    Time last_now_ = 0;  // for flushes that no call with a time causes
+    // In the line of connection_, ...
     bool plain_ = false;
     bool by_wire_ = false;      // what left last was not copied
     bool requests_ = true;      // something may be outstanding; if not, only its responder is looked at
     bool established_ = false;  // the event was raised
     bool drain_reported_ = false;
-    std::optional<RcResponder> responder_;
+    // ... four, ...
+    alignas(64) RcRequester requester_;
+    // ... and two.
+    alignas(64) Company company_;
+    Time last_now_ = 0;  // for flushes that no call with a time causes
+    RcResponder responder_;
 };
 
 }  // namespace verbena::transport

@@ -18,18 +18,23 @@ constexpr std::uint32_t kLargestReadChunk = 256 * 1024;  // bytes
 
 }  // namespace
 
-RcRequester::RcRequester(RcShared shared, const Capabilities& capabilities)
+RcRequester::Memory::Memory(const QpSetup& setup)
+    : places(SendQueue::make_places(setup.capabilities)),
+      rest(std::make_unique<Rest>(std::max<std::uint32_t>(setup.capabilities.max_send_sge, 1))) {}
+
+RcRequester::RcRequester(RcShared shared, Memory&& memory) noexcept
     : shared_(shared),
-      queue_(capabilities, shared.setup().send_cq),
-      iovecs_(std::max<std::uint32_t>(capabilities.max_send_sge, 1)) {}
+      direct_(shared.setup().direct),
+      rest_(std::move(memory.rest)),
+      queue_(shared.setup().capabilities, shared.basics().send_cq, std::move(memory.places)) {}
 
 void RcRequester::start(std::uint32_t psn) {
     una_ = next_psn_ = max_psn_ = psn;
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     flow_.join(shared_.setup().flows ? shared_.setup().flows->find(a.path.destination, a.destination_qp)
                                      : std::make_shared<Flow>());
-    if (DirectAccess* const direct = shared_.setup().direct)
-        directly_ = direct->reaches(a.path, a.destination_qp) ? Directly::hopefully : Directly::not_now;
+    if (direct_)
+        directly_ = direct_->reaches(a.path, a.destination_qp) ? Directly::hopefully : Directly::not_now;
     configure();
 }
 
@@ -39,13 +44,15 @@ void RcRequester::configure() {
 }
 
 void RcRequester::pace() {
-    pacer_.limit(shared_.attributes().rate_limit, shared_.attributes().max_burst);
-    rate_allows_at_ = kNever;
+    rest_->pacer.limit(shared_.attributes().rate_limit, shared_.attributes().max_burst);
+    paced_ = rest_->pacer.limited();
+    rest_->rate_allows_at = kNever;
 }
 
 void RcRequester::count_against_rate(std::uint32_t bytes, Time now) {
-    pacer_.sent(bytes, now);
-    if (!pacer_.allows(now)) rate_allows_at_ = pacer_.next();
+    if (!paced_) return;
+    rest_->pacer.sent(bytes, now);
+    if (!rest_->pacer.allows(now)) rest_->rate_allows_at = rest_->pacer.next();
 }
 
 // How many PSNs the packet at `packet` of the request takes: a READ request asks up to its chunk's end.
@@ -76,10 +83,10 @@ bool RcRequester::wants_to_send() const {
     const SendEntry& entry = queue_.at(current_);
     if (entry.local_error != VendorError::none) return false;
     if (entry.is_local()) return may_run(entry);
-    if (burst_ >= kBurst || rate_allows_at_ != kNever || probe_.holds_back() ||
-        (draining_ && !entry.started && direct_done_ == 0))
+    if (rests_between_bursts() || waits_for_rate() || probe_.holds_back() ||
+        (draining_ && !entry.started && rest_->direct_done == 0))
         return false;
-    if (entry.fetched && held_at_ == una_) [[unlikely]]
+    if (entry.fetched && rest_->held_at == una_) [[unlikely]]
         return false;
     // What is large waits until the link can execute it, unless such things leave as packets.
     if (!entry.started && directly_ == Directly::hopefully && !by_packets_ &&
@@ -90,7 +97,7 @@ bool RcRequester::wants_to_send() const {
         !mutated(Mutation::fence_ignored))
         return false;
     // IBA 9.4.4, 11.2.5.1: the initiator depth.
-    return !entry.awaits_response() || outstanding_reads_ < shared_.attributes().max_rd_atomic;
+    return !entry.awaits_response() || outstanding_reads_ < shared_.connection().max_rd_atomic;
 }
 
 bool RcRequester::has_room() const {
@@ -110,7 +117,7 @@ bool RcRequester::line_up(bool sent_something) {
         } else if (flow_.alone()) {
             again = flow_.idle();
         } else {
-            flow_.wait(shared_.setup().number, sent_something);
+            flow_.wait(shared_.basics().number, sent_something);
             // What is not in flight cannot be overdue.
             if (next_psn_ == una_) retransmission_.stop();
         }
@@ -135,9 +142,9 @@ bool RcRequester::run_local(SendEntry& entry, Time now) {
             return false;
         }
         entry.started = true;
-        grace_.start();
+        rest_->grace.start();
     }
-    if (!entry.done && !grace_.over(shared_.setup().regions->sections())) {
+    if (!entry.done && !rest_->grace.over(shared_.basics().regions->sections())) {
         grace_look_at_ = now + kGraceStep;
         return false;
     }
@@ -154,7 +161,7 @@ bool RcRequester::run_local(SendEntry& entry, Time now) {
 // the whole request, so that a bad one sends nothing.
 bool RcRequester::prepare(SendEntry& entry, Time now) {
     const memory::Access need = entry.awaits_data() ? memory::kLocalWrite : 0;
-    if (auto error = check(shared_.regions(), shared_.setup().pd, queue_.sges(entry), need);
+    if (auto error = check(shared_.regions(), shared_.basics().pd, queue_.sges(entry), need);
         error != memory::LookupError::none) {
         local_error(entry, offset_by(VendorError::send_lkey_unknown, error), now);
         return false;
@@ -182,7 +189,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
     took_long_ = false;
     if (!shared_.reliable()) {
         complete_sent(now);
-        if (now >= pause_over_) next_burst(sink, now);
+        if (now >= rest_->pause_over) next_burst(sink, now);
     }
     if (probe_due_ && budget > 0) {
         send_probe(sink, now);
@@ -199,12 +206,12 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
             continue;
         }
         if (!entry.started) {
-            if (shared_.setup().direct && may_go_directly(entry)) {
-                if (direct_done_ == 0)
+            if (direct_ && may_go_directly(entry)) {
+                if (rest_->direct_done == 0)
                     choose_way(entry.length, entry.is_read(), queue_.size() - current_, now);
                 if (!wants_to_send()) break;
                 if (!by_packets_ && execute_directly(now)) {
-                    if (direct_done_ > 0) break;
+                    if (rest_->direct_done > 0) break;
                     budget--;
                     continue;
                 }
@@ -221,22 +228,22 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
     if (shared_.reliable()) {
         retransmission_.sent(now);
     } else {
-        complete_at_ = now + kCompletionDelay;
-        pause_over_ = now + kPause;
+        rest_->complete_at = now + kCompletionDelay;
+        rest_->pause_over = now + kPause;
     }
     return sent;
 }
 
 // UC: the pause after a burst is over; it goes on where the link says that packets pile up.
 void RcRequester::next_burst(wire::PacketSink& sink, Time now) {
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     const bool full = sink.is_full(a.path, a.destination_qp);
-    burst_ = full ? kBurst : 0;
-    if (full) pause_over_ = now + kFullPause;
+    rest_->burst = full ? kBurst : 0;
+    if (full) rest_->pause_over = now + kFullPause;
 }
 
 void RcRequester::complete_sent(Time now) {
-    complete_at_ = kNever;
+    rest_->complete_at = kNever;
     if (!outstanding()) return;
     acknowledge_before(next_psn_, now);
     if (!failed_) finish_progress(now);
@@ -244,7 +251,7 @@ void RcRequester::complete_sent(Time now) {
 
 bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost) {
     if (!shared_.reliable()) {
-        burst_ += cost;
+        rest_->burst += cost;
         return false;
     }
     // The last packet of each message; every few packets between; and before the window closes.
@@ -262,13 +269,13 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     const std::uint32_t rest = entry.packets - packet;
     if (rest == 1 || !(entry.is_send() || entry.is_write()) || !shared_.reliable())
         return {step(entry, packet), false};
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     if (const std::uint32_t large = packets_at_once(sink, shared_, entry.fetched))
         return {std::min(large, rest), false};
     // Packets that leave for the first time and have room; the middle ones alone are alike, and the last of
     // a run is the one that asks for an acknowledgement.
     const bool again = wire::psn_add(entry.first_psn, packet) != max_psn_;
-    if (packet == 0 || rest == 2 || again || pacer_.limited()) return {};
+    if (packet == 0 || rest == 2 || again || paced_) return {};
     const std::uint32_t longest =
         std::min({sink.longest_run(a.path, a.destination_qp), kAckRequestInterval - since_ack_request_,
                   flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most});
@@ -282,7 +289,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (packet == 0 && entry.packets > 1 && entry.is_send()) choose_fetching(entry, now);
     const bool large = entry.fetched && entry.length >= ShownReceives::kFrom;
     const Direct written = large ? write_ahead(sink, entry, now, riding) : Direct::declined;
-    held_at_ = written == Direct::not_yet ? una_ : kNotHeld;
+    rest_->held_at = written == Direct::not_yet ? una_ : kNotHeld;
     if (written == Direct::not_yet) return 0;
     entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
@@ -302,9 +309,9 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         served_since(now, now);
         if (!outstanding() && entry.length > kSmallWrite)
-            pace_.begins(entry.length, PacketPace::Way::packets, now);
+            begin_pace(entry.length, PacketPace::Way::packets, now);
     }
-    if (!pace_.measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run, now);
+    if (!measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run, now);
     next_psn_ = wire::psn_add(next_psn_, count);
     if (wire::psn_less(max_psn_, next_psn_)) {
         if (entry.awaits_response())
@@ -356,15 +363,15 @@ void RcRequester::go_back() {
     flow_.withdraw();
     outstanding_reads_ = since_ack_request_ = 0;
     sampling_ = probe_due_ = false;
-    held_at_ = kNotHeld;
+    rest_->held_at = kNotHeld;
     probe_.forget();
-    pace_.ends();
+    end_pace();
 }
 
 void RcRequester::lost() {
     if (!recovering_) {
         recovering_ = true;
-        recovery_end_ = max_psn_;
+        rest_->recovery_end = max_psn_;
         flow_.lost();
     }
     go_back();
@@ -372,10 +379,10 @@ void RcRequester::lost() {
 
 void RcRequester::advance(Time now) {
     if (now >= grace_look_at_) grace_look_at_ = kNever;
-    if (now >= rate_allows_at_) rate_allows_at_ = kNever;
+    if (now >= rate_deadline()) rest_->rate_allows_at = kNever;
     if (!shared_.reliable()) {
-        if (now >= complete_at_) complete_sent(now);
-        if (now >= pause_over_) burst_ = 0;
+        if (now >= rest_->complete_at) complete_sent(now);
+        if (now >= rest_->pause_over) rest_->burst = 0;
         return;
     }
     if (resume_at_ != kNever) {
@@ -383,8 +390,8 @@ void RcRequester::advance(Time now) {
         return;
     }
     const Retransmission::Due due = retransmission_.due(now);
-    if (due != Retransmission::Due::nothing && shared_.setup().direct &&
-        shared_.setup().direct->stands_still(shared_.attributes().path, shared_.attributes().destination_qp))
+    if (due != Retransmission::Due::nothing && direct_ &&
+        direct_->stands_still(shared_.connection().path, shared_.connection().destination_qp))
         return;  // the timers are set anew
     switch (due) {
         case Retransmission::Due::nothing:
@@ -420,7 +427,7 @@ void RcRequester::flush(Time now) {
         push(queue_.at(0), completion::Status::work_request_flushed, VendorError::flushed, now);
     go_back();
     max_psn_ = una_;
-    direct_done_ = 0;
+    rest_->direct_done = 0;
     retransmission_.stop();
     if (packets_since_ != kNever) served_since(kNever, now);
     resume_at_ = grace_look_at_ = kNever;

@@ -33,6 +33,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,35 @@
 namespace verbena::transport {
 
 class RcRequester {
+    static constexpr std::uint32_t kNotHeld = ~0u;  // no PSN
+    // What few messages need, apart.
+    struct Rest {
+        explicit Rest(std::uint32_t elements) : iovecs(elements) {}
+
+        PacketPace pace;
+        Pacer pacer;
+        Time rate_allows_at = kNever;  // as resume_at_, by the rate limit
+        std::vector<iovec> iovecs;
+        std::uint32_t direct_done = 0;     // bytes of the oldest request that the link has executed
+        std::uint32_t held_at = kNotHeld;  // una_ when a SEND began to wait for the peer (write_ahead())
+        std::uint32_t recovery_end = 0;    // losses before this PSN belong to one event
+        memory::GraceWatch grace;          // of the local request at the cursor
+
+        // UC.
+        std::uint32_t burst = 0;  // bytes since the last pause, as the window counts them
+        Time complete_at = kNever;
+        Time pause_over = kNever;  // when the next burst may begin
+    };
+
    public:
-    RcRequester(RcShared shared, const Capabilities& capabilities);
+    // What it allocates, so that it can be made anew without failing.
+    struct Memory {
+        explicit Memory(const QpSetup& setup);
+
+        SendQueue::Places places;
+        std::unique_ptr<Rest> rest;
+    };
+    RcRequester(RcShared shared, Memory&& memory) noexcept;
 
     // Ready to send from the next PSN on (RTR to RTS), and its parameters (which SQD may change).
     void start(std::uint32_t psn);
@@ -61,7 +89,7 @@ class RcRequester {
     std::uint32_t room() const { return queue_.room(); }
     const void* first_place() const { return queue_.first_place(); }
     SendEntry& post(const SendRequest& request, std::uint32_t length) {
-        return queue_.push(request, length, shared_.setup().signal_all || (request.flags & kSignaled));
+        return queue_.push(request, length, shared_.basics().signal_all || (request.flags & kSignaled));
     }
 
     // A response packet: ACK, NAK, READ response, atomic response.
@@ -74,7 +102,7 @@ class RcRequester {
 
     // The straight path (rc_straight.cpp). While it is plain: nothing waits, and nothing is sent again. Of
     // what was so, an acknowledgement may change all but the pacing.
-    bool is_plain() const { return stays_plain() && !pacer_.limited(); }
+    bool is_plain() const { return stays_plain() && !paced_; }
     bool stays_plain() const { return is_level() && !recovering_ && !went_back_ && probe_.idle(); }
     // A SEND or WRITE that can leave as one.
     bool goes_straight(const SendRequest& request, std::uint32_t together, iovec& payload,
@@ -111,7 +139,7 @@ class RcRequester {
     bool took_long() const { return took_long_ && wants_to_send(); }
     bool outstanding() const { return una_ != max_psn_; }          // sent, and not acknowledged
     std::uint32_t under_way() const { return flow_.under_way(); }  // anybody's
-    bool is_paced() const { return pacer_.limited(); }
+    bool is_paced() const { return paced_; }
     // No round trip is measured from one that has not left.
     void newest_wait(unsigned requests) {
         if (sampling_ && ((next_psn_ - sample_psn_) & wire::kPsnMask) <= requests) sampling_ = false;
@@ -119,9 +147,10 @@ class RcRequester {
 
     Time next_deadline() const {
         if (!shared_.reliable()) [[unlikely]]
-            return std::min({grace_look_at_, complete_at_, rate_allows_at_,
-                             burst_ >= kBurst && current_ != queue_.size() ? pause_over_ : kNever});
-        const Time waiting = std::min(grace_look_at_, rate_allows_at_);
+            return std::min(
+                {grace_look_at_, rest_->complete_at, rate_deadline(),
+                 rests_between_bursts() && current_ != queue_.size() ? rest_->pause_over : kNever});
+        const Time waiting = std::min(grace_look_at_, rate_deadline());
         return std::min(waiting, resume_at_ != kNever ? resume_at_ : retransmission_.next_deadline());
     }
     void advance(Time now);
@@ -133,10 +162,10 @@ class RcRequester {
     // completed.
     void drain(bool on) {
         draining_ = on;
-        pace_.ends();
+        end_pace();
     }
     bool drained() const {
-        return queue_.empty() || (una_ == max_psn_ && !queue_.at(0).started && direct_done_ == 0);
+        return queue_.empty() || (una_ == max_psn_ && !queue_.at(0).started && rest_->direct_done == 0);
     }
 
     // A request completed in error; the queue pair must go to the error state and flush.
@@ -148,12 +177,14 @@ class RcRequester {
    private:
     // UC: 16 packets of 4 KiB fit into a default socket buffer, with room for another sender's.
     static constexpr std::uint32_t kBurst = 16 * ((4 << 10) + Flow::kPacketOverhead);
-    static constexpr std::uint32_t kNotHeld = ~0u;  // no PSN
     // Of messages that go one at a time, every so many is measured.
     static constexpr std::uint8_t kSampleEvery = 8;
 
     // rc_requester.cpp: sending
     bool wants_to_send() const;
+    Time rate_deadline() const { return paced_ ? rest_->rate_allows_at : kNever; }
+    bool waits_for_rate() const { return rate_deadline() != kNever; }
+    bool rests_between_bursts() const { return !shared_.reliable() && rest_->burst >= kBurst; }
     bool has_room() const;
     bool prepare(SendEntry& entry, Time now);
     void count_against_rate(std::uint32_t bytes, Time now);
@@ -222,8 +253,20 @@ class RcRequester {
     void tell_pace(Time now, bool goes_on);
     // One was acknowledged.
     void tell_passed(const SendEntry& entry, Time now) {
-        if (pace_.measures(entry.length, way_of(entry))) [[unlikely]]
-            pace_.passed(now);
+        if (measures(entry.length, way_of(entry))) [[unlikely]]
+            rest_->pace.passed(now);
+    }
+    // Rest::pace, without a look at it where it has nothing to do.
+    void begin_pace(std::uint32_t length, PacketPace::Way way, Time now) {
+        rest_->pace.begins(length, way, now);
+        pacing_ = true;
+    }
+    void end_pace() {
+        if (std::exchange(pacing_, false)) [[unlikely]]
+            rest_->pace.ends();
+    }
+    bool measures(std::uint32_t length, PacketPace::Way way) const {
+        return pacing_ && rest_->pace.measures(length, way);
     }
     static PacketPace::Way way_of(const SendEntry& entry) {
         if (!entry.is_send()) return PacketPace::Way::packets;
@@ -309,17 +352,16 @@ class RcRequester {
     std::string particulars(const SendEntry& entry, VendorError error) const;
     // Errors complete with an entry whether signaled or not (IBA 10.8.6).
     void push(const SendEntry& entry, completion::Status status, VendorError error, Time now) {
-        count_completed(shared_.setup(), entry.operation, status == completion::Status::success,
-                        entry.length);
+        shared_.count_completed(entry.operation, status == completion::Status::success, entry.length);
         if (status == completion::Status::success && !entry.signaled) return;
-        queue_.completed(shared_.setup().send_cq->push_in_place(false, [&](completion::Completion& c) {
+        queue_.completed(shared_.basics().send_cq->push_in_place(false, [&](completion::Completion& c) {
             c = {};
             c.wr_id = entry.wr_id;
             c.status = status;
             c.opcode = completion_opcode(entry.operation);
             c.vendor_error = static_cast<std::uint32_t>(error);
             c.byte_length = status == completion::Status::success && entry.awaits_data() ? entry.length : 0;
-            c.qp_number = shared_.setup().number;
+            c.qp_number = shared_.basics().number;
             c.timestamp = static_cast<std::uint64_t>(now);
         }));
     }
@@ -329,14 +371,14 @@ class RcRequester {
         if (at == kNever)
             flow_.wave().ends(this, now);
         else if (packets_since_ == kNever)
-            flow_.wave().begins(shared_.setup().send_cq, this);
+            flow_.wave().begins(shared_.basics().send_cq, this);
         packets_since_ = at;
     }
 
     bool in_flight(std::uint32_t psn) const;
     std::uint32_t una_offset() const { return (una_ - queue_.at(0).first_psn) & wire::kPsnMask; }
 
-    // What every message needs: first a line of the cache, ...
+    // What every message needs: four lines of the cache.
     RcShared shared_;
     std::uint32_t una_ = 0, next_psn_ = 0, max_psn_ = 0;
     std::uint32_t current_ = 0;         // the cursor's request: index in the queue
@@ -360,31 +402,19 @@ class RcRequester {
     Time sample_time_ = 0;
     Time resume_at_ = kNever;  // RNR: nothing is sent before; kNever: not waiting
 
-    // ... then most of one, ...
     alignas(64) Time grace_look_at_ = kNever;  // kNever: not waiting for it
-    Time packets_since_ = kNever;   // what left by_packets_, or what is behind the newest answer, waits
-    Time rate_allows_at_ = kNever;  // as resume_at_, by the rate limit
-    FlowShare flow_;                // una_..next_psn_ is in flight
-    PacketPace pace_;
+    Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
+    DirectAccess* const direct_;   // QpSetup
+    FlowShare flow_;               // una_..next_psn_ is in flight
+    std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
+    bool draining_ = false;
+    bool paced_ = false;   // there is a rate limit
+    bool pacing_ = false;  // something is, or may go on to be, measured
+    std::unique_ptr<Rest> rest_;
 
-    // ... and two.
     alignas(64) Retransmission retransmission_;
     alignas(64) SendQueue queue_;
     Probe probe_;
-
-    std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
-    bool draining_ = false;
-    std::uint32_t direct_done_ = 0;     // bytes of the oldest request that the link has executed
-    std::uint32_t held_at_ = kNotHeld;  // una_ when a SEND began to wait for the peer (write_ahead())
-    Pacer pacer_;
-    std::vector<iovec> iovecs_;
-
-    std::uint32_t burst_ = 0;    // UC: bytes since the last pause, as the window counts them
-    Time complete_at_ = kNever;  // UC
-    Time pause_over_ = kNever;   // UC: when the next burst may begin
-
-    std::uint32_t recovery_end_ = 0;  // losses before this PSN belong to one event
-    memory::GraceWatch grace_;        // of the local request at the cursor
 };
 
 }  // namespace verbena::transport

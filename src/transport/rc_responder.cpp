@@ -23,7 +23,8 @@ bool consumes_receive(const wire::OpcodeInfo& info) {
 
 }  // namespace
 
-RcResponder::RcResponder(RcShared shared) : MessageReceiver(shared) {}
+RcResponder::RcResponder(RcShared shared, std::unique_ptr<Rest> rest) noexcept
+    : MessageReceiver(shared, std::move(rest)) {}
 
 void RcResponder::start(std::uint32_t psn) {
     expected_psn_ = psn;
@@ -31,16 +32,17 @@ void RcResponder::start(std::uint32_t psn) {
 }
 
 void RcResponder::configure() {
-    const std::size_t had = resources_.size();
+    const std::size_t had = rest().resources.size();
     std::size_t wanted = shared_.attributes().max_destination_rd_atomic;
     if (active_ > 0) wanted = std::max(wanted, had);
     if (wanted == had) return;
     // The newest stay, oldest first, for what is owed and for duplicates.
-    std::rotate(resources_.begin(), resources_.begin() + newest_, resources_.end());
+    std::rotate(rest().resources.begin(), rest().resources.begin() + rest().newest, rest().resources.end());
     if (wanted < had)
-        resources_.erase(resources_.begin(), resources_.end() - static_cast<std::ptrdiff_t>(wanted));
-    resources_.resize(wanted);
-    newest_ = wanted > had ? static_cast<std::uint32_t>(had) : 0;
+        rest().resources.erase(rest().resources.begin(),
+                               rest().resources.end() - static_cast<std::ptrdiff_t>(wanted));
+    rest().resources.resize(wanted);
+    rest().newest = wanted > had ? static_cast<std::uint32_t>(had) : 0;
 }
 
 void RcResponder::receive(const wire::Packet& packet, Time now) {
@@ -50,8 +52,8 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
     const std::int32_t ahead = distance(packet.headers.bth.psn, expected_psn_);
     if (ahead < 0) return duplicate(packet, info, now);
     if (ahead > 0 && !mutated(Mutation::gap_accepted)) {
-        dropped_until_ = wire::psn_next(packet.headers.bth.psn);
-        kept_.reset();  // its sender has to come back in any case
+        rest().dropped_until = wire::psn_next(packet.headers.bth.psn);
+        rest().kept.reset();  // its sender has to come back in any case
         return from_behind_a_gap();
     }
     expected(packet, info, now);
@@ -70,7 +72,7 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
     if (!in_sequence(info)) return fail(VendorError::opcode_out_of_sequence, now);
     if (packet.elsewhere && info.operation != wire::Operation::send) return;  // nobody sends that
     if (!right_length(packet, info)) return fail(VendorError::packet_wrong_length, now);
-    if (shared_.setup().service == Service::xrc_receive && info.starts_message())
+    if (shared_.basics().service == Service::xrc_receive && info.starts_message())
         if (auto error = choose_queue(packet); error != VendorError::none) return fail(error, now);
     switch (info.operation) {
         case wire::Operation::send:
@@ -109,7 +111,7 @@ bool RcResponder::have_receive(const wire::Packet& packet, Time now) {
 // Its payload could not be fetched: as if it had been lost on its way. What is sent again does not lie
 // elsewhere.
 void RcResponder::went_astray(const wire::Packet& packet) {
-    dropped_until_ = wire::psn_add(expected_psn_, packet.aside.psns);
+    rest().dropped_until = wire::psn_add(expected_psn_, packet.aside.psns);
     from_behind_a_gap();
 }
 
@@ -129,12 +131,12 @@ void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info,
     // No grace period is needed before the completion: a type 2 window is used by this queue pair only, whose
     // lock is held; of a region's rkey, a READ response that is leaving already may be on its way.
     if (info.has_ieth &&
-        shared_.setup().regions->invalidate(packet.headers.invalidate_rkey, pd_, shared_.setup().number) !=
+        shared_.basics().regions->invalidate(packet.headers.invalidate_rkey, pd_, shared_.basics().number) !=
             memory::WindowError::none)
         return fail(VendorError::invalidate_failed, now);
     message_ = Message::none;
     accepted(packet, true, now);
-    complete_receive(packet, info, completion::Opcode::receive, static_cast<std::uint32_t>(message_offset_),
+    complete_receive(packet, info, completion::Opcode::receive, static_cast<std::uint32_t>(rest_->offset),
                      now);
     if (packet.elsewhere) show_receives(expected_psn_);
 }
@@ -151,14 +153,15 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
 
     message_ = Message::none;
     accepted(packet, true, now);
-    count_completed(shared_.setup(), Counted::remote_write, true, reth_.length);
+    shared_.count_completed(Counted::remote_write, true, rest_->reth.length);
     if (info.has_immdt)
-        complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
+        complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, rest_->reth.length,
+                         now);
 }
 
 VendorError RcResponder::read(const wire::Packet& packet) {
     const wire::Reth& reth = packet.headers.reth;
-    if (!(shared_.attributes().access & memory::kRemoteRead)) return VendorError::qp_no_remote_read;
+    if (!(shared_.connection().access & memory::kRemoteRead)) return VendorError::qp_no_remote_read;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length != 0) {
         const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteRead);
@@ -177,7 +180,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
 
 std::uint8_t* RcResponder::atomic_target(const wire::AtomicEth& eth, VendorError& error) {
     error = VendorError::qp_no_remote_atomic;
-    if (!(shared_.attributes().access & memory::kRemoteAtomic)) return nullptr;
+    if (!(shared_.connection().access & memory::kRemoteAtomic)) return nullptr;
     const auto found = look_up(eth.rkey, eth.virtual_address, 8, memory::kRemoteAtomic);
     if (!found) {
         error = refused(found.error, {eth.virtual_address, eth.rkey, 8});
@@ -215,7 +218,7 @@ RcResponder::Resource* RcResponder::take_atomic(std::uint32_t psn, bool add, con
 // Annex A19.4.4: eight bytes at an aligned address, in one piece.
 VendorError RcResponder::atomic_write(const wire::Packet& packet) {
     const wire::Reth& reth = packet.headers.reth;
-    if (!(shared_.attributes().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
+    if (!(shared_.connection().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (reth.length != 8 || packet.payload.size() != 8) return VendorError::write_length_mismatch;
     const auto found = look_up(reth.rkey, reth.virtual_address, 8, memory::kRemoteWrite);
     if (!found) return refused(found.error, reth);
@@ -236,11 +239,11 @@ VendorError RcResponder::flush(const wire::Packet& packet) {
     if (feth.placement_type & kFlushGlobal) need |= memory::kFlushGlobal;
     if (feth.placement_type & kFlushPersistent) need |= memory::kFlushPersistent;
     if (need == 0 || feth.selectivity_level > kFlushRegion) return VendorError::flush_malformed;
-    if ((shared_.attributes().access & need) != need) return VendorError::qp_no_flush;
+    if ((shared_.connection().access & need) != need) return VendorError::qp_no_flush;
     const bool whole_region = feth.selectivity_level == kFlushRegion;
     if (!whole_region && reth.length == 0) return answer_flush(packet.headers.bth);
     const auto found = whole_region
-                           ? shared_.regions().remote_whole(reth.rkey, pd_, need, shared_.setup().number)
+                           ? shared_.regions().remote_whole(reth.rkey, pd_, need, shared_.basics().number)
                            : look_up(reth.rkey, reth.virtual_address, reth.length, need);
     if (!found) return refused(found.error, reth);
     return answer_flush(packet.headers.bth);
@@ -250,8 +253,8 @@ VendorError RcResponder::flush(const wire::Packet& packet) {
 // when it is sent again, the answers before it have left.
 VendorError RcResponder::answer_flush(const wire::Bth& bth) {
     const VendorError error = answer_empty(bth);
-    if (error == VendorError::none || resources_.empty()) return error;
-    dropped_until_ = wire::psn_next(bth.psn);
+    if (error == VendorError::none || rest().resources.empty()) return error;
+    rest().dropped_until = wire::psn_next(bth.psn);
     refusing_ = false;  // it is the one that an earlier NAK has asked for
     from_behind_a_gap();
     return VendorError::none;
@@ -275,13 +278,13 @@ std::uint64_t RcResponder::execute_atomic(bool add, const wire::AtomicEth& eth, 
 // The new READ or atomic takes the oldest place; nullptr if that one's answer is still owed, for then the
 // requester has more outstanding than max_dest_rd_atomic (IBA 9.7.4.1.7).
 RcResponder::Resource* RcResponder::new_resource(std::uint32_t psn, std::uint32_t packets) {
-    if (resources_.empty()) return nullptr;
-    Resource& resource = resources_[newest_];
+    if (rest().resources.empty()) return nullptr;
+    Resource& resource = rest().resources[rest().newest];
     if (resource.active) {
         if (!resource.replay) return nullptr;
         active_--;  // the requester has the answer, or it could not ask for more
     }
-    newest_ = newest_ + 1 == resources_.size() ? 0 : newest_ + 1;
+    rest().newest = rest().newest + 1 == rest().resources.size() ? 0 : rest().newest + 1;
     resource = Resource{};
     resource.first_psn = psn;
     resource.packets = packets;
@@ -299,16 +302,16 @@ void RcResponder::accepted(std::uint32_t psns, std::size_t bytes, bool ask, bool
     after_expected();
     if (!ask) return;
     owe(now);
-    if (!ends_message || shared_.setup().service == Service::xrc_receive) ask_now_ = true;
+    if (!ends_message || shared_.basics().service == Service::xrc_receive) ask_now_ = true;
 }
 
 // The expected packet came: an unsent NAK for it is moot, unless what we dropped meanwhile is still missing.
 void RcResponder::after_expected() {
+    if (missing_since_ != kNever) rest().kept.reset();
     missing_since_ = look_again_at_ = kNever;
-    kept_.reset();
     if (pending_ == Pending::rnr_nak) pending_ = Pending::none;
     if (pending_ == Pending::sequence_nak) {
-        if (wire::psn_less(expected_psn_, dropped_until_)) return;
+        if (wire::psn_less(expected_psn_, rest().dropped_until)) return;
         pending_ = Pending::none;
     }
     refusing_ = false;
@@ -363,10 +366,10 @@ void RcResponder::duplicate_read(const wire::Packet& packet, Resource& resource)
 
 RcResponder::Resource* RcResponder::find_resource(std::uint32_t psn) {
     // Newest first: an old one may have had the same PSNs, 2^24 packets ago.
-    for (std::size_t i = 0, at = newest_; i < resources_.size(); i++) {
-        at = at == 0 ? resources_.size() - 1 : at - 1;
-        if (((psn - resources_[at].first_psn) & wire::kPsnMask) < resources_[at].packets)
-            return &resources_[at];
+    for (std::size_t i = 0, at = rest().newest; i < rest().resources.size(); i++) {
+        at = at == 0 ? rest().resources.size() - 1 : at - 1;
+        if (((psn - rest().resources[at].first_psn) & wire::kPsnMask) < rest().resources[at].packets)
+            return &rest().resources[at];
     }
     return nullptr;
 }
@@ -375,11 +378,11 @@ void RcResponder::close(bool keep_answers, Time now) {
     flush_receive(now);
     failed_ = false;
     missing_since_ = look_again_at_ = kNever;
-    kept_.reset();
+    rest().kept.reset();
     if (keep_answers) return;
     if (active_ > 0) acknowledged_everything();
     pending_ = Pending::none;
-    for (Resource& resource : resources_) resource.active = false;
+    for (Resource& resource : rest().resources) resource.active = false;
     active_ = 0;
 }
 

@@ -71,12 +71,41 @@ class Acknowledging {
 };
 
 class RcResponder : private Acknowledging, private MessageReceiver {
+    struct Resource {
+        std::uint64_t virtual_address;
+        std::uint64_t original;  // an atomic's result
+        std::uint32_t rkey, length;
+        memory::PdNumber pd;
+        std::uint32_t first_psn, packets;
+        std::uint32_t msn;
+        std::uint32_t next, begin, end;  // packets: to send next; where this answer began and ends
+        bool atomic, is_read;            // neither: answered by nothing but a header
+        bool active;                     // next..end are to be sent
+        bool replay;                     // ... once more, for a duplicate
+    };
+    // A packet that waits for a receive.
+    struct Kept {
+        wire::Headers headers;
+        std::vector<std::uint8_t> payload;
+        std::uint32_t psns = 1;
+        bool fetched = false;  // which is acknowledged at once
+    };
+
    public:
     using MessageReceiver::completion_lost;
     using MessageReceiver::completions_wait;
     using MessageReceiver::release_completions;
 
-    explicit RcResponder(RcShared shared);
+    struct Rest : MessageReceiver::Rest {
+        using MessageReceiver::Rest::Rest;
+
+        std::unique_ptr<Kept> kept;  // while missing_since_ says that a receive is missing
+        std::vector<Resource> resources;
+        std::uint32_t newest = 0;         // index of the next to be overwritten
+        std::uint32_t dropped_until = 0;  // PSN behind the last packet dropped because of a gap
+        wire::NakCode error_code = wire::NakCode::invalid_request;
+    };
+    RcResponder(RcShared shared, std::unique_ptr<Rest> rest) noexcept;
 
     // INIT to RTR.
     void start(std::uint32_t psn);
@@ -92,12 +121,12 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     // While it is plain: nothing is being refused, answered or in progress.
     bool is_plain() const {
         return active_ == 0 && pending_ == Pending::none && !refusing_ && message_ == Message::none &&
-               !failed_ && missing_since_ == kNever && look_again_at_ == kNever && !kept_;
+               !failed_ && missing_since_ == kNever && look_again_at_ == kNever;
     }
     // Whether a SEND that begins with this packet would find none, and nothing has been said of that yet.
     bool lacks_receive(std::uint32_t psn) const {
-        return is_plain() && psn == expected_psn_ && !receive_taken_ && receive_source_ &&
-               receive_source_->waiting() == 0;
+        return is_plain() && psn == expected_psn_ && !receive_taken_ && rest_->source &&
+               rest_->source->waiting() == 0;
     }
     std::uint8_t* place_straight(const wire::WholeSend& send, std::uint32_t psns);
     std::uint8_t* place_straight(const wire::WholeWrite& write, std::uint32_t psns);
@@ -149,25 +178,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     void close(bool keep_answers, Time now);
 
    private:
-    struct Resource {
-        std::uint64_t virtual_address;
-        std::uint64_t original;  // an atomic's result
-        std::uint32_t rkey, length;
-        memory::PdNumber pd;
-        std::uint32_t first_psn, packets;
-        std::uint32_t msn;
-        std::uint32_t next, begin, end;  // packets: to send next; where this answer began and ends
-        bool atomic, is_read;            // neither: answered by nothing but a header
-        bool active;                     // next..end are to be sent
-        bool replay;                     // ... once more, for a duplicate
-    };
-    // A packet that waits for a receive.
-    struct Kept {
-        wire::Headers headers;
-        std::vector<std::uint8_t> payload;
-        std::uint32_t psns = 1;
-        bool fetched = false;  // which is acknowledged at once
-    };
+    Rest& rest() { return static_cast<Rest&>(*rest_); }
 
     // rc_responder.cpp
     void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
@@ -244,12 +255,6 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     void replay_failed(wire::PacketSink& sink, Resource& resource, std::uint32_t psn);
 
     Time missing_since_ = kNever;  // no receive was there; kNever: not waiting for one
-    std::unique_ptr<Kept> kept_;
-
-    std::vector<Resource> resources_;
-    std::uint32_t newest_ = 0;         // index of the next to be overwritten
-    std::uint32_t dropped_until_ = 0;  // PSN behind the last packet dropped because of a gap
-    wire::NakCode error_code_ = wire::NakCode::invalid_request;
 };
 
 }  // namespace verbena::transport

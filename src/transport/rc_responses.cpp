@@ -19,10 +19,10 @@ void RcResponder::activate(Resource& resource, std::uint32_t begin, std::uint32_
 }
 
 RcResponder::Resource* RcResponder::oldest_active() {
-    // From newest_ on: that place holds the oldest.
-    for (std::size_t i = 0, at = newest_; i < resources_.size();
-         i++, at = at + 1 == resources_.size() ? 0 : at + 1)
-        if (resources_[at].active) return &resources_[at];
+    // From rest().newest on: that place holds the oldest.
+    for (std::size_t i = 0, at = rest().newest; i < rest().resources.size();
+         i++, at = at + 1 == rest().resources.size() ? 0 : at + 1)
+        if (rest().resources[at].active) return &rest().resources[at];
     return nullptr;
 }
 
@@ -44,7 +44,7 @@ unsigned RcResponder::transmit(wire::PacketSink& sink, Time now, unsigned budget
             return sent + 1;
         case Pending::error_nak:
             pending_ = Pending::none;
-            send_acknowledgement(sink, wire::nak(error_code_), expected_psn_);
+            send_acknowledgement(sink, wire::nak(rest().error_code), expected_psn_);
             return sent + 1;
         case Pending::rnr_nak:
             if (now < look_again_at_ || !refuse_for_lack_of_receive(sink, now)) break;
@@ -81,7 +81,7 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
         const auto look_up = [&] {
             piece.iov_len = std::min<std::uint64_t>(count * shared_.mtu(), resource.length - offset);
             return shared_.regions().remote(resource.rkey, resource.pd, from, piece.iov_len,
-                                            memory::kRemoteRead, shared_.setup().number);
+                                            memory::kRemoteRead, shared_.basics().number);
         };
         if (resource.length > offset) {
             count =
@@ -114,14 +114,14 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
         resource.active = false;
         active_--;
         if (resource.is_read && !resource.replay)
-            count_completed(shared_.setup(), Counted::remote_read, true, resource.length);
+            shared_.count_completed(Counted::remote_read, true, resource.length);
     }
     return true;
 }
 
 // The NAK names the packet that could not be sent; nothing behind it is executed.
 void RcResponder::response_failed(std::uint32_t psn, VendorError error, Time now) {
-    for (Resource& resource : resources_) resource.active = false;
+    for (Resource& resource : rest().resources) resource.active = false;
     active_ = 0;
     expected_psn_ = psn;
     fail(error, now);
@@ -174,15 +174,16 @@ bool RcResponder::keep(const wire::Packet& packet) {
     if (fetched) {
         payload.resize(packet.elsewhere->length());
         const iovec all{payload.data(), payload.size()};
-        if (!packet.elsewhere->fetch(shared_.attributes().destination_qp, {&all, 1})) return false;
+        if (!packet.elsewhere->fetch(shared_.connection().destination_qp, {&all, 1})) return false;
     }
-    kept_ = std::make_unique<Kept>(Kept{packet.headers, std::move(payload), packet.aside.psns, fetched});
+    rest().kept =
+        std::make_unique<Kept>(Kept{packet.headers, std::move(payload), packet.aside.psns, fetched});
     return true;
 }
 
 bool RcResponder::execute_kept(Time now) {
-    if (!kept_) return false;
-    const std::unique_ptr<Kept> kept = std::move(kept_);
+    if (!rest().kept) return false;
+    const std::unique_ptr<Kept> kept = std::move(rest().kept);
     wire::Packet packet;
     packet.headers = kept->headers;
     packet.payload = kept->payload;
@@ -196,7 +197,7 @@ bool RcResponder::execute_kept(Time now) {
 // IBA 9.7.5.2.8. True if the NAK left; false if a receive may still come in time.
 bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     constexpr std::uint8_t kShortest = 1;  // 10 us
-    const bool there = receive_source_ != nullptr && receive_source_->waiting() > 0;
+    const bool there = rest_->source != nullptr && rest_->source->waiting() > 0;
     const Duration waited = now - missing_since_;
     if (!there && waited < kReceiverPatience) {
         look_again_at_ = now + std::max(kReceiverPatienceStep, waited / 2);
@@ -205,7 +206,7 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
     pending_ = Pending::none;
     look_again_at_ = kNever;
     if (there && execute_kept(now)) return false;
-    kept_.reset();
+    rest().kept.reset();
     send_acknowledgement(sink, wire::rnr_nak(there ? kShortest : shared_.attributes().min_rnr_timer),
                          expected_psn_);
     return true;
@@ -214,18 +215,18 @@ bool RcResponder::refuse_for_lack_of_receive(wire::PacketSink& sink, Time now) {
 void RcResponder::fail(VendorError cause, Time now) {
     const ResponderFault fault = responder_fault(cause);
     if (cause >= VendorError::rkey_unknown && cause <= VendorError::remote_no_access)
-        record_failure(
-            FailedPart::peer_request, shared_.setup().number, 0, "%s%s", to_string(cause),
-            refused_range(shared_.regions(), refused_.rkey, refused_.virtual_address, refused_.length)
-                .c_str());
+        record_failure(FailedPart::peer_request, shared_.basics().number, 0, "%s%s", to_string(cause),
+                       refused_range(shared_.regions(), rest_->refused.rkey, rest_->refused.virtual_address,
+                                     rest_->refused.length)
+                           .c_str());
     else if (fault.receive_status != completion::Status::work_request_flushed && receive_taken_)
         record_receive_failure(cause);
     else
-        record_failure(FailedPart::peer_request, shared_.setup().number, 0, "%s", to_string(cause));
+        record_failure(FailedPart::peer_request, shared_.basics().number, 0, "%s", to_string(cause));
     failed_ = true;
     refusing_ = true;
     pending_ = Pending::error_nak;
-    error_code_ = fault.nak;
+    rest().error_code = fault.nak;
     if (receive_taken_)
         abort_receive(
             fault.receive_status,

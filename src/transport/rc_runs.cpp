@@ -10,10 +10,10 @@ namespace verbena::transport {
 
 bool RcQueuePair::receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) {
     const bool response = run.bth.opcode == wire::Opcode::rc_read_response_middle;
-    if (!(requester_runs() || (state_ == QpState::rtr && !response)) || setup_.service != Service::rc ||
-        run.size != attributes_.path_mtu || run.bth.pkey != kDefaultPkey || !is_peer(sender_view))
+    if (!(requester_runs() || (state_ == QpState::rtr && !response)) || basics_.service != Service::rc ||
+        run.size != connection_.path_mtu || run.bth.pkey != kDefaultPkey || !is_peer(sender_view))
         return false;
-    if (response ? !requester_->receive_run(run, now) : !responder_->receive_run(run, now)) return false;
+    if (response ? !requester_.receive_run(run, now) : !responder_.receive_run(run, now)) return false;
     last_now_ = now;
     counters_.packets_received += run.packets;
     after(now);
@@ -32,15 +32,15 @@ bool RcResponder::receive_run(const wire::ReceivedRun& run, Time now) {
 bool MessageReceiver::place_run(const wire::ReceivedRun& run) {
     const bool write = run.bth.opcode == wire::Opcode::rc_write_middle;
     if (message_ != (write ? Message::write : Message::send)) return false;
-    const std::uint64_t end = message_offset_ + run.length();
-    if (write ? end >= reth_.length : end > receive_length_) return false;
-    std::uint64_t offset = message_offset_;
+    const std::uint64_t end = rest_->offset + run.length();
+    if (write ? end >= rest_->reth.length : end > rest_->length) return false;
+    std::uint64_t offset = rest_->offset;
     for (std::uint32_t index = 0; index < run.packets; index++, offset += run.size)
-        if (write ? write_payload(reth_.virtual_address + offset, reth_.rkey, run.at(index)) !=
+        if (write ? write_payload(rest_->reth.virtual_address + offset, rest_->reth.rkey, run.at(index)) !=
                         VendorError::none
                   : scatter_to_receive(offset, run.at(index)) != memory::LookupError::none)
             return false;
-    message_offset_ = end;
+    rest_->offset = end;
     return true;
 }
 
@@ -52,7 +52,7 @@ bool RcRequester::receive_run(const wire::ReceivedRun& run, Time now) {
     if (!head.started || !head.is_read() || step(head, index) <= run.packets) return false;
     std::uint64_t offset = std::uint64_t{index} * shared_.mtu();
     for (std::uint32_t i = 0; i < run.packets; i++, offset += run.size)
-        if (scatter(shared_.regions(), shared_.setup().pd, queue_.sges(head), offset, run.at(i)) !=
+        if (scatter(shared_.regions(), shared_.basics().pd, queue_.sges(head), offset, run.at(i)) !=
             memory::LookupError::none)
             return false;
     shared_.counters().bytes_received += run.length();
@@ -66,14 +66,14 @@ bool RcRequester::receive_run(const wire::ReceivedRun& run, Time now) {
 unsigned RcResponder::send_run(wire::PacketSink& sink, Resource& resource, unsigned most) {
     const std::uint32_t packet = resource.next;
     if (resource.atomic || resource.replay || packet == resource.begin || resource.end - packet < 3) return 0;
-    const Attributes& a = shared_.attributes();
+    const Connection& a = shared_.connection();
     const std::uint32_t packets =
         std::min({resource.end - packet - 1, sink.longest_run(a.path, a.destination_qp), most});
     if (packets < 2) return 0;
     const std::uint64_t from = resource.virtual_address + std::uint64_t{packet} * shared_.mtu();
     const std::uint32_t length = packets * shared_.mtu();
     const auto found = shared_.regions().remote(resource.rkey, resource.pd, from, length, memory::kRemoteRead,
-                                                shared_.setup().number);
+                                                shared_.basics().number);
     if (!found) return 0;
     wire::Headers headers;
     address(headers.bth, shared_, wire::Opcode::rc_read_response_middle,

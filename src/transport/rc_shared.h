@@ -10,14 +10,24 @@ inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 31;  // IBA 9.7
 // What requester and responder refer to of the queue pair that they belong to.
 class ConnectedQueuePair : public QueuePair {
    protected:
-    using QueuePair::QueuePair;
+    struct Rest : QueuePair::Rest {
+        using QueuePair::Rest::Rest;
 
-    // In lines of the cache: among thousands of queue pairs, what a message costs is how many of them it
-    // touches.
-    alignas(64) Attributes attributes_;
+        Attributes attributes;
+    };
+    explicit ConnectedQueuePair(const QpSetup& setup) : QueuePair(std::make_unique<Rest>(setup)) {}
+
+    const Attributes& attributes() const { return rest().attributes; }
+    void set_attributes(const Attributes& attributes) {
+        rest().attributes = attributes;
+        connection_ = attributes;
+    }
+
+    alignas(64) Connection connection_;
 
    private:
     friend class RcShared;
+    Rest& rest() const { return static_cast<Rest&>(*rest_); }
 };
 
 // A reference to that, which is all that each of them keeps.
@@ -25,14 +35,21 @@ class RcShared {
    public:
     explicit RcShared(ConnectedQueuePair& of) : of_(of) {}
 
-    const QpSetup& setup() const { return of_.setup_; }
-    const Attributes& attributes() const { return of_.attributes_; }
+    // What every message needs, and all.
+    const QpBasics& basics() const { return of_.basics_; }
+    const QpSetup& setup() const { return of_.setup(); }
+    const Connection& connection() const { return of_.connection_; }
+    const Attributes& attributes() const { return of_.attributes(); }
     QpCounters& counters() const { return of_.counters_; }
 
     // IBA 9.8.2: UC acknowledges nothing.
-    bool reliable() const { return setup().service != Service::uc; }
-    std::uint32_t mtu() const { return attributes().path_mtu; }
-    const memory::RegionTable& regions() const { return *setup().regions; }
+    bool reliable() const { return basics().service != Service::uc; }
+    std::uint32_t mtu() const { return connection().path_mtu; }
+    const memory::RegionTable& regions() const { return *basics().regions; }
+    void count_completed(auto operation, bool success, std::uint64_t bytes) const {
+        if (basics().is_counted) [[unlikely]]
+            transport::count_completed(setup(), operation, success, bytes);
+    }
     void event(QpEvent e) const {
         if (setup().listener) setup().listener->qp_event(of_, e);
     }
@@ -75,26 +92,26 @@ inline void address_rc(wire::Bth& bth, const RcShared& shared, wire::Opcode opco
     bth.opcode = opcode;
     bth.migration_request = true;
     bth.pkey = kDefaultPkey;
-    bth.destination_qp = shared.attributes().destination_qp;
+    bth.destination_qp = shared.connection().destination_qp;
     bth.psn = psn;
 }
 // The same for every service; `opcode` is RC's.
 inline void address(wire::Bth& bth, const RcShared& shared, wire::Opcode opcode, std::uint32_t psn) {
-    address_rc(bth, shared, wire::with_service(opcode, wire_service(shared.setup().service)), psn);
+    address_rc(bth, shared, wire::with_service(opcode, wire_service(shared.basics().service)), psn);
 }
 
 inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers& headers,
                         std::span<const iovec> payload, std::uint32_t payload_length,
                         bool sent_before = false, const wire::Aside& aside = {}) {
-    send_packet(sink, shared.attributes().path, headers, payload, payload_length, shared.counters(),
+    send_packet(sink, shared.connection().path, headers, payload, payload_length, shared.counters(),
                 sent_before, aside);
 }
 
 // How many packets of a message may leave as one large one (PacketSink::largest_payload); 0: none, nor an
 // aside.
 inline std::uint32_t packets_at_once(wire::PacketSink& sink, const RcShared& shared, bool stays) {
-    if (shared.setup().service != Service::rc) return 0;
-    const Attributes& a = shared.attributes();
+    if (shared.basics().service != Service::rc) return 0;
+    const Connection& a = shared.connection();
     return static_cast<std::uint32_t>(sink.largest_payload(a.path, a.destination_qp, stays) / a.path_mtu);
 }
 

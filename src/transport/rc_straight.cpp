@@ -19,13 +19,13 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
                                                              wire::PacketSink* sink, const LazyTime& now) {
     if (state_ != QpState::rts || !is_plain() || (by_wire_ && !sink)) [[unlikely]]
         return {};
-    const bool owes = responder_->owes();
+    const bool owes = responder_.owes();
     if (!leave_straight(requests, copier, sink, now)) [[unlikely]]
         return {};
     const std::size_t left =
         requests.size() == 1 ? 1 : 1 + others_leave(requests.subspan(1), copier, sink, now);
-    request_leaves(owes ? responder_->owes_since() : kNever, now);
-    return {left, requester_->waits(!by_wire_, now) ? kDone | kWaits : kDone};
+    request_leaves(owes ? responder_.owes_since() : kNever, now);
+    return {left, requester_.waits(!by_wire_, now) ? kDone | kWaits : kDone};
 }
 
 // Apart, since mostly there are none.
@@ -44,16 +44,16 @@ bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::Pa
                                  wire::PacketSink* sink, const LazyTime& now) {
     const SendRequest& request = requests[0];
     const auto together = static_cast<std::uint32_t>(requests.size());
-    const bool owes = responder_->owes();
+    const bool owes = responder_.owes();
     iovec payload;
     wire::OutPacket out;
-    if (requester_->goes_straight(request, together, payload, now)) [[likely]] {
-        requester_->make_straight(request, payload, out);
-        if (owes) out.aside = responder_->riding();
-        if (payload.iov_len > attributes_.path_mtu) [[unlikely]]
-            out.aside.psns = packets_of(payload.iov_len, attributes_.path_mtu);
+    if (requester_.goes_straight(request, together, payload, now)) [[likely]] {
+        requester_.make_straight(request, payload, out);
+        if (owes) out.aside = responder_.riding();
+        if (payload.iov_len > connection_.path_mtu) [[unlikely]]
+            out.aside.psns = packets_of(payload.iov_len, connection_.path_mtu);
     } else {
-        if (!request.is_atomic() || owes || !requester_->asks_straight(request, out)) return false;
+        if (!request.is_atomic() || owes || !requester_.asks_straight(request, out)) return false;
         payload.iov_len = kAtomicLength;
     }
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
@@ -61,20 +61,20 @@ bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::Pa
     if (!copied && (!sink || out.aside.psns != 1 || !send_straight(out, length, *sink))) [[unlikely]]
         return false;
     if (sink) by_wire_ = !copied;
-    if (owes) responder_->rides();
-    requester_->left_straight(request, out, length, copied, now);
+    if (owes) responder_.rides();
+    requester_.left_straight(request, out, length, copied, now);
     return true;
 }
 
 // By a wire, where no packet takes anything along, an acknowledgement that would ride leaves in front of it.
 [[gnu::noinline]] bool RcQueuePair::send_straight(wire::OutPacket& out, std::uint32_t length,
                                                   wire::PacketSink& sink) {
-    if (!requester_->may_leave(length)) [[unlikely]]
+    if (!requester_.may_leave(length)) [[unlikely]]
         return false;
     if (out.aside.acknowledges) {
         if (packets_at_once(sink, RcShared(*this), false) > 0) [[unlikely]]
             return false;  // no wire, but a ring without room
-        responder_->acknowledge_straight(nullptr, &sink);
+        responder_.acknowledge_straight(nullptr, &sink);
         out.aside = {};
     }
     sink.send(out);
@@ -112,13 +112,13 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
     if (!message.parse(packet.bytes) || (aside.acknowledges && state_ != QpState::rts) ||
         message.pkey() != kDefaultPkey) [[unlikely]]
         return false;
-    std::uint8_t* const place = responder_->place_straight(message, aside.psns);
+    std::uint8_t* const place = responder_.place_straight(message, aside.psns);
     if (!place) [[unlikely]]
         return false;
     // Before the message completes, as if the acknowledgement had come in front of it.
-    if (aside.acknowledges && !requester_->acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
+    if (aside.acknowledges && !requester_.acknowledge_straight(aside.acknowledged, now)) [[unlikely]]
         return false;
-    responder_->receive_straight(message, place, aside.psns, now);
+    responder_.receive_straight(message, place, aside.psns, now);
     counters_.packets_received += aside.psns - 1;
     return true;
 }
@@ -126,22 +126,22 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::acknowledge_straight(const wire::BthWords& bth,
                                                                        const wire::Path& sender_view,
                                                                        Time now) {
-    if (state_ != QpState::rts || setup_.service != Service::rc || bth.pkey() != kDefaultPkey ||
-        !is_peer(sender_view) || !requester_->receive_acknowledgement(bth.psn(), now)) [[unlikely]]
+    if (state_ != QpState::rts || basics_.service != Service::rc || bth.pkey() != kDefaultPkey ||
+        !is_peer(sender_view) || !requester_.receive_acknowledgement(bth.psn(), now)) [[unlikely]]
         return kDeclined;
     counters_.packets_received++;
-    plain_ = plain_ && requester_->stays_plain();  // it may have told of a loss
-    if (requester_->failed()) [[unlikely]]
+    plain_ = plain_ && requester_.stays_plain();  // it may have told of a loss
+    if (requester_.failed()) [[unlikely]]
         after(now);
     return came_straight(now);
 }
 
 [[gnu::flatten]] bool RcQueuePair::settle_straight(wire::PacketCopier& copier, wire::PacketSink* sink,
                                                    Time now) {
-    if (!is_plain() || !responder_->owes() || (requests_ && requester_->is_crowded())) [[unlikely]]
+    if (!is_plain() || !responder_.owes() || (requests_ && requester_.is_crowded())) [[unlikely]]
         return false;
-    const Time owed_since = responder_->owes_since();
-    if (!responder_->acknowledge_straight(&copier, sink)) [[unlikely]]
+    const Time owed_since = responder_.owes_since();
+    if (!responder_.acknowledge_straight(&copier, sink)) [[unlikely]]
         return false;
     company_.alone(owed_since);
     last_now_ = now;
@@ -152,10 +152,10 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
                                                                   wire::PacketCopier& copier,
                                                                   const wire::Path& sender_view, Time now) {
     if (!is_plain() || request.pkey() != kDefaultPkey || !is_peer(sender_view) ||
-        !responder_->answer_straight(request, copier)) [[unlikely]]
+        !responder_.answer_straight(request, copier)) [[unlikely]]
         return kDeclined;
     counters_.packets_received++;
-    if (responder_->must_answer()) [[unlikely]]
+    if (responder_.must_answer()) [[unlikely]]
         doubt();
     return came_straight(now);
 }
@@ -163,7 +163,7 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::conclude_straight(const wire::WholeAtomicAnswer& answer,
                                                                     const wire::Path& sender_view, Time now) {
     if (state_ != QpState::rts || !is_plain() || answer.pkey() != kDefaultPkey || !is_peer(sender_view) ||
-        !requester_->conclude_straight(answer, now)) [[unlikely]]
+        !requester_.conclude_straight(answer, now)) [[unlikely]]
         return kDeclined;
     counters_.packets_received++;
     return came_straight(now);
@@ -171,11 +171,11 @@ bool RcQueuePair::take_whole(const wire::InPacket& packet, Time now) {
 
 [[gnu::flatten]] QueuePair::Straight RcQueuePair::what_follows(Time now) {
     const bool quiet_now =
-        is_plain() ? !responder_->acknowledgement_due(now, false) : is_established() && quiet(now, false);
-    if (!quiet_now || (requests_ && requester_->is_crowded())) [[unlikely]]
+        is_plain() ? !responder_.acknowledgement_due(now, false) : is_established() && quiet(now, false);
+    if (!quiet_now || (requests_ && requester_.is_crowded())) [[unlikely]]
         return kDone | kGoesOn;
-    requests_ = requests_ && requester_->outstanding();
-    return kDone | (responder_->owes() ? kOwes : 0) | (requests_ ? kWaits : 0);
+    requests_ = requests_ && requester_.outstanding();
+    return kDone | (responder_.owes() ? kOwes : 0) | (requests_ ? kWaits : 0);
 }
 
 QueuePair::Straight RcQueuePair::came_straight(Time now) {
@@ -186,8 +186,8 @@ QueuePair::Straight RcQueuePair::came_straight(Time now) {
 }
 
 bool RcQueuePair::looks_plain() const {
-    return is_established() && setup_.service == Service::rc && requester_->is_plain() &&
-           responder_->is_plain();
+    return is_established() && basics_.service == Service::rc && requester_.is_plain() &&
+           responder_.is_plain();
 }
 
 // False: it goes the long way, or is nothing of that kind.
@@ -212,7 +212,7 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
         payload.iov_base = reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address));
         return payload.iov_len <= queue_.max_inline();
     }
-    const auto found = shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length, 0);
+    const auto found = shared_.regions().local(sge.lkey, shared_.basics().pd, sge.address, sge.length, 0);
     payload.iov_base = found.address;
     return static_cast<bool>(found);
 }
@@ -220,11 +220,10 @@ bool RcRequester::goes_straight(const SendRequest& request, std::uint32_t togeth
 // A SEND of several packets is copied as one to a peer of this host, unless that is to fetch it.
 bool RcRequester::several_go_straight(std::size_t length, const LazyTime& now) const {
     if (length > kMostStraight) return false;
-    const Attributes& a = shared_.attributes();
-    DirectAccess* const direct = shared_.setup().direct;
-    return !direct ||
-           !direct->fetching_is_faster(a.path, a.destination_qp, static_cast<std::uint32_t>(length),
-                                       outstanding(), now.get());
+    const Connection& a = shared_.connection();
+    return !direct_ ||
+           !direct_->fetching_is_faster(a.path, a.destination_qp, static_cast<std::uint32_t>(length),
+                                        outstanding(), now.get());
 }
 
 void RcRequester::make_straight(const SendRequest& request, const iovec& payload,
@@ -258,16 +257,16 @@ bool RcRequester::asks_straight(const SendRequest& request, wire::OutPacket& out
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;
     if ((request.flags & ~kUsual) || request.sges.size() != 1 || request.sges[0].length != kAtomicLength ||
         request.remote_address % kAtomicLength != 0 || queue_.max_sge() == 0 ||
-        outstanding_reads_ >= shared_.attributes().max_rd_atomic || queue_.full()) [[unlikely]]
+        outstanding_reads_ >= shared_.connection().max_rd_atomic || queue_.full()) [[unlikely]]
         return false;
     const Sge& sge = request.sges[0];
-    if (!shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, kAtomicLength,
+    if (!shared_.regions().local(sge.lkey, shared_.basics().pd, sge.address, kAtomicLength,
                                  memory::kLocalWrite)) [[unlikely]]
         return false;
     wire::Bth bth;
     address_rc(bth, shared_, atomic_opcode(request.operation), next_psn_);
     bth.ack_request = true;
-    out.path = &shared_.attributes().path;
+    out.path = &shared_.connection().path;
     out.header_length =
         static_cast<std::uint8_t>(wire::emit_whole_atomic(bth, atomic_eth_of(request), out.header.data()));
     return true;
@@ -279,8 +278,8 @@ bool RcRequester::conclude_straight(const wire::WholeAtomicAnswer& answer, Time 
         return false;
     const Sge& sge = queue_.sges(*head)[0];
     const std::uint64_t value = answer.original();
-    const auto found =
-        shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sizeof value, memory::kLocalWrite);
+    const auto found = shared_.regions().local(sge.lkey, shared_.basics().pd, sge.address, sizeof value,
+                                               memory::kLocalWrite);
     if (!found) [[unlikely]]
         return false;
     place(found.address, reinterpret_cast<const std::uint8_t*>(&value), sizeof value);
@@ -320,7 +319,7 @@ std::uint8_t* RcResponder::place_straight(const wire::WholeWrite& write, std::ui
     const wire::Reth& reth = write.reth();
     if (psns != 1 || write.psn() != expected_psn_ || reth.length == 0 ||
         reth.length != write.payload().size() || reth.length > shared_.mtu() ||
-        !(shared_.attributes().access & memory::kRemoteWrite)) [[unlikely]]
+        !(shared_.connection().access & memory::kRemoteWrite)) [[unlikely]]
         return nullptr;
     return look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite).address;
 }
@@ -338,7 +337,7 @@ std::uint32_t RcResponder::take_whole(const Whole& message, std::uint8_t* to, st
 
 void RcResponder::receive_straight(const wire::WholeWrite& write, std::uint8_t* to, std::uint32_t psns,
                                    Time now) {
-    count_completed(shared_.setup(), Counted::remote_write, true, take_whole(write, to, psns, now));
+    shared_.count_completed(Counted::remote_write, true, take_whole(write, to, psns, now));
 }
 
 void RcResponder::receive_straight(const wire::WholeSend& send, std::uint8_t* to, std::uint32_t psns,
@@ -355,7 +354,7 @@ bool RcResponder::acknowledge_straight(wire::PacketCopier* copier, wire::PacketS
     wire::Bth bth;
     address_rc(bth, shared_, wire::Opcode::rc_ack, riding().acknowledged);
     wire::OutPacket out;
-    out.path = &shared_.attributes().path;
+    out.path = &shared_.connection().path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_plain_ack(bth, msn_, out.header.data()));
     if (!copier || !copier->copy(out)) {
         if (!sink) return false;
@@ -380,7 +379,7 @@ bool RcResponder::answer_straight(const wire::WholeAtomic& request, wire::Packet
     wire::Bth bth;
     address_rc(bth, shared_, wire::Opcode::rc_atomic_ack, request.psn());
     wire::OutPacket out;
-    out.path = &shared_.attributes().path;
+    out.path = &shared_.connection().path;
     out.header_length = static_cast<std::uint8_t>(wire::emit_whole_atomic_answer(
         bth, {wire::ack_syndrome(), resource->msn}, resource->original, out.header.data()));
     if (copier.copy(out))

@@ -20,8 +20,7 @@ bool RcRequester::is_whole(const SendEntry& entry) const {
 
 // From the cursor on, whose request may leave; how many did.
 unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budget, wire::Aside& riding) {
-    if (shared_.setup().service != Service::rc || current_packet_ != 0 || next_psn_ != max_psn_ ||
-        pacer_.limited())
+    if (shared_.basics().service != Service::rc || current_packet_ != 0 || next_psn_ != max_psn_ || paced_)
         return 0;
     unsigned sent = 0;
     for (; sent < budget && current_ < queue_.size(); sent++, current_++) {
@@ -32,7 +31,7 @@ unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budg
         if (entry.length > 0 && !(entry.flags & kInline)) {
             const Sge& sge = queue_.sges(entry)[0];
             const auto found =
-                shared_.regions().local(sge.lkey, shared_.setup().pd, sge.address, sge.length, 0);
+                shared_.regions().local(sge.lkey, shared_.basics().pd, sge.address, sge.length, 0);
             if (!found) break;  // for whoever says why
             payload.iov_base = found.address;
         }
@@ -45,7 +44,7 @@ unsigned RcRequester::send_whole(wire::PacketSink& sink, Time now, unsigned budg
         sample_sometimes(next_psn_, next_psn_, now);
         left_whole(entry, 1);
     }
-    if (sent > 0) pace_.ends();
+    if (sent > 0) end_pace();
     return sent;
 }
 

@@ -30,7 +30,7 @@ inline void make_whole(const RcShared& shared, const auto& request, std::uint32_
     bth.ack_request = true;
     bth.solicited = !write && (request.flags & kSolicited);
     bth.pad_count = wire::pad_for(length);
-    out.path = &shared.attributes().path;
+    out.path = &shared.connection().path;
     out.pad_count = bth.pad_count;
     out.header_length = static_cast<std::uint8_t>(
         write ? wire::emit_whole_write(bth, {request.remote_address, request.rkey, length}, out.header.data())

@@ -87,7 +87,7 @@ std::uint32_t ReceiveQueue::waiting() {
     return closed_ ? 0 : count();
 }
 
-const void* ReceiveQueue::only_line() const { return lines(mask_) == 1 ? entries_.get() : nullptr; }
+const void* ReceiveQueue::only_line() const { return lines(mask_) == 1 ? entries_ : nullptr; }
 
 void ReceiveQueue::clear() {
     std::lock_guard guard(lock_);
@@ -106,11 +106,12 @@ int ReceiveQueue::resize(std::uint32_t capacity) {
 // Of a shared queue, whose lock is held by whoever looks at it. The requests keep their numbers.
 void ReceiveQueue::rebuild(std::uint32_t room) {
     const std::uint32_t mask = std::bit_ceil(std::max<std::uint32_t>(room, 1)) - 1;
-    Ring made = make_ring(mask);
+    Line* const made = make_ring(mask);
     const std::uint32_t old_mask = std::exchange(mask_, mask);
-    const Ring old = std::exchange(entries_, std::move(made));
+    Line* const old = std::exchange(entries_, made);
+    const Ring gone(old, lines(old_mask));
     for (std::uint32_t number = taken_.load(); number != posted_.load(); number++)
-        std::memcpy(&entry(number), ring(old) + (number & old_mask) * stride(), stride());
+        std::memcpy(&entry(number), bytes(old) + (number & old_mask) * stride(), stride());
 }
 
 void ReceiveQueue::arm_limit(std::uint32_t limit) {

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <span>
 
+#include "base/dense_memory.h"
 #include "base/lock.h"
 #include "completion/completion_queue.h"
 #include "memory/regions.h"
@@ -48,6 +49,10 @@ class alignas(64) ReceiveQueue {
 
     ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge);
     ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup& shared);
+
+    ~ReceiveQueue() { const Ring gone(entries_, lines(mask_)); }
+    ReceiveQueue(const ReceiveQueue&) = delete;
+    ReceiveQueue& operator=(const ReceiveQueue&) = delete;
 
     // ENOMEM: full. EINVAL: too many SGEs.
     int post(const ReceiveRequest& request);
@@ -152,17 +157,17 @@ class alignas(64) ReceiveQueue {
     struct alignas(64) Line {
         std::byte bytes[64];
     };
-    using Ring = std::unique_ptr<Line[]>;
-    static std::byte* ring(const Ring& lines) { return reinterpret_cast<std::byte*>(lines.get()); }
+    using Ring = DenseArray<Line>;
+    static std::byte* bytes(Line* ring) { return reinterpret_cast<std::byte*>(ring); }
 
     std::size_t stride() const { return sizeof(Entry) + max_sge_ * sizeof(Sge); }  // bytes
     std::size_t lines(std::uint32_t mask) const {
         return ((std::size_t{mask} + 1) * stride() + sizeof(Line) - 1) / sizeof(Line);
     }
-    Ring make_ring(std::uint32_t mask) const { return std::make_unique<Line[]>(lines(mask)); }
+    Line* make_ring(std::uint32_t mask) const { return Ring(lines(mask)).release(); }
     // Of the request that is the `number`th ever posted.
     Entry& entry(std::uint32_t number) {
-        return *reinterpret_cast<Entry*>(ring(entries_) + (number & mask_) * stride());
+        return *reinterpret_cast<Entry*>(bytes(entries_) + (number & mask_) * stride());
     }
     Entry& oldest_entry() { return entry(taken_.load(std::memory_order_relaxed)); }
     void write(std::uint32_t number, std::uint64_t wr_id, std::span<const Sge> sges) {
@@ -194,7 +199,7 @@ class alignas(64) ReceiveQueue {
     std::atomic<std::uint32_t> posted_{0}, taken_{0};  // how many ever were
     std::atomic<std::uint32_t> capacity_;
     std::uint32_t mask_;  // the ring is a power of two
-    Ring entries_;
+    Line* entries_ = nullptr;
     const std::uint32_t max_sge_;
     const bool is_shared_;
     std::atomic<Takes> takes_{Takes::requests};

@@ -10,9 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
+#include "base/dense_memory.h"
 #include "base/small_copy.h"
 #include "completion/completion_queue.h"
 #include "transport/attributes.h"
@@ -83,7 +83,19 @@ static_assert(offsetof(SendEntry, place) == 64 && sizeof(SendEntry) == 128);
 class SendQueue {
    public:
     // `cq`: where completions go; must outlive the queue.
-    SendQueue(const Capabilities& capabilities, const completion::CompletionQueue* cq);
+    SendQueue(const Capabilities& capabilities, const completion::CompletionQueue* cq)
+        : SendQueue(capabilities, cq, make_places(capabilities)) {}
+    // The same with what it allocates.
+    using Places = DenseArray<SendEntry>;
+    static Places make_places(const Capabilities& capabilities) {
+        return Places(
+            count_places(capabilities.max_send_wr, capabilities.max_send_sge, capabilities.max_inline_data));
+    }
+    SendQueue(const Capabilities& capabilities, const completion::CompletionQueue* cq,
+              Places&& places) noexcept;
+    ~SendQueue() { const Places gone(entries_, count_places(capacity_, max_sge_, max_inline_)); }
+    SendQueue(const SendQueue&) = delete;
+    SendQueue& operator=(const SendQueue&) = delete;
 
     bool full() const { return count_ + untaken_ >= capacity_ && room() == 0; }
     // 0, or ENOMEM with the reason.
@@ -100,7 +112,7 @@ class SendQueue {
     void done_silently() { silent_++; }
     std::uint32_t slots() const { return mask_ + 1; }
     std::uint32_t slot_of(const SendEntry& entry) const {  // below slots()
-        return static_cast<std::uint32_t>(&entry - entries_.get());
+        return static_cast<std::uint32_t>(&entry - entries_);
     }
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is
@@ -159,7 +171,7 @@ class SendQueue {
     }
     void clear() { head_ = count_ = untaken_ = silent_ = 0; }
 
-    const void* first_place() const { return entries_.get(); }
+    const void* first_place() const { return entries_; }
     SendEntry& at(std::uint32_t index) { return entries_[(head_ + index) & mask_]; }
     const SendEntry& at(std::uint32_t index) const { return entries_[(head_ + index) & mask_]; }
     std::span<const Sge> sges(const SendEntry& entry) const {
@@ -182,18 +194,21 @@ class SendQueue {
         return untaken_;
     }
 
+    // Of the entries and what lies behind them.
+    static std::size_t count_places(std::uint32_t capacity, std::size_t max_sge, std::size_t max_inline);
     // Behind the entries lie the elements of requests that have more than one, and then inline data.
     Sge* elements(std::uint32_t slot) const {
-        return reinterpret_cast<Sge*>(entries_.get() + slots()) + std::size_t{slot} * max_sge_;
+        return reinterpret_cast<Sge*>(entries_ + slots()) + std::size_t{slot} * max_sge_;
     }
 
-    std::uint32_t capacity_, max_sge_, max_inline_;
+    std::uint32_t capacity_;
+    std::uint16_t max_sge_, max_inline_;
     std::uint32_t mask_;  // the ring is a power of two
     std::uint32_t head_ = 0, count_ = 0;
     mutable std::uint32_t first_untaken_ = 0, untaken_ = 0;  // as far as untaken() has looked
-    std::unique_ptr<SendEntry[]> entries_;
-    const completion::CompletionQueue* cq_;
     std::uint32_t silent_ = 0;
+    SendEntry* const entries_;
+    const completion::CompletionQueue* cq_;
 };
 
 }  // namespace verbena::transport

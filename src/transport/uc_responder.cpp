@@ -38,7 +38,7 @@ void RcResponder::send_unreliable(const wire::Packet& packet, const wire::Opcode
     shared_.counters().bytes_received += packet.payload.size();
     if (!info.ends_message()) return;
     message_ = Message::none;
-    complete_receive(packet, info, completion::Opcode::receive, static_cast<std::uint32_t>(message_offset_),
+    complete_receive(packet, info, completion::Opcode::receive, static_cast<std::uint32_t>(rest_->offset),
                      now);
 }
 
@@ -49,9 +49,10 @@ void RcResponder::write_unreliable(const wire::Packet& packet, const wire::Opcod
     shared_.counters().bytes_received += packet.payload.size();
     if (!info.ends_message()) return;
     message_ = Message::none;
-    count_completed(shared_.setup(), Counted::remote_write, true, reth_.length);
+    shared_.count_completed(Counted::remote_write, true, rest_->reth.length);
     if (info.has_immdt)
-        complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, reth_.length, now);
+        complete_receive(packet, info, completion::Opcode::receive_rdma_with_immediate, rest_->reth.length,
+                         now);
 }
 
 void RcResponder::skip_message() {

@@ -32,7 +32,7 @@ bool receives(QpState state) {
 }  // namespace
 
 UdQueuePair::UdQueuePair(const QpSetup& setup)
-    : QueuePair(setup),
+    : QueuePair(std::make_unique<Rest>(setup)),
       queue_(setup.capabilities, setup.send_cq),
       destinations_(queue_.slots()),
       iovecs_(std::max<std::uint32_t>(setup.capabilities.max_send_sge, 1)),
@@ -54,24 +54,24 @@ int UdQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time n
     state_ = to;
     if (to == QpState::reset) {
         reset();
-        forget_completions(setup_);
+        forget_completions(setup());
     }
     if (to == QpState::rts && from == QpState::rtr) psn_ = attributes_.sq_psn;
     // Nothing that was sent is outstanding: the queue is drained at once (IBA 10.3.1.5).
     if (to == QpState::sqd && from != QpState::sqd && (mask & kAttrSqdAsyncNotify) &&
-        attributes.sqd_async_notify && setup_.listener)
-        setup_.listener->qp_event(*this, QpEvent::send_queue_drained);
+        attributes.sqd_async_notify && setup().listener)
+        setup().listener->qp_event(*this, QpEvent::send_queue_drained);
     return 0;
 }
 
 // IBA 10.3.1.1: nothing is left of earlier requests, and nothing is said about them.
 void UdQueuePair::reset() {
     attributes_ = Attributes{};
-    attributes_.capabilities = setup_.capabilities;
-    attributes_.path_mtu = setup_.port_mtu;
+    attributes_.capabilities = setup().capabilities;
+    attributes_.path_mtu = setup().port_mtu;
     pace();
     queue_.clear();
-    if (ReceiveQueue* const own = setup_.own_receives()) own->clear();
+    if (ReceiveQueue* const own = setup().own_receives()) own->clear();
 }
 
 void UdQueuePair::pace() {
@@ -82,10 +82,10 @@ void UdQueuePair::pace() {
 void UdQueuePair::enter_error(Time now) {
     state_ = QpState::error;
     flush_sends(now);
-    flush_receives(setup_, now);
+    flush_receives(setup(), now);
     // IBA 10.2.9.4: the QP takes no more from the shared queue.
-    if (setup_.shared_receive_queue && setup_.listener && !mutated(Mutation::last_wqe_not_reported))
-        setup_.listener->qp_event(*this, QpEvent::last_wqe_reached);
+    if (setup().shared_receive_queue && setup().listener && !mutated(Mutation::last_wqe_not_reported))
+        setup().listener->qp_event(*this, QpEvent::last_wqe_reached);
 }
 
 void UdQueuePair::query(Attributes& attributes) const {
@@ -97,14 +97,14 @@ void UdQueuePair::query(Attributes& attributes) const {
 int UdQueuePair::post_send(const SendRequest& request, Time now) {
     last_now_ = now;
     std::uint32_t length = 0;
-    if (int error = transport::check_send(setup_, attributes_, state_, request, length)) return error;
+    if (int error = transport::check_send(setup(), attributes_, state_, request, length)) return error;
     if (int error = queue_.check_room()) return error;
     const SendEntry& entry =
-        queue_.push(request, length, setup_.signal_all || (request.flags & kSignaled) != 0);
+        queue_.push(request, length, setup().signal_all || (request.flags & kSignaled) != 0);
     Destination& destination = destinations_[queue_.slot_of(entry)];
     destination.path = *request.path;
     if (destination.path.udp_source_port == 0)
-        destination.path.udp_source_port = wire::udp_source_port_for_ud(setup_.number);
+        destination.path.udp_source_port = wire::udp_source_port_for_ud(setup().number);
     destination.qp = request.remote_qp;
     // IBA 10.2.5: the high bit asks for the queue pair's own Q_Key.
     destination.qkey = request.remote_qkey & kUseOwnQkey ? attributes_.qkey : request.remote_qkey;
@@ -115,16 +115,16 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
 bool UdQueuePair::may_gather(std::span<const SendRequest> requests) const {
     return state_ == QpState::rts && !pacer_.limited() &&
            std::ranges::all_of(requests, [this](const SendRequest& request) {
-               return total_length(request.sges) <= setup_.port_mtu;
+               return total_length(request.sges) <= setup().port_mtu;
            });
 }
 
 int UdQueuePair::check_send(std::span<const SendRequest> requests) const {
-    return check_sends(setup_, attributes_, state_, requests, queue_.room());
+    return check_sends(setup(), attributes_, state_, requests, queue_.room());
 }
 
 void UdQueuePair::receives_posted() {
-    if (state_ == QpState::error) flush_receives(setup_, last_now_);
+    if (state_ == QpState::error) flush_receives(setup(), last_now_);
 }
 
 bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packets, bool) {
@@ -149,12 +149,12 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
             error == VendorError::send_too_long ? Status::local_length_error : Status::local_protection_error;
         const SendEntry& entry = queue_.at(0);
         if (error == VendorError::send_too_long)
-            record_failure(FailedPart::send, setup_.number, entry.wr_id, "%s (%u bytes; the MTU is %u)",
-                           to_string(error), entry.length, setup_.port_mtu);
+            record_failure(FailedPart::send, setup().number, entry.wr_id, "%s (%u bytes; the MTU is %u)",
+                           to_string(error), entry.length, setup().port_mtu);
         else
             record_failure(
-                FailedPart::send, setup_.number, entry.wr_id, "%s%s", to_string(error),
-                refused_element(*setup_.regions, setup_.pd, queue_.sges(entry), memory::Access{}).c_str());
+                FailedPart::send, setup().number, entry.wr_id, "%s%s", to_string(error),
+                refused_element(*setup().regions, setup().pd, queue_.sges(entry), memory::Access{}).c_str());
         counters_.send_errors++;
         complete_oldest(status, error, now);
         state_ = QpState::sqe;
@@ -167,7 +167,7 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
 // False: the request has a local error, which it then carries.
 bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     // One packet, not longer than the port can send (IBA 9.8.3.1, 11.6.2).
-    if (entry.length > setup_.port_mtu) {
+    if (entry.length > setup().port_mtu) {
         entry.local_error = VendorError::send_too_long;
         return false;
     }
@@ -175,7 +175,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     if (entry.flags & kInline) {
         iovecs_[0] = {queue_.inline_data(entry), entry.length};
         pieces = entry.length != 0;
-    } else if (auto error = gather(*setup_.regions, setup_.pd, queue_.sges(entry), 0, entry.length,
+    } else if (auto error = gather(*setup().regions, setup().pd, queue_.sges(entry), 0, entry.length,
                                    iovecs_.data(), pieces);
                error != memory::LookupError::none) {
         entry.local_error = offset_by(VendorError::send_lkey_unknown, error);
@@ -192,7 +192,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     headers.bth.pkey = kDefaultPkey;
     headers.bth.destination_qp = destination.qp;
     headers.bth.psn = psn_;
-    headers.deth = {destination.qkey, setup_.number};
+    headers.deth = {destination.qkey, setup().number};
     headers.immediate = entry.immediate_or_key;
     psn_ = wire::psn_next(psn_);
     if (destination.path.destination.is_multicast()) {
@@ -205,16 +205,16 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
 
 void UdQueuePair::complete_oldest(Status status, VendorError error, Time now) {
     const SendEntry& entry = queue_.at(0);
-    count_completed(setup_, entry.operation, status == Status::success, entry.length);
+    count_completed(setup(), entry.operation, status == Status::success, entry.length);
     if (entry.signaled || status != Status::success) {
         completion::Completion c;
         c.wr_id = entry.wr_id;
         c.status = status;
         c.opcode = completion::Opcode::send;
         c.vendor_error = static_cast<std::uint32_t>(error);
-        c.qp_number = setup_.number;
+        c.qp_number = setup().number;
         c.timestamp = static_cast<std::uint64_t>(now);
-        queue_.completed(setup_.send_cq->push(c, false));
+        queue_.completed(setup().send_cq->push(c, false));
     }
     queue_.pop();
 }
@@ -229,8 +229,8 @@ bool UdQueuePair::accepts(const wire::Headers& headers, const wire::Path& sender
     if (!receives(state_) || wire::info(bth.opcode).service != wire::Service::ud) return false;
     if (!pkey_matches(bth.pkey)) return false;
     if (headers.deth.qkey != attributes_.qkey && !mutated(Mutation::ud_qkey_ignored)) return false;
-    if (setup_.block_own_multicast && !mutated(Mutation::own_multicast_not_blocked) &&
-        headers.deth.source_qp == setup_.number && sender_view.source == group_source_ &&
+    if (setup().block_own_multicast && !mutated(Mutation::own_multicast_not_blocked) &&
+        headers.deth.source_qp == setup().number && sender_view.source == group_source_ &&
         sender_view.destination.is_multicast())
         return false;
     // IBA 9.6.1.2: a group's packets name the multicast QP, and only they do.
@@ -241,8 +241,8 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     last_now_ = now;
     std::uint64_t wr_id = 0;
     std::uint32_t sge_count = 0;
-    if (!accepts(packet.headers, sender_view) || !setup_.receive_queue ||
-        !setup_.receive_queue->take(wr_id, receive_sges_, sge_count)) {
+    if (!accepts(packet.headers, sender_view) || !setup().receive_queue ||
+        !setup().receive_queue->take(wr_id, receive_sges_, sge_count)) {
         counters_.dropped++;
         tell_of_drop(packet.headers);
         return;
@@ -251,7 +251,7 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     counters_.multicast_received += sender_view.destination.is_multicast();
     counters_.bytes_received += packet.payload.size();
 
-    const memory::PdNumber pd = setup_.receive_queue->pd_of_requests(setup_.pd);
+    const memory::PdNumber pd = setup().receive_queue->pd_of_requests(setup().pd);
     const std::span<const Sge> sges{receive_sges_.data(), sge_count};
     const std::uint64_t length = wire::kGrhLength + packet.payload.size();
     if (length > total_length(sges))
@@ -263,19 +263,19 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     std::array<std::uint8_t, wire::kGrhLength> grh;
     write_grh(sender_view, wire::udp_payload_length(packet), grh.data());
     auto error = mutated(Mutation::ud_grh_omitted) ? memory::LookupError::none
-                                                   : scatter(*setup_.regions, pd, sges, 0, grh);
+                                                   : scatter(*setup().regions, pd, sges, 0, grh);
     if (error == memory::LookupError::none)
-        error = scatter(*setup_.regions, pd, sges, wire::kGrhLength, packet.payload);
+        error = scatter(*setup().regions, pd, sges, wire::kGrhLength, packet.payload);
     if (error != memory::LookupError::none)
         return fail_receive(wr_id, Status::local_protection_error,
                             offset_by(VendorError::receive_lkey_unknown, error),
-                            refused_element(*setup_.regions, pd, sges, memory::kLocalWrite), now);
+                            refused_element(*setup().regions, pd, sges, memory::kLocalWrite), now);
 
     completion::Completion c;
     c.wr_id = wr_id;
     c.opcode = completion::Opcode::receive;
     c.byte_length = static_cast<std::uint32_t>(length);
-    c.qp_number = setup_.number;
+    c.qp_number = setup().number;
     c.source_qp = packet.headers.deth.source_qp;
     c.flags = completion::kHasGrh;
     // Annex A17.4.5.1: the completion says which network header came. RoCE has no service level; adapters put
@@ -288,16 +288,16 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     }
     c.timestamp = static_cast<std::uint64_t>(now);
     counters_.messages_received++;
-    count_completed(setup_, Counted::receive, true, length);
-    setup_.receive_cq->push(c, packet.headers.bth.solicited);
+    count_completed(setup(), Counted::receive, true, length);
+    setup().receive_cq->push(c, packet.headers.bth.solicited);
     after(now);
 }
 
 // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
 void UdQueuePair::after(Time now) {
     if (state_ == QpState::error || !completion_lost()) return;
-    record_failure(FailedPart::queue_pair, setup_.number, 0, "%s", kCompletionLost);
-    if (setup_.listener) setup_.listener->qp_event(*this, QpEvent::fatal);
+    record_failure(FailedPart::queue_pair, setup().number, 0, "%s", kCompletionLost);
+    if (setup().listener) setup().listener->qp_event(*this, QpEvent::fatal);
     enter_error(now);
 }
 
@@ -307,21 +307,21 @@ void UdQueuePair::tell_of_drop(const wire::Headers& headers) {
         return;
     const wire::Deth& deth = headers.deth;
     const bool stranger = deth.qkey != attributes_.qkey;
-    if (!stranger && (!setup_.receive_queue || setup_.receive_queue->waiting() > 0)) return;
+    if (!stranger && (!setup().receive_queue || setup().receive_queue->waiting() > 0)) return;
     drop_told_ = true;
     if (stranger)
         log(LogLevel::warn,
-            "QP 0x%06x: dropped a datagram of QP 0x%06x: its Q_Key is 0x%x, this QP's is 0x%x", setup_.number,
-            deth.source_qp, deth.qkey, attributes_.qkey);
+            "QP 0x%06x: dropped a datagram of QP 0x%06x: its Q_Key is 0x%x, this QP's is 0x%x",
+            setup().number, deth.source_qp, deth.qkey, attributes_.qkey);
     else
-        log(LogLevel::warn, "QP 0x%06x: dropped a datagram of QP 0x%06x: no receive is posted", setup_.number,
-            deth.source_qp);
+        log(LogLevel::warn, "QP 0x%06x: dropped a datagram of QP 0x%06x: no receive is posted",
+            setup().number, deth.source_qp);
 }
 
 void UdQueuePair::fail_receive(std::uint64_t wr_id, Status status, VendorError error,
                                const std::string& particulars, Time now) {
-    record_failure(FailedPart::receive, setup_.number, wr_id, "%s%s", to_string(error), particulars.c_str());
-    complete_receive_in_error(setup_, wr_id, status, error, now);
+    record_failure(FailedPart::receive, setup().number, wr_id, "%s%s", to_string(error), particulars.c_str());
+    complete_receive_in_error(setup(), wr_id, status, error, now);
     enter_error(now);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "adapter/segment.h"
+#include "base/dense_memory.h"
 #include "completion/completion_queue.h"
 #include "host/device_table.h"
 #include "transport/queue_pair.h"
@@ -229,7 +230,7 @@ struct alignas(64) PublicQueuePair {
     abi::QpEx ex{};
 };
 
-struct QueuePair : QueuePairHead, PublicQueuePair {
+struct QueuePair : Dense, QueuePairHead, PublicQueuePair {
     ibv_qp_init_attr created{};    // as ibv_query_qp returns it
     ibv_ah_attr address_vector{};  // as modify set it
     std::uint32_t async_events_delivered = 0;

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <memory_resource>
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/dense_memory.h"
 #include "base/no_cancellation.h"
 #include "base/out_of_memory.h"
 #include "base/reason.h"
@@ -118,8 +120,8 @@ transport::QpSetup transport_setup(const Pd* pd, const Xrcd* xrcd, const ibv_qp_
     if (attr.srq)
         setup.receive_queue = Srq::of(attr.srq)->queue;
     else if (!is_xrc(attr.qp_type))
-        setup.receive_queue =
-            std::make_shared<transport::ReceiveQueue>(attr.cap.max_recv_wr, attr.cap.max_recv_sge);
+        setup.receive_queue = std::allocate_shared<transport::ReceiveQueue>(
+            std::pmr::polymorphic_allocator<>(&dense_memory()), attr.cap.max_recv_wr, attr.cap.max_recv_sge);
     setup.regions = &context.process->adapter().regions();
     setup.listener = listener;
     const auto number_of = [](ibv_cq* cq) {

@@ -13,6 +13,7 @@ add_library(verbena_options INTERFACE)
 target_include_directories(verbena_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(verbena_options INTERFACE
   -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wundef
+  -Wno-invalid-offsetof  # of what has bases, too, our compilers tell
   -fvisibility=hidden -fno-strict-aliasing)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The libraries are loaded into other people's programs, perhaps by dlopen: nothing may pin them there.

@@ -47,6 +47,7 @@ QpRecord* Adapter::State::take_record(std::uint32_t number) {
     }
     QpRecord& record = segment.queue_pairs()[index];
     record.counters = {};
+    segment.busy_counters_of(record) = {};
     record.peer_device = kNoDevice;
     record.created = static_cast<std::uint64_t>(latest_ > 0 ? latest_ : 1);
     record.number.store(number, std::memory_order_release);
@@ -63,8 +64,9 @@ void Adapter::State::give_back_record(QpRecord& record) {
 // Its counters go on in its device's totals, and in those of the peer's; who sums both meanwhile begins anew.
 void Adapter::State::retire(QpRecord& record) {
     segment.header().retirements.fetch_add(1, std::memory_order_acq_rel);
-    segment.totals_of(record.device).own += record.counters;
-    if (record.peer_device != kNoDevice) segment.totals_of(record.peer_device).add_mirrored(record.counters);
+    const transport::QpCounters counters = segment.counters_of(record);
+    segment.totals_of(record.device).own += counters;
+    if (record.peer_device != kNoDevice) segment.totals_of(record.peer_device).add_mirrored(counters);
     give_back_record(record);
     segment.header().retirements.fetch_add(1, std::memory_order_release);
 }
@@ -86,7 +88,8 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         return fail_null(ENOMEM, "the process's table of queue pairs is full (%zu)",
                          segment.queue_pairs().size());
     }
-    setup.counters = &record->counters;
+    setup.busy_counters = &segment.busy_counters_of(*record);
+    setup.rare_counters = &record->counters;
     setup.shown = &record->shown;
     const auto give_back = [&] {
         give_back_record(*record);

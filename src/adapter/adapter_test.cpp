@@ -35,9 +35,11 @@ TEST_F(AdapterTest, CountersLieInTheTablesAndOutliveTheirQueuePair) {
     ASSERT_EQ(right_.post_receive(100, 1000, now_), 0);
     ASSERT_EQ(left_.post(Operation::send, 0, 6, now_), 0);
     settle();
-    const transport::QpCounters& sender = left_.segment->queue_pairs()[0].counters;
-    const transport::QpCounters& receiver = right_.segment->queue_pairs()[0].counters;
-    EXPECT_EQ(&sender, &left_.qp->counters());
+    const transport::BusyCounters& sender = left_.segment->busy_counters_of(left_.segment->queue_pairs()[0]);
+    const transport::BusyCounters& receiver =
+        right_.segment->busy_counters_of(right_.segment->queue_pairs()[0]);
+    EXPECT_EQ(&sender, &left_.qp->busy_counters());
+    EXPECT_EQ(&left_.segment->queue_pairs()[0].counters, &left_.qp->rare_counters());
     EXPECT_EQ(sender.packets_sent, 1u);
     EXPECT_EQ(sender.bytes_sent, 6u);
     EXPECT_EQ(sender.wire_bytes_sent, 12u + 8 + 4);      // BTH, payload with its padding, ICRC
@@ -321,7 +323,7 @@ TEST_F(AdapterTest, TheExportedRecordFollowsTheQueuePair) {
     EXPECT_EQ(record->peer_qp, left_.qp->number());
     ASSERT_EQ(left_.post(Operation::rdma_write, 0, 8, now_, right_.address_of(0), right_.keys.rkey), 0);
     settle();
-    EXPECT_EQ(record->counters.packets_received, 1u);
+    EXPECT_EQ(right_.segment->busy_counters_of(*record).packets_received, 1u);
     right_.adapter->destroy_qp(right_.qp, now_);
     right_.qp = nullptr;
     EXPECT_EQ(record->number, 0u);

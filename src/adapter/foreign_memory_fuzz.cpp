@@ -25,6 +25,7 @@ constexpr std::uint32_t kOurs = 0x5123, kTheirs = 0x6456, kIova = 0x1000;
 constexpr std::size_t kTables = (sizeof(adapter::SegmentHeader) + 63) / 64 * 64;
 constexpr std::uint32_t kRegions = 4, kQueuePairs = 4;
 constexpr std::size_t kQpTable = kTables + kRegions * sizeof(memory::RegionRecord);
+constexpr std::size_t kBusyTable = kQpTable + kQueuePairs * sizeof(adapter::QpRecord);
 
 template <class T>
 void put(std::vector<std::uint8_t>& file, std::size_t at, const T& value) {
@@ -36,12 +37,13 @@ std::vector<std::uint8_t> tables(const std::uint8_t* data, std::size_t size) {
     using adapter::SegmentHeader;
     std::vector<std::uint8_t> file(kTables);
     file.insert(file.end(), data, data + size);
-    file.resize(kQpTable + kQueuePairs * sizeof(adapter::QpRecord));
+    file.resize(kBusyTable + kQueuePairs * sizeof(transport::BusyCounters));
     put(file, offsetof(SegmentHeader, magic), adapter::kSegmentMagic);
     put(file, offsetof(SegmentHeader, version), adapter::kSegmentVersion);
     put(file, offsetof(SegmentHeader, nonce), std::uint64_t{1});
     put(file, offsetof(SegmentHeader, region_offset), std::uint64_t{kTables});
     put(file, offsetof(SegmentHeader, qp_offset), std::uint64_t{kQpTable});
+    put(file, offsetof(SegmentHeader, busy_offset), std::uint64_t{kBusyTable});
     put(file, offsetof(SegmentHeader, region_count), kRegions);
     put(file, offsetof(SegmentHeader, qp_count), kQueuePairs);
     put(file, kQpTable + offsetof(adapter::QpRecord, number), kTheirs);

@@ -94,17 +94,19 @@ std::unique_ptr<ForeignMemory> ForeignMemory::open(pid_t pid, int segment_fd, st
         new ForeignMemory(pid, *static_cast<const SegmentHeader*>(mapping), size, segment_address));
     if (!*memory->hints_) return nullptr;
     const SegmentHeader& header = memory->header_;
-    const std::uint64_t regions = header.region_offset, queue_pairs = header.qp_offset;
+    const std::uint64_t regions = header.region_offset, queue_pairs = header.qp_offset,
+                        busy = header.busy_offset;
     memory->region_count_ = header.region_count;
     memory->qp_count_ = header.qp_count;
     if (header.magic != kSegmentMagic || header.version != kSegmentVersion ||
         !table_fits(regions, memory->region_count_, sizeof(memory::RegionRecord), size) ||
-        !table_fits(queue_pairs, memory->qp_count_, sizeof(QpRecord), size))
+        !table_fits(queue_pairs, memory->qp_count_, sizeof(QpRecord), size) ||
+        !table_fits(busy, memory->qp_count_, sizeof(transport::BusyCounters), size))
         return nullptr;
     const auto* bytes = static_cast<const std::uint8_t*>(mapping);
     memory->regions_ = reinterpret_cast<const memory::RegionRecord*>(bytes + regions);
     memory->queue_pairs_ = reinterpret_cast<const QpRecord*>(bytes + queue_pairs);
-
+    memory->busy_ = reinterpret_cast<const transport::BusyCounters*>(bytes + busy);
     return memory->reads_nonce() ? std::move(memory) : nullptr;
 }
 
@@ -175,7 +177,7 @@ Direct ForeignMemory::accepts(const QpRecord& qp, const transport::DirectTarget&
         (!write && qp.max_destination_rd_atomic < target.reads_at_once))
         return Direct::declined;
     const auto state = static_cast<transport::QpState>(qp.state.load(std::memory_order_relaxed));
-    const bool waits = state == transport::QpState::rtr && qp.counters.packets_received == 0;
+    const bool waits = state == transport::QpState::rtr && busy_of(qp).packets_received == 0;
     return waits ? Direct::not_yet : Direct::done;
 }
 
@@ -298,7 +300,7 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
 
 std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {
     const QpRecord* qp = find(qp_number);
-    return qp ? qp->shown.next(qp->counters.messages_received) : std::nullopt;
+    return qp ? qp->shown.next(busy_of(*qp).messages_received) : std::nullopt;
 }
 
 Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<const iovec> from) const {

@@ -77,6 +77,7 @@ class ForeignMemory final : public link::PeerMemory {
     ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);
     bool reads_nonce() const;
     const QpRecord* find(std::uint32_t number) const;
+    const transport::BusyCounters& busy_of(const QpRecord& qp) const { return busy_[&qp - queue_pairs_]; }
     // Whether it is connected with that one of ours.
     bool is_of(const QpRecord& qp, const wire::Path& path, std::uint32_t qp_number) const;
     // Whether the target's queue pair takes that request of ours.
@@ -103,6 +104,7 @@ class ForeignMemory final : public link::PeerMemory {
     const std::uint64_t generation_;
     const memory::RegionRecord* regions_ = nullptr;
     const QpRecord* queue_pairs_ = nullptr;
+    const transport::BusyCounters* busy_ = nullptr;  // of each
     std::uint32_t region_count_ = 0, qp_count_ = 0;
     const std::unique_ptr<Hints> hints_;
     mutable std::atomic<Time> verified_{INT64_MIN / 2};

@@ -42,6 +42,7 @@ class ForeignMemoryTest : public testing::Test {
     }
 
     QpRecord& record() { return segment_->queue_pairs()[1]; }
+    transport::BusyCounters& busy() { return segment_->busy_counters_of(record()); }
     std::uint64_t address() { return reinterpret_cast<std::uintptr_t>(&segment_->header()); }
     std::unique_ptr<ForeignMemory> open(std::uint64_t at) {
         return ForeignMemory::open(getpid(), segment_->fd(), at);
@@ -193,7 +194,7 @@ TEST_F(ForeignMemoryTest, NotBeforeTheFirstPacket) {
     const transport::DirectTarget target{path_, kOurs, kTheirs, keys_.rkey, kIova, 8, 0, 1, 1};
     record().state = static_cast<std::uint32_t>(transport::QpState::rtr);
     EXPECT_EQ(memory_->transfer(target, {&piece, 1}, true), transport::Direct::not_yet);
-    record().counters.packets_received = 1;
+    busy().packets_received = 1;
     EXPECT_EQ(memory_->transfer(target, {&piece, 1}, true), transport::Direct::done);
 }
 
@@ -260,7 +261,7 @@ TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
     EXPECT_EQ(place(3, 0, 8), Direct::declined) << "a null region";
     EXPECT_EQ(place(4, 0, 8), Direct::not_yet);
     // What has been received since has taken some.
-    record().counters.messages_received = 2;
+    busy().messages_received = 2;
     EXPECT_FALSE(memory_->shown(kTheirs));
 
     const auto declined = [&](auto change, auto restore) {

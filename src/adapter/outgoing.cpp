@@ -182,15 +182,16 @@ CrowdedFlow Adapter::State::transmit(Slot& slot, Time now, bool push_acknowledge
 // drops all but one of each. Retransmissions leave singly and arrive. So: packets come back, and yet most of
 // what we send is sent again. A loss that high needs no bursts anyway.
 void Adapter::State::watch_bursts(Slot& slot) {
-    const transport::QpCounters& counters = slot.qp->counters();
+    const transport::BusyCounters& counters = slot.qp->busy_counters();
     const std::uint64_t sent = counters.packets_sent - slot.mark_sent;
     if (sent < kBurstTrial) return;
-    const std::uint64_t again = counters.retransmitted - slot.mark_retransmitted;
+    const std::uint64_t retransmitted = slot.qp->rare_counters().retransmitted;
+    const std::uint64_t again = retransmitted - slot.mark_retransmitted;
     if (again * 2 > sent && counters.packets_received != slot.mark_received)
         link.avoid_bursts(slot.record->peer);
     slot.mark_sent = counters.packets_sent;
     slot.mark_received = counters.packets_received;
-    slot.mark_retransmitted = counters.retransmitted;
+    slot.mark_retransmitted = retransmitted;
 }
 
 }  // namespace verbena::adapter

@@ -21,14 +21,15 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t round_up(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
 struct Offsets {
-    std::size_t regions, queue_pairs, objects, total;
+    std::size_t regions, queue_pairs, busy, objects, total;
 };
 
 Offsets offsets_of(const Segment::Sizes& sizes) {
     Offsets o;
     o.regions = round_up(sizeof(SegmentHeader));
     o.queue_pairs = o.regions + round_up(sizes.regions * sizeof(memory::RegionRecord));
-    o.objects = o.queue_pairs + round_up(sizes.queue_pairs * sizeof(QpRecord));
+    o.busy = o.queue_pairs + round_up(sizes.queue_pairs * sizeof(QpRecord));
+    o.objects = o.busy + round_up(sizes.queue_pairs * sizeof(transport::BusyCounters));
     o.total = o.objects + round_up(sizes.objects * sizeof(ObjectRecord));
     return o;
 }
@@ -82,6 +83,7 @@ Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Tim
     h.region_count = sizes.regions;
     h.qp_offset = offsets.queue_pairs;
     h.qp_count = sizes.queue_pairs;
+    h.busy_offset = offsets.busy;
     h.object_offset = offsets.objects;
     h.object_count = sizes.objects;
     h.started = static_cast<std::uint64_t>(started);
@@ -109,6 +111,11 @@ std::span<memory::RegionRecord> Segment::regions() {
 std::span<QpRecord> Segment::queue_pairs() {
     auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->qp_offset;
     return {reinterpret_cast<QpRecord*>(bytes), header_->qp_count};
+}
+
+transport::BusyCounters& Segment::busy_counters_of(const QpRecord& queue_pair) {
+    auto* bytes = reinterpret_cast<std::uint8_t*>(header_) + header_->busy_offset;
+    return reinterpret_cast<transport::BusyCounters*>(bytes)[&queue_pair - queue_pairs().data()];
 }
 
 std::span<ObjectRecord> Segment::objects() {

@@ -25,7 +25,7 @@ namespace verbena::adapter {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x31474553'42524556;  // "VERBSEG1" in memory order
 inline constexpr std::uint32_t kSegmentVersion =
-    8;  // changes whenever a structure here, or RegionRecord, does
+    9;  // changes whenever a structure here, or RegionRecord, does
 
 // What the adapter does with packets before a queue pair sees them.
 struct AdapterCounters {
@@ -57,8 +57,8 @@ struct alignas(64) QpRecord {
     std::uint32_t device;       // host::Device::index
     std::uint32_t peer_device;  // likewise, of the peer's address on this host; kNoDevice otherwise
     std::uint32_t send_cq, receive_cq;
-    // On lines of their own: the queue pair writes here all the time, peers read the above.
-    alignas(64) transport::QpCounters counters;
+    // On lines of their own: the queue pair writes here, peers read the above.
+    alignas(64) transport::RareCounters counters;
     alignas(64) transport::ShownReceives shown;
 };
 
@@ -104,6 +104,7 @@ struct SegmentHeader {
     std::uint64_t started;                  // adapter::now()
     std::array<char, 16> command;           // the program's name
     std::uint64_t region_offset, qp_offset, object_offset;
+    std::uint64_t busy_offset;  // BusyCounters of the queue pairs, in the order of these, and close together
     std::uint32_t region_count, qp_count, object_count;
     std::atomic<std::uint32_t> present;    // presence.h
     alignas(64) AdapterCounters counters;  // written all the time, where peers read the above
@@ -133,6 +134,10 @@ class Segment {
     memory::Sections& sections() { return header_->sections; }
     std::span<memory::RegionRecord> regions();
     std::span<QpRecord> queue_pairs();
+    transport::BusyCounters& busy_counters_of(const QpRecord& queue_pair);
+    transport::QpCounters counters_of(const QpRecord& queue_pair) {
+        return {busy_counters_of(queue_pair), queue_pair.counters};
+    }
     std::span<ObjectRecord> objects();
     // The totals of a device; those of the last one if there are too many. The adapter's table lock is held.
     PortTotals& totals_of(std::uint32_t device);

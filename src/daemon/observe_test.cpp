@@ -34,7 +34,7 @@ TEST_F(ObserveTest, AProgramsTablesAndWhatIsLeftOfThem) {
         qp.number = 0x1001;
         qp.device = kDevice;
         qp.peer_device = adapter::kNoDevice;
-        qp.counters.messages_sent = 7;
+        segment->busy_counters_of(qp).messages_sent = 7;
         host::OpenQueueReply reply;
         int socket = -1;
         ASSERT_EQ(

@@ -13,7 +13,7 @@ TEST(TotalsTest, ProgramsThatEnded) {
     segment->queue_pairs()[0].number = 0x1001;  // killed with a queue pair
     segment->queue_pairs()[0].device = 3;
     segment->queue_pairs()[0].peer_device = adapter::kNoDevice;
-    segment->queue_pairs()[0].counters.messages_sent = 2;
+    segment->busy_counters_of(segment->queue_pairs()[0]).messages_sent = 2;
     Totals totals;
     totals.program_ended(segment->fd());
     totals.program_ended(segment->fd());

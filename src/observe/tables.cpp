@@ -19,6 +19,7 @@ using adapter::ObjectRecord;
 using adapter::QpRecord;
 using adapter::SegmentHeader;
 using memory::RegionRecord;
+using transport::BusyCounters;
 
 constexpr std::uint32_t kMostRecords = 1 << 20;  // of a table; more is nonsense
 constexpr unsigned kAttempts = 16;               // while queue pairs come and go
@@ -53,15 +54,37 @@ bool for_each(int fd, std::uint64_t offset, std::uint32_t count, std::uint64_t f
 }
 
 bool read_queue_pairs(int fd, const SegmentHeader& header, std::uint64_t size, Tables& out) {
-    return for_each<QpRecord>(fd, header.qp_offset, header.qp_count, size, [&](const QpRecord& r, auto) {
+    std::vector<std::uint32_t> places;  // in the table
+    const auto read_record = [&](const QpRecord& r, std::uint32_t index) {
         if (r.created == 0) return false;
         const std::uint32_t number = r.number.load(std::memory_order_relaxed);
         if (number == 0) return true;
-        out.queue_pairs.push_back({number, r.state.load(std::memory_order_relaxed), r.service, r.pd, r.local,
-                                   r.peer, r.peer_qp, r.path_mtu, r.rq_psn, r.sq_psn, r.device, r.peer_device,
-                                   r.send_cq, r.receive_cq, r.counters});
+        out.queue_pairs.push_back({number,
+                                   r.state.load(std::memory_order_relaxed),
+                                   r.service,
+                                   r.pd,
+                                   r.local,
+                                   r.peer,
+                                   r.peer_qp,
+                                   r.path_mtu,
+                                   r.rq_psn,
+                                   r.sq_psn,
+                                   r.device,
+                                   r.peer_device,
+                                   r.send_cq,
+                                   r.receive_cq,
+                                   {{}, r.counters}});
+        places.push_back(index);
         return true;
-    });
+    };
+    std::size_t known = 0;
+    const auto read_busy = [&](const BusyCounters& counters, std::uint32_t index) {
+        if (known < places.size() && places[known] == index)
+            static_cast<BusyCounters&>(out.queue_pairs[known++].counters) = counters;
+        return known < places.size();
+    };
+    return for_each<QpRecord>(fd, header.qp_offset, header.qp_count, size, read_record) &&
+           for_each<BusyCounters>(fd, header.busy_offset, header.qp_count, size, read_busy);
 }
 
 bool read_regions(int fd, const SegmentHeader& header, std::uint64_t size, Tables& out) {

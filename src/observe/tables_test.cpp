@@ -35,6 +35,10 @@ class TablesTest : public testing::Test {
         return record;
     }
 
+    transport::BusyCounters& busy(const adapter::QpRecord& record) {
+        return segment_->busy_counters_of(record);
+    }
+
     std::unique_ptr<Segment> segment_ = Segment::create_shared(kSizes, 7);
     int fd_ = -1;
     Tables tables_;
@@ -42,7 +46,7 @@ class TablesTest : public testing::Test {
 
 TEST_F(TablesTest, WhatIsThere) {
     // More than are read at once, with holes.
-    for (std::uint32_t i = 0; i < 150; i++) use(i, i % 3 == 0 ? 0 : 0x1000 + i, 4).counters.packets_sent = i;
+    for (std::uint32_t i = 0; i < 150; i++) busy(use(i, i % 3 == 0 ? 0 : 0x1000 + i, 4)).packets_sent = i;
     auto& region = segment_->regions()[1];
     region.tag = 0x24;
     region.pd = 3;
@@ -77,7 +81,7 @@ TEST_F(TablesTest, WhatIsThere) {
 }
 
 TEST_F(TablesTest, SumsOfTheLivingAndTheEnded) {
-    use(0, 0x1001, 4).counters.bytes_sent = 100;
+    busy(use(0, 0x1001, 4)).bytes_sent = 100;
     adapter::QpRecord& local = use(1, 0x1002, 4);
     local.counters.direct_packets_out = 3;
     local.counters.direct_bytes_out = 3000;
@@ -100,7 +104,7 @@ TEST_F(TablesTest, SumsOfTheLivingAndTheEnded) {
 }
 
 TEST_F(TablesTest, AQueuePairThatIsRetiringForEverIsReadOnce) {
-    use(0, 0x1001, 4).counters.bytes_sent = 100;
+    busy(use(0, 0x1001, 4)).bytes_sent = 100;
     segment_->header().retirements = 1;  // a program that was killed in the middle
     ASSERT_TRUE(read_tables(fd_, Depth::counters, tables_));
     EXPECT_EQ(tables_.queue_pairs.size(), 1u);
@@ -118,7 +122,11 @@ TEST_F(TablesTest, Nonsense) {
     segment_->header().qp_count = 0xffffffff;
     EXPECT_FALSE(read_tables(fd_, Depth::counters, tables_));
     segment_->header().qp_count = 1;
-    segment_->header().qp_offset = ~std::uint64_t{0};
+    std::uint64_t& queue_pairs = segment_->header().qp_offset;
+    const std::uint64_t right = std::exchange(queue_pairs, ~std::uint64_t{0});
+    EXPECT_FALSE(read_tables(fd_, Depth::counters, tables_));
+    queue_pairs = right;
+    segment_->header().busy_offset = ~std::uint64_t{0};
     EXPECT_FALSE(read_tables(fd_, Depth::counters, tables_));
     segment_->header().version++;
     EXPECT_FALSE(read_tables(fd_, Depth::counters, tables_));

@@ -292,7 +292,7 @@ std::string Endpoint::place_of(std::uint32_t at) const {
 void Endpoint::verify() {
     if (const std::uint32_t at = arena_.first_difference(); at != arena_.size())
         violation("byte %u of its memory changed, in %s", at, place_of(at).c_str());
-    const QpCounters& counters = qp_->counters();
+    const RareCounters& counters = qp_->rare_counters();
     world_.coverage.timers[Coverage::ack_timeout] += counters.timeouts;
     world_.coverage.timers[Coverage::probe] += counters.probes;
     world_.coverage.timers[Coverage::rnr_wait] += counters.rnr_naks_received;

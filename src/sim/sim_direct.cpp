@@ -27,12 +27,13 @@ bool is_of(const adapter::QpRecord& qp, const wire::Path& path, std::uint32_t qp
 }
 
 // The responder's checks (IBA 9.7.4.1).
-Direct accepts(const adapter::QpRecord& qp, const transport::DirectTarget& target, memory::Access need) {
+Direct accepts(Process& process, const adapter::QpRecord& qp, const transport::DirectTarget& target,
+               memory::Access need) {
     if (!is_of(qp, target.path, target.qp_number) || (qp.access & need) != need ||
         (need == memory::kRemoteRead && qp.max_destination_rd_atomic < target.reads_at_once))
         return Direct::declined;
-    const bool waits =
-        static_cast<QpState>(qp.state.load()) == QpState::rtr && qp.counters.packets_received == 0;
+    const bool waits = static_cast<QpState>(qp.state.load()) == QpState::rtr &&
+                       process.segment().busy_counters_of(qp).packets_received == 0;
     return waits ? Direct::not_yet : Direct::done;
 }
 
@@ -77,7 +78,8 @@ Direct SimDirect::transfer(const transport::DirectTarget& target, std::span<cons
         const adapter::QpRecord* const qp = there ? record_of(*there, target.destination) : nullptr;
         if (!qp) return Direct::declined;
         if (const Direct refusal = refuses(); refusal != Direct::done) return refusal;
-        if (const Direct accepted = accepts(*qp, target, need); accepted != Direct::done) return accepted;
+        if (const Direct accepted = accepts(*there, *qp, target, need); accepted != Direct::done)
+            return accepted;
         memory::Section section(there->sections());
         const memory::Lookup found = there->adapter().regions().remote(
             target.rkey, qp->pd, target.address, target.length, need, target.destination);
@@ -120,7 +122,7 @@ std::optional<transport::ShownReceives::Next> SimDirect::shown(const wire::Path&
                                                                std::uint32_t destination) {
     Process* const there = find(path, destination);
     const adapter::QpRecord* const qp = there ? record_of(*there, destination) : nullptr;
-    return qp ? qp->shown.next(qp->counters.messages_received) : std::nullopt;
+    return qp ? qp->shown.next(there->segment().busy_counters_of(*qp).messages_received) : std::nullopt;
 }
 
 Direct SimDirect::place(const transport::PlaceTarget& target, std::span<const iovec> from) {

@@ -29,7 +29,7 @@ inline void count_completed(const QpSetup& setup, auto operation, bool success, 
         setup.counted->count(operation, success, bytes);
 }
 
-inline void count_sent(const wire::OutPacket& out, std::uint32_t payload_length, QpCounters& counters) {
+inline void count_sent(const wire::OutPacket& out, std::uint32_t payload_length, BusyCounters& counters) {
     counters.packets_sent += out.aside.psns;
     counters.bytes_sent += payload_length;
     counters.wire_bytes_sent +=
@@ -38,7 +38,7 @@ inline void count_sent(const wire::OutPacket& out, std::uint32_t payload_length,
 
 // Pads, counts and gives one packet to the sink.
 inline void send_packet(wire::PacketSink& sink, const wire::Path& path, wire::Headers& headers,
-                        std::span<const iovec> payload, std::uint32_t payload_length, QpCounters& counters,
+                        std::span<const iovec> payload, std::uint32_t payload_length, BusyCounters& counters,
                         bool alone = false, const wire::Aside& aside = {}) {
     wire::OutPacket out;
     out.alone = alone;

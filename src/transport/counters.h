@@ -1,6 +1,6 @@
-// What a queue pair counts. In a program the counters lie in the process's exported tables, where tools read
-// them (adapter/segment.h): the queue pair writes them under its lock, by plain stores; readers in other
-// processes take what they find, and sum.
+// What a queue pair counts: plain numbers that only grow. In a program the counters lie in the process's
+// exported tables, where tools read them (adapter/segment.h): the queue pair writes them under its lock, by
+// plain stores; readers in other processes take what they find, and sum.
 #pragma once
 
 #include <array>
@@ -10,14 +10,17 @@
 
 namespace verbena::transport {
 
-// Plain numbers that only grow.
-struct QpCounters {
+// What every message changes: a line of the cache.
+struct BusyCounters {
     // Packets, and the bytes of their payload.
     std::uint64_t packets_sent, packets_received, bytes_sent, bytes_received;
     std::uint64_t wire_bytes_sent, wire_bytes_received;  // from BTH to ICRC
     std::uint64_t messages_sent;                         // SENDs that completed, of whatever kind
     std::uint64_t messages_received;                     // receive requests that completed with a message
-    // What every message needs, up to here: one cache line.
+};
+static_assert(sizeof(BusyCounters) == 64);
+
+struct RareCounters {
     std::uint64_t multicast_sent, multicast_received;  // packets, among the above
     // Requester.
     std::uint64_t retransmitted, timeouts, probes;
@@ -31,7 +34,9 @@ struct QpCounters {
     // have been, and their payload. The peer takes no part and counts nothing: who sums a host's ports adds
     // them to the peer's, too.
     std::uint64_t direct_packets_out, direct_bytes_out, direct_packets_in, direct_bytes_in;
+};
 
+struct QpCounters : BusyCounters, RareCounters {
     QpCounters& operator+=(const QpCounters& other) {
         using Numbers = std::array<std::uint64_t, sizeof(QpCounters) / sizeof(std::uint64_t)>;
         auto sum = std::bit_cast<Numbers>(*this);

@@ -131,7 +131,7 @@ struct Slow {
         taken = 0;
     }
     std::uint32_t window() { return flows.find(h.side[0].path.destination, 0x1001)->window(); }
-    const QpCounters& counters(int i) const { return h.side[i].qp->counters(); }
+    QpCounters counters(int i) const { return h.side[i].qp->counters(); }
 
     // All that is sent twice is what probes repeat, and the window is not taken from.
     void is_waited_for(unsigned count, Operation operation) {

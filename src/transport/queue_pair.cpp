@@ -10,13 +10,15 @@
 
 namespace verbena::transport {
 
-QueuePair::Rest::Rest(const QpSetup& all)
-    : setup(all), own_counters(all.counters ? nullptr : std::make_unique<QpCounters>()) {}
+QueuePair::Rest::Rest(const QpSetup& all) : setup(all) {
+    if (setup.busy_counters && setup.rare_counters) return;
+    own_counters = std::make_unique<QpCounters>();
+    setup.busy_counters = own_counters.get();
+    setup.rare_counters = own_counters.get();
+}
 
 QueuePair::QueuePair(std::unique_ptr<Rest> rest)
-    : rest_(std::move(rest)),
-      counters_(rest_->own_counters ? *rest_->own_counters : *rest_->setup.counters),
-      basics_(rest_->setup) {}
+    : rest_(std::move(rest)), counters_(*rest_->setup.busy_counters), basics_(rest_->setup) {}
 
 std::unique_ptr<QueuePair> QueuePair::create(const QpSetup& setup) {
     if (setup.service == Service::rc || setup.service == Service::uc || setup.service == Service::xrc_send ||

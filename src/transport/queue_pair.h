@@ -78,7 +78,9 @@ struct QpSetup : QpBasics {
     DirectAccess* direct = nullptr;               // nullptr: everything leaves as packets
     ShownReceives* shown = nullptr;               // to a peer that has direct access; nullptr: none are
     FlowTable* flows = nullptr;                   // of the process; nullptr: a window of the queue pair's own
-    QpCounters* counters = nullptr;   // where to count, all zero; nullptr: in the queue pair itself
+    // Where to count, all zero; nullptr: in the queue pair itself.
+    BusyCounters* busy_counters = nullptr;
+    RareCounters* rare_counters = nullptr;
     XrcQueues* xrc_queues = nullptr;  // XRC targets
     std::uint32_t xrc_domain = 0;
     // For tools only: the device's index, and the numbers by which they know the completion queues.
@@ -229,7 +231,9 @@ class QueuePair {
     std::uint32_t number() const { return basics_.number; }
     QpState state() const { return state_; }
     const QpSetup& setup() const { return rest_->setup; }
-    const QpCounters& counters() const { return counters_; }
+    const BusyCounters& busy_counters() const { return counters_; }
+    const RareCounters& rare_counters() const { return *rest_->setup.rare_counters; }
+    QpCounters counters() const { return {counters_, rare_counters()}; }
     // That came for it.
     void count_wire_bytes(std::uint64_t bytes) { counters_.wire_bytes_received += bytes; }
 
@@ -244,6 +248,7 @@ class QueuePair {
         std::unique_ptr<QpCounters> own_counters;
     };
     explicit QueuePair(std::unique_ptr<Rest> rest);
+    RareCounters& rare() { return *rest_->setup.rare_counters; }
 
     static constexpr const char* kCompletionLost = "one of its completion queues has overrun";
     static constexpr const char* kXrcCompletionLost =
@@ -255,7 +260,7 @@ class QueuePair {
 
     // One line of the cache.
     const std::unique_ptr<Rest> rest_;
-    QpCounters& counters_;
+    BusyCounters& counters_;
     [[no_unique_address]] QpBasics basics_;
     QpState state_ = QpState::reset;
 

@@ -45,7 +45,7 @@ NakMeaning meaning_of(std::uint8_t code) {
 void RcRequester::receive(const wire::Packet& packet, Time now) {
     const wire::Bth& bth = packet.headers.bth;
     if (!in_flight(bth.psn)) {
-        shared_.counters().stale_responses++;
+        shared_.rare().stale_responses++;
         if (mutated(Mutation::ghost_ack_accepted) && outstanding() && bth.opcode == wire::Opcode::rc_ack)
             acknowledged(una_, now), finish_progress(now);
         return;
@@ -65,7 +65,7 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
                     refused(bth.psn, value, now);
                     break;
                 case wire::AethKind::reserved:
-                    shared_.counters().dropped++;
+                    shared_.rare().dropped++;
                     break;
             }
             break;
@@ -81,7 +81,7 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
 }
 
 void RcRequester::receive_aside(const wire::Aside& aside, Time now) {
-    if (!receive_acknowledgement(aside.acknowledged, now)) shared_.counters().stale_responses++;
+    if (!receive_acknowledgement(aside.acknowledged, now)) shared_.rare().stale_responses++;
 }
 
 bool RcRequester::receive_acknowledgement(std::uint32_t psn, Time now) {
@@ -102,10 +102,10 @@ void RcRequester::acknowledged(std::uint32_t psn, Time now) {
 
 // NAK (IBA 9.7.5.2.2): what lies before `psn` was executed, the request at `psn` was not.
 void RcRequester::refused(std::uint32_t psn, std::uint8_t code, Time now) {
-    shared_.counters().naks_received++;
+    shared_.rare().naks_received++;
     if (!acknowledge_before(psn, now)) return implied_nak(now);
     if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) {
-        shared_.counters().sequence_naks_received++;
+        shared_.rare().sequence_naks_received++;
         return sequence_error(now);
     }
     const NakMeaning meaning = meaning_of(code);
@@ -125,7 +125,7 @@ void RcRequester::sequence_error(Time now) {
 // IBA 9.7.5.2.8: the request at `psn` found no receive; it is repeated after the time that the responder
 // names.
 void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now) {
-    shared_.counters().rnr_naks_received++;
+    shared_.rare().rnr_naks_received++;
     if (!acknowledge_before(psn, now)) return implied_nak(now);
     if (failed_) return;
     finish_progress(now);              // reloads the counters, and ends the wait of an earlier RNR NAK
@@ -245,7 +245,7 @@ void RcRequester::complete_head(Time now) {
 
 // Data did not come, but a later response did.
 void RcRequester::implied_nak(Time now) {
-    shared_.counters().implied_naks++;
+    shared_.rare().implied_naks++;
     sequence_error(now);
 }
 
@@ -318,7 +318,7 @@ void RcRequester::give_up(Time now) {
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;
-    QpCounters& counters = shared_.counters();
+    RareCounters& counters = shared_.rare();
     counters.send_errors++;
     counters.retries_exceeded += status == Status::retry_exceeded;
     counters.rnr_retries_exceeded += status == Status::rnr_retry_exceeded;

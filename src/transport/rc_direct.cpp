@@ -283,7 +283,7 @@ bool RcRequester::transfer_directly(const DirectTarget& target, std::span<const 
 // A part of a WRITE or READ, as the packets that it would have been: the READ's request goes with the first
 // part, the WRITE's acknowledgement comes with the last.
 void RcRequester::count_direct(bool read, std::uint32_t length, bool first, bool last) {
-    QpCounters& counters = shared_.counters();
+    RareCounters& counters = shared_.rare();
     const std::uint32_t packets = packets_of(length, shared_.mtu());
     counters.direct_packets_out += read ? first : packets;
     counters.direct_packets_in += read ? packets : last;

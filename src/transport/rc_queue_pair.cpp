@@ -35,14 +35,10 @@ RcQueuePair::RcQueuePair(const QpSetup& setup)
       requester_(RcShared(*this), RcRequester::Memory(setup)),
       responder_(RcShared(*this), std::make_unique<RcResponder::Rest>(setup)) {
     // Among thousands of queue pairs, what a message costs is how many lines of the cache it touches: there
-    // are eight, of which kRequesterLines and kResponderLines tell. (The offsets of such a class's members
-    // are a compiler's to tell.)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winvalid-offsetof"
+    // are eight, of which kRequesterLines and kResponderLines tell.
     static_assert(sizeof(RcQueuePair) == 8 * 64 && offsetof(RcQueuePair, connection_) == 64 &&
                   offsetof(RcQueuePair, requester_) == 2 * 64 && offsetof(RcQueuePair, company_) == 6 * 64 &&
                   sizeof(RcRequester) == 4 * 64);
-#pragma GCC diagnostic pop
     Attributes none;
     none.capabilities = setup.capabilities;
     set_attributes(none);
@@ -178,7 +174,7 @@ void RcQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     last_now_ = now;
     const wire::Bth& bth = packet.headers.bth;
     if (!accepts(bth, sender_view)) {
-        counters_.dropped++;
+        rare().dropped++;
         return;
     }
     counters_.packets_received += packet.aside.psns;

@@ -321,7 +321,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
                              now);  // the last asks
         max_psn_ = next_psn_;
     } else {
-        shared_.counters().retransmitted++;
+        shared_.rare().retransmitted++;
     }
     current_packet_ += count;
     if (current_packet_ == entry.packets) {
@@ -346,8 +346,8 @@ void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     // A round trip is measured on a packet that was sent once; of a READ's data it may yet be seen which of
     // the two it answers.
     if (!entry.awaits_response() || wire::psn_less(sample_psn_, una_)) sampling_ = false;
-    shared_.counters().probes++;
-    shared_.counters().retransmitted++;
+    shared_.rare().probes++;
+    shared_.rare().retransmitted++;
 }
 
 void RcRequester::cursor_to_una() {
@@ -404,12 +404,12 @@ void RcRequester::advance(Time now) {
             break;
         case Retransmission::Due::timeout:
             if (!retransmission_.take_retry()) {
-                shared_.counters().timeouts++;
+                shared_.rare().timeouts++;
                 return give_up(now);
             }
             [[fallthrough]];
         case Retransmission::Due::late_timeout:
-            shared_.counters().timeouts++;
+            shared_.rare().timeouts++;
             // Where others have packets under way, it is not their receive queue that takes nothing.
             if (flow_.alone()) flow_.collapsed();
             went_back_ = false;

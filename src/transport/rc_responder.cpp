@@ -61,7 +61,7 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
 
 // IBA 9.7.4.1.1: one NAK for each gap; then silence until the expected packet comes.
 void RcResponder::from_behind_a_gap() {
-    shared_.counters().out_of_sequence++;
+    shared_.rare().out_of_sequence++;
     if (refusing_) return;
     refusing_ = true;
     pending_ = Pending::sequence_nak;
@@ -318,7 +318,7 @@ void RcResponder::after_expected() {
 }
 
 void RcResponder::duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
-    shared_.counters().duplicates++;
+    shared_.rare().duplicates++;
     if (info.operation == wire::Operation::send || info.operation == wire::Operation::write) {
         if (mutated(Mutation::duplicate_write_executed) && info.has_reth)
             write_payload(packet.headers.reth.virtual_address, packet.headers.reth.rkey, packet.payload);

@@ -136,7 +136,7 @@ void RcResponder::replay_failed(wire::PacketSink& sink, Resource& resource, std:
     address(headers.bth, shared_, wire::Opcode::rc_ack, psn);
     headers.aeth = {wire::nak(wire::NakCode::remote_access), resource.msn};
     send_packet(sink, shared_, headers, {}, 0);
-    shared_.counters().naks_sent++;
+    shared_.rare().naks_sent++;
 }
 
 void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t syndrome, std::uint32_t psn) {
@@ -146,10 +146,10 @@ void RcResponder::send_acknowledgement(wire::PacketSink& sink, std::uint8_t synd
     send_packet(sink, shared_, headers, {}, 0);
     switch (wire::classify(syndrome)) {
         case wire::AethKind::rnr_nak:
-            shared_.counters().rnr_naks_sent++;
+            shared_.rare().rnr_naks_sent++;
             break;
         case wire::AethKind::nak:
-            shared_.counters().naks_sent++;
+            shared_.rare().naks_sent++;
             break;
         default:
             break;

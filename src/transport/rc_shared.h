@@ -40,7 +40,8 @@ class RcShared {
     const QpSetup& setup() const { return of_.setup(); }
     const Connection& connection() const { return of_.connection_; }
     const Attributes& attributes() const { return of_.attributes(); }
-    QpCounters& counters() const { return of_.counters_; }
+    BusyCounters& counters() const { return of_.counters_; }
+    RareCounters& rare() const { return of_.rare(); }
 
     // IBA 9.8.2: UC acknowledges nothing.
     bool reliable() const { return basics().service != Service::uc; }

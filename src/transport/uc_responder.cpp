@@ -15,7 +15,7 @@ void RcResponder::receive_unreliable(const wire::Packet& packet, const wire::Opc
     if (packet.elsewhere) return skip_message();  // nobody sends that
     const std::uint32_t psn = packet.headers.bth.psn;
     if (psn != expected_psn_) {
-        shared_.counters().out_of_sequence++;
+        shared_.rare().out_of_sequence++;
         if (!mutated(Mutation::uc_gap_continued)) message_ = Message::none;
     }
     expected_psn_ = wire::psn_next(psn);
@@ -56,7 +56,7 @@ void RcResponder::write_unreliable(const wire::Packet& packet, const wire::Opcod
 }
 
 void RcResponder::skip_message() {
-    shared_.counters().dropped++;
+    shared_.rare().dropped++;
     if (mutated(Mutation::uc_receive_leaked)) receive_taken_ = false;
     message_ = Message::none;
 }

@@ -155,7 +155,7 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
             record_failure(
                 FailedPart::send, setup().number, entry.wr_id, "%s%s", to_string(error),
                 refused_element(*setup().regions, setup().pd, queue_.sges(entry), memory::Access{}).c_str());
-        counters_.send_errors++;
+        rare().send_errors++;
         complete_oldest(status, error, now);
         state_ = QpState::sqe;
         flush_sends(now);
@@ -197,7 +197,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     psn_ = wire::psn_next(psn_);
     if (destination.path.destination.is_multicast()) {
         group_source_ = destination.path.source;
-        counters_.multicast_sent++;
+        rare().multicast_sent++;
     }
     send_packet(sink, destination.path, headers, {iovecs_.data(), pieces}, entry.length, counters_);
     return true;
@@ -243,12 +243,12 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     std::uint32_t sge_count = 0;
     if (!accepts(packet.headers, sender_view) || !setup().receive_queue ||
         !setup().receive_queue->take(wr_id, receive_sges_, sge_count)) {
-        counters_.dropped++;
+        rare().dropped++;
         tell_of_drop(packet.headers);
         return;
     }
     counters_.packets_received++;
-    counters_.multicast_received += sender_view.destination.is_multicast();
+    rare().multicast_received += sender_view.destination.is_multicast();
     counters_.bytes_received += packet.payload.size();
 
     const memory::PdNumber pd = setup().receive_queue->pd_of_requests(setup().pd);

@@ -14,13 +14,25 @@
 
 #include <cstddef>
 
+#ifdef VERBENA_THREAD_SANITIZER
+#include "base/no_cancellation.h"
+#endif
+
 namespace verbena::uncancelled {
 
 inline ssize_t read(int fd, void* into, std::size_t size) { return syscall(SYS_read, fd, into, size); }
 inline ssize_t write(int fd, const void* from, std::size_t size) {
     return syscall(SYS_write, fd, from, size);
 }
+#ifdef VERBENA_THREAD_SANITIZER
+// Which knows descriptors, and would take the next thread that gets this number for one that races with us.
+inline int close(int fd) {
+    const NoCancellation ending;
+    return ::close(fd);
+}
+#else
 inline int close(int fd) { return static_cast<int>(syscall(SYS_close, fd)); }
+#endif
 
 inline ssize_t sendmsg(int fd, const msghdr& message, int flags) {
     return syscall(SYS_sendmsg, fd, &message, flags);

@@ -37,7 +37,6 @@ if(VERBENA_SANITIZE)
   target_compile_options(verbena_options INTERFACE -fsanitize=${VERBENA_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(verbena_options INTERFACE -fsanitize=${VERBENA_SANITIZE})
-  target_compile_definitions(verbena_options INTERFACE VERBENA_SANITIZED)
 endif()
 if(VERBENA_SANITIZE STREQUAL thread)  # which clang says by no macro
   target_compile_definitions(verbena_options INTERFACE VERBENA_THREAD_SANITIZER)
@@ -50,6 +49,10 @@ endif()
 if(VERBENA_FUZZ)
   target_compile_options(verbena_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   target_link_options(verbena_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+if(VERBENA_SANITIZE OR VERBENA_FUZZ)
+  target_compile_definitions(verbena_options INTERFACE VERBENA_SANITIZED)
 endif()
 
 find_package(Threads REQUIRED)

@@ -396,7 +396,7 @@ bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
 void Adapter::settle(Time now) {
     // More than any receive buffer or ring holds; what comes after the call need not be waited for. A round
     // may bring one packet only, if its payload is fetched; of those the window lets some two hundred wait.
-    constexpr unsigned kPackets = 16384, kRounds = 512;
+    constexpr unsigned kPackets = 65536, kRounds = 512;
     state_->somebody_waits(now);
     std::lock_guard lock(state_->progress_lock);
     for (unsigned rounds = 0, packets = 0; rounds < kRounds && packets < kPackets; rounds++) {

@@ -261,6 +261,15 @@ void Adapter::State::finish_touched() {
     held_.reset();
 }
 
+// A thread that holds it may be about to send to the peer that the row is for.
+std::unique_lock<Lock> Adapter::State::lock_owing(Slot& slot) {
+    std::unique_lock lock(slot.lock, std::try_to_lock);
+    if (lock) return lock;
+    link.end_row();
+    lock.lock();
+    return lock;
+}
+
 // Nothing happens and somebody waits, or many are owed: acknowledgements that were held back for a better
 // moment leave. `patient`: but not those that a request will probably take along before their timer sends
 // them.
@@ -268,7 +277,7 @@ void Adapter::State::push_owed(Time now, bool patient) {
     if ((std::exchange(owed_anew_, 0) == 0 && patient) || owing_.empty()) return;
     wire::PacketCopier& copier = copier_of_owed();
     std::erase_if(owing_, [&](Slot* slot) {
-        std::unique_lock lock(slot->lock);
+        const std::unique_lock lock = lock_owing(*slot);
         if (patient && slot->qp && slot->qp->awaits_company()) return false;
         slot->owing = false;
         if (slot->qp) settle_owed(*slot, now, copier);
@@ -282,7 +291,7 @@ void Adapter::State::push_due(Time now) {
     Time next = kNever;
     wire::PacketCopier& copier = copier_of_owed();
     std::erase_if(owing_, [&](Slot* slot) {
-        std::unique_lock lock(slot->lock);
+        const std::unique_lock lock = lock_owing(*slot);
         const Time deadline = slot->qp ? slot->qp->acknowledgement_deadline() : kNever;
         if (deadline > now && deadline != kNever) {
             next = std::min(next, deadline);

@@ -249,6 +249,7 @@ class Adapter::State final : public link::Receiver {
         if (!timers.looks_by(owed_timer_, soonest)) [[unlikely]]
             timers.set(owed_timer_, soonest);
     }
+    std::unique_lock<Lock> lock_owing(Slot& slot);
     // For what all of them owe, until link.end_row().
     wire::PacketCopier& copier_of_owed() { return owing_.size() > 1 ? link.row() : link; }
     void touch(Slot& slot, Slot::Touched how) {

@@ -172,6 +172,7 @@ void Adapter::State::settle_owed(Slot& slot, Time now, wire::PacketCopier& copie
     const bool straight = !link::packet_faults();
     if (straight && (qp.settle_straight(copier, nullptr, now) || qp.quiet(now, true))) [[likely]]
         return;
+    link.end_row();
     const memory::Section section(segment.sections());
     Boarding boarding(*this, slot, of_run_);
     wire::PacketSink& sink = boarding.sink();

@@ -5,7 +5,8 @@
 //
 // Who has few takes none of the large pages. What is freed is kept for objects of its size.
 //
-// With a sanitizer, or under valgrind's memcheck, which are to see each object, it is the heap.
+// Under valgrind's memcheck, and in a program with AddressSanitizer or a leak checker, which are to see each
+// object, it is the heap.
 //
 // Thread safety: all calls; in the child of a fork(), too.
 #pragma once

@@ -97,18 +97,22 @@ TEST(DenseMemoryTest, ArraysAreZeroAndMayBeReleased) {
     }
 }
 
-// Whatever another thread is doing at that moment.
+// Whatever another thread is doing at that moment. What its parent had stays as it is.
 TEST(DenseMemoryTest, AChildMayUseIt) {
     std::atomic<bool> stop{false};
     std::thread other([&] {
         while (!stop) dense_memory().deallocate(dense_memory().allocate(64, 64), 64, 64);
     });
+    void* const before = dense_memory().allocate(64, 64);
     for (int i = 0; i < 50; i++) {
         const pid_t child = fork();
         if (child == 0) {
             alarm(20);
-            dense_memory().deallocate(dense_memory().allocate(64, 64), 64, 64);
-            _exit(0);
+            dense_memory().deallocate(before, 64, 64);
+            void* const own = dense_memory().allocate(64, 64);
+            dense_memory().deallocate(before, 64, 64);
+            dense_memory().deallocate(own, 64, 64);
+            _exit(own == before);
         }
         int status = -1;
         ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -116,6 +120,7 @@ TEST(DenseMemoryTest, AChildMayUseIt) {
     }
     stop = true;
     other.join();
+    dense_memory().deallocate(before, 64, 64);
 }
 
 }  // namespace

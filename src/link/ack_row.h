@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "link/ring_layout.h"
 #include "wire/bth.h"
@@ -27,7 +28,6 @@ class AckRow {
         return packet.header_length == kHeaders && wire::load_be32(packet.header.data()) == kCommon &&
                packet.payload.empty() && !packet.aside.acknowledges && !packet.damaged;
     }
-    bool empty() const { return count_ == 0; }
     bool full() const { return count_ == kMost; }
     // Word by word, as it has just been written: a load that spans two stores waits for both.
     void add(const wire::OutPacket& packet) {
@@ -35,8 +35,8 @@ class AckRow {
         for (std::size_t i = 0; i < kEach; i += 4)
             std::memcpy(to + i, packet.header.data() + kFirstWord + i, 4);
     }
-    void clear() { count_ = 0; }
-    std::span<std::uint8_t> bytes() { return {bytes_.data(), count_ * kEach}; }
+    // It begins anew; valid until something is added.
+    std::span<std::uint8_t> take() { return {bytes_.data(), std::exchange(count_, 0) * kEach}; }
 
     // Of the bytes of one: how many packets there are, and the headers of one of them.
     static std::size_t size(std::span<const std::uint8_t> row) { return std::min(row.size() / kEach, kMost); }

@@ -66,8 +66,9 @@ class Link : public wire::PacketSink {
     // copy() of a link itself, unlike that of a sink: from any thread, also while receive() runs, and the
     // packet has left on return.
 
-    // The same for acknowledgements that follow each other, by the thread of receive(): some of what it takes
-    // leaves only with the next ones, or by end_row().
+    // The same for acknowledgements that follow each other, by who makes progress: some of what it takes
+    // leaves only with the next ones, or by end_row(), which comes before anything is locked or sent that
+    // another thread may be at. One is lost if its peer ends meanwhile.
     virtual wire::PacketCopier& row() { return *this; }
     virtual void end_row() {}
 

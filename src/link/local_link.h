@@ -2,9 +2,9 @@
 // shared memory (local_ring.h) to the peers that have been met (local_peers.h), everything else goes on to
 // the UDP link that it wraps. A ring needs no system call but the wake-up of a consumer that sleeps.
 //
-// Packets keep their form, but for the ICRC, which nobody checks: the state machines above are the same. A
-// full ring holds the sender's packets up (local_spill.h). Datagram services stay with the wire, whose order
-// and addresses they see.
+// Packets keep their form, but for the ICRC, which nobody checks, and rows of acknowledgements, which come
+// out as they went in (ack_row.h): the state machines above are the same. A full ring holds the sender's
+// packets up (local_spill.h). Datagram services stay with the wire, whose order and addresses they see.
 //
 // What this gives up: a packet's bytes may be changed by the producer while we look at them (the same user,
 // who may do so anyway; headers are copied before they are checked). A peer met late makes packets overtake
@@ -103,7 +103,7 @@ class LocalLink final : public Link {
     LocalPeers peers_;
     std::array<std::unique_ptr<Sink>, kSinks> sinks_;
     std::unique_ptr<Sink> own_sink_;
-    std::unique_ptr<Row> row_;  // the thread in receive()
+    std::unique_ptr<Row> row_;  // of who makes progress
 
     std::atomic<bool> look_{false};
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards

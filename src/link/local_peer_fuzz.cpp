@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#include "link/ack_row.h"
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
 #include "wire/opcode.h"
@@ -80,6 +81,12 @@ void read_ring(Bytes input) {
             taken += count;
             continue;
         }
+        if (ring->form() == link::LocalRing::Form::row)
+            for (std::size_t at = 0; at < link::AckRow::size(packet); at++) {
+                std::array<std::uint8_t, link::AckRow::kHeaders> headers;
+                link::AckRow::read(packet, at, headers.data());
+                require_readable(headers);
+            }
         // All of it is there to be read, and it was paid for.
         require_readable(packet);
         require(packet.size() <= link::LocalRing::kCapacity && ++taken <= link::LocalRing::kSlots);

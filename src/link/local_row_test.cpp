@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "link/local_link_harness.h"
@@ -113,6 +115,22 @@ TEST_F(LocalRowTest, WhoIsNoPeerGetsNone) {
     EXPECT_FALSE(left_.link->row().copy(packet));
     left_.link->end_row();
     EXPECT_EQ(left_.wire.sent, 0u) << "it is the caller's still";
+}
+
+// As an answer, to whom its own acknowledgement has just been added, must not be seen before that.
+TEST_F(LocalRowTest, WhatIsSentMeanwhileComesBehind) {
+    std::atomic<bool> begins{false};
+    add(right_.qp(), 1);
+    std::thread other([&] {
+        begins = true;
+        left_.post(right_.qp(), "the answer");
+    });
+    while (!begins) std::this_thread::yield();
+    std::this_thread::yield();
+    left_.link->end_row();
+    other.join();
+    EXPECT_EQ(right_.receive(), 2u);
+    EXPECT_EQ(right_.kept.texts, (std::vector<std::string>{text(1), "the answer"}));
 }
 
 TEST_F(LocalRowTest, AFullRingDelaysAndDoesNotLose) {

@@ -253,7 +253,7 @@ void RcRequester::implied_nak(Time now) {
 void RcRequester::finish_progress(Time now) {
     if (!progressed_) return;
     progress_undisturbed(now);
-    if (pacing_ && rest_->pace.measures_sends()) [[unlikely]]
+    if (pacing_ == Pacing::measures && rest_->pace.measures_sends()) [[unlikely]]
         tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && rest_->pace.is_of(queue_.at(0).length));
     went_back_ = false;
     resume_at_ = kNever;

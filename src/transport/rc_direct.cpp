@@ -171,8 +171,9 @@ void RcRequester::measure_anew(const SendEntry& entry, bool large, Time now) {
 
 // Something was acknowledged of what is measured; more of it is out, or not.
 void RcRequester::tell_pace(Time now, bool goes_on) {
-    if (!pacing_) return;
+    if (pacing_ != Pacing::measures) return;
     const auto sample = rest_->pace.take(now, goes_on);
+    if (!goes_on) pacing_ = Pacing::pauses;
     if (!sample || !direct_) return;
     direct_->measured(shared_.connection().path, shared_.connection().destination_qp, *sample);
 }

@@ -65,11 +65,11 @@ void RcQueuePair::enter(QpState to, Time now) {
         if (from != QpState::error) enter_error(false, now);
         return;
     }
-    state_ = to;
     if (to == QpState::reset) {
         reset();
         return forget_completions(setup());
     }
+    state_ = to;
     if (to == QpState::rtr && from == QpState::init) responder_.start(attributes().rq_psn);
     if (to == QpState::rts && from == QpState::rtr) requester_.start(attributes().sq_psn);
     if (to == QpState::sqd) {
@@ -83,9 +83,11 @@ void RcQueuePair::enter(QpState to, Time now) {
 
 // IBA 10.3.1.1: nothing is left of earlier requests, and nothing is said about them.
 void RcQueuePair::reset() {
-    withdraw_receives();
+    // Where there is no memory, nothing has changed.
     RcRequester::Memory sending(setup());
     auto receiving = std::make_unique<RcResponder::Rest>(setup());
+    state_ = QpState::reset;
+    withdraw_receives();
     Attributes none;
     none.capabilities = attributes().capabilities;
     set_attributes(none);

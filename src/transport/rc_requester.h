@@ -259,14 +259,14 @@ class RcRequester {
     // Rest::pace, without a look at it where it has nothing to do.
     void begin_pace(std::uint32_t length, PacketPace::Way way, Time now) {
         rest_->pace.begins(length, way, now);
-        pacing_ = true;
+        pacing_ = Pacing::measures;
     }
     void end_pace() {
-        if (std::exchange(pacing_, false)) [[unlikely]]
+        if (std::exchange(pacing_, Pacing::nothing) != Pacing::nothing) [[unlikely]]
             rest_->pace.ends();
     }
     bool measures(std::uint32_t length, PacketPace::Way way) const {
-        return pacing_ && rest_->pace.measures(length, way);
+        return pacing_ == Pacing::measures && rest_->pace.measures(length, way);
     }
     static PacketPace::Way way_of(const SendEntry& entry) {
         if (!entry.is_send()) return PacketPace::Way::packets;
@@ -408,8 +408,10 @@ class RcRequester {
     FlowShare flow_;               // una_..next_psn_ is in flight
     std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
     bool draining_ = false;
-    bool paced_ = false;   // there is a rate limit
-    bool pacing_ = false;  // something is, or may go on to be, measured
+    bool paced_ = false;  // there is a rate limit
+    // What Rest::pace does: pauses, since nothing is out; what follows may go on with it.
+    enum class Pacing : std::uint8_t { nothing, pauses, measures };
+    Pacing pacing_ = Pacing::nothing;
     std::unique_ptr<Rest> rest_;
 
     alignas(64) Retransmission retransmission_;

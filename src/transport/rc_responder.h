@@ -47,8 +47,7 @@ inline constexpr std::size_t kLargestKept = 64 << 10;   // bytes
 inline constexpr Duration kReceiverPatience = 5 * kMillisecond;
 inline constexpr Duration kReceiverPatienceStep = 100 * kMicrosecond;
 
-// What every message needs of a responder: a base, since it comes before what MessageReceiver has, in the
-// cache line in front of that.
+// What every message needs of a responder: a base, since it comes before what MessageReceiver has.
 class Acknowledging {
    protected:
     enum class Pending : std::uint8_t { none, sequence_nak, rnr_nak, error_nak };

@@ -84,7 +84,7 @@ void UdQueuePair::enter_error(Time now) {
     flush_sends(now);
     flush_receives(setup(), now);
     // IBA 10.2.9.4: the QP takes no more from the shared queue.
-    if (setup().shared_receive_queue && setup().listener && !mutated(Mutation::last_wqe_not_reported))
+    if (basics_.shared_receive_queue && setup().listener && !mutated(Mutation::last_wqe_not_reported))
         setup().listener->qp_event(*this, QpEvent::last_wqe_reached);
 }
 
@@ -100,11 +100,11 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
     if (int error = transport::check_send(setup(), attributes_, state_, request, length)) return error;
     if (int error = queue_.check_room()) return error;
     const SendEntry& entry =
-        queue_.push(request, length, setup().signal_all || (request.flags & kSignaled) != 0);
+        queue_.push(request, length, basics_.signal_all || (request.flags & kSignaled) != 0);
     Destination& destination = destinations_[queue_.slot_of(entry)];
     destination.path = *request.path;
     if (destination.path.udp_source_port == 0)
-        destination.path.udp_source_port = wire::udp_source_port_for_ud(setup().number);
+        destination.path.udp_source_port = wire::udp_source_port_for_ud(basics_.number);
     destination.qp = request.remote_qp;
     // IBA 10.2.5: the high bit asks for the queue pair's own Q_Key.
     destination.qkey = request.remote_qkey & kUseOwnQkey ? attributes_.qkey : request.remote_qkey;
@@ -149,12 +149,12 @@ bool UdQueuePair::transmit(wire::PacketSink& sink, Time now, unsigned max_packet
             error == VendorError::send_too_long ? Status::local_length_error : Status::local_protection_error;
         const SendEntry& entry = queue_.at(0);
         if (error == VendorError::send_too_long)
-            record_failure(FailedPart::send, setup().number, entry.wr_id, "%s (%u bytes; the MTU is %u)",
+            record_failure(FailedPart::send, basics_.number, entry.wr_id, "%s (%u bytes; the MTU is %u)",
                            to_string(error), entry.length, setup().port_mtu);
         else
             record_failure(
-                FailedPart::send, setup().number, entry.wr_id, "%s%s", to_string(error),
-                refused_element(*setup().regions, setup().pd, queue_.sges(entry), memory::Access{}).c_str());
+                FailedPart::send, basics_.number, entry.wr_id, "%s%s", to_string(error),
+                refused_element(*basics_.regions, basics_.pd, queue_.sges(entry), memory::Access{}).c_str());
         rare().send_errors++;
         complete_oldest(status, error, now);
         state_ = QpState::sqe;
@@ -175,7 +175,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     if (entry.flags & kInline) {
         iovecs_[0] = {queue_.inline_data(entry), entry.length};
         pieces = entry.length != 0;
-    } else if (auto error = gather(*setup().regions, setup().pd, queue_.sges(entry), 0, entry.length,
+    } else if (auto error = gather(*basics_.regions, basics_.pd, queue_.sges(entry), 0, entry.length,
                                    iovecs_.data(), pieces);
                error != memory::LookupError::none) {
         entry.local_error = offset_by(VendorError::send_lkey_unknown, error);
@@ -192,7 +192,7 @@ bool UdQueuePair::emit(wire::PacketSink& sink, SendEntry& entry) {
     headers.bth.pkey = kDefaultPkey;
     headers.bth.destination_qp = destination.qp;
     headers.bth.psn = psn_;
-    headers.deth = {destination.qkey, setup().number};
+    headers.deth = {destination.qkey, basics_.number};
     headers.immediate = entry.immediate_or_key;
     psn_ = wire::psn_next(psn_);
     if (destination.path.destination.is_multicast()) {
@@ -212,9 +212,9 @@ void UdQueuePair::complete_oldest(Status status, VendorError error, Time now) {
         c.status = status;
         c.opcode = completion::Opcode::send;
         c.vendor_error = static_cast<std::uint32_t>(error);
-        c.qp_number = setup().number;
+        c.qp_number = basics_.number;
         c.timestamp = static_cast<std::uint64_t>(now);
-        queue_.completed(setup().send_cq->push(c, false));
+        queue_.completed(basics_.send_cq->push(c, false));
     }
     queue_.pop();
 }
@@ -229,8 +229,8 @@ bool UdQueuePair::accepts(const wire::Headers& headers, const wire::Path& sender
     if (!receives(state_) || wire::info(bth.opcode).service != wire::Service::ud) return false;
     if (!pkey_matches(bth.pkey)) return false;
     if (headers.deth.qkey != attributes_.qkey && !mutated(Mutation::ud_qkey_ignored)) return false;
-    if (setup().block_own_multicast && !mutated(Mutation::own_multicast_not_blocked) &&
-        headers.deth.source_qp == setup().number && sender_view.source == group_source_ &&
+    if (basics_.block_own_multicast && !mutated(Mutation::own_multicast_not_blocked) &&
+        headers.deth.source_qp == basics_.number && sender_view.source == group_source_ &&
         sender_view.destination.is_multicast())
         return false;
     // IBA 9.6.1.2: a group's packets name the multicast QP, and only they do.
@@ -248,10 +248,10 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
         return;
     }
     counters_.packets_received++;
-    rare().multicast_received += sender_view.destination.is_multicast();
+    if (sender_view.destination.is_multicast()) rare().multicast_received++;
     counters_.bytes_received += packet.payload.size();
 
-    const memory::PdNumber pd = setup().receive_queue->pd_of_requests(setup().pd);
+    const memory::PdNumber pd = setup().receive_queue->pd_of_requests(basics_.pd);
     const std::span<const Sge> sges{receive_sges_.data(), sge_count};
     const std::uint64_t length = wire::kGrhLength + packet.payload.size();
     if (length > total_length(sges))
@@ -263,19 +263,19 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     std::array<std::uint8_t, wire::kGrhLength> grh;
     write_grh(sender_view, wire::udp_payload_length(packet), grh.data());
     auto error = mutated(Mutation::ud_grh_omitted) ? memory::LookupError::none
-                                                   : scatter(*setup().regions, pd, sges, 0, grh);
+                                                   : scatter(*basics_.regions, pd, sges, 0, grh);
     if (error == memory::LookupError::none)
-        error = scatter(*setup().regions, pd, sges, wire::kGrhLength, packet.payload);
+        error = scatter(*basics_.regions, pd, sges, wire::kGrhLength, packet.payload);
     if (error != memory::LookupError::none)
         return fail_receive(wr_id, Status::local_protection_error,
                             offset_by(VendorError::receive_lkey_unknown, error),
-                            refused_element(*setup().regions, pd, sges, memory::kLocalWrite), now);
+                            refused_element(*basics_.regions, pd, sges, memory::kLocalWrite), now);
 
     completion::Completion c;
     c.wr_id = wr_id;
     c.opcode = completion::Opcode::receive;
     c.byte_length = static_cast<std::uint32_t>(length);
-    c.qp_number = setup().number;
+    c.qp_number = basics_.number;
     c.source_qp = packet.headers.deth.source_qp;
     c.flags = completion::kHasGrh;
     // Annex A17.4.5.1: the completion says which network header came. RoCE has no service level; adapters put
@@ -289,14 +289,14 @@ void UdQueuePair::receive(const wire::Packet& packet, const wire::Path& sender_v
     c.timestamp = static_cast<std::uint64_t>(now);
     counters_.messages_received++;
     count_completed(setup(), Counted::receive, true, length);
-    setup().receive_cq->push(c, packet.headers.bth.solicited);
+    basics_.receive_cq->push(c, packet.headers.bth.solicited);
     after(now);
 }
 
 // IBA 11.6.3.2: a queue pair whose completions find no place is in error for good.
 void UdQueuePair::after(Time now) {
     if (state_ == QpState::error || !completion_lost()) return;
-    record_failure(FailedPart::queue_pair, setup().number, 0, "%s", kCompletionLost);
+    record_failure(FailedPart::queue_pair, basics_.number, 0, "%s", kCompletionLost);
     if (setup().listener) setup().listener->qp_event(*this, QpEvent::fatal);
     enter_error(now);
 }
@@ -312,15 +312,15 @@ void UdQueuePair::tell_of_drop(const wire::Headers& headers) {
     if (stranger)
         log(LogLevel::warn,
             "QP 0x%06x: dropped a datagram of QP 0x%06x: its Q_Key is 0x%x, this QP's is 0x%x",
-            setup().number, deth.source_qp, deth.qkey, attributes_.qkey);
+            basics_.number, deth.source_qp, deth.qkey, attributes_.qkey);
     else
         log(LogLevel::warn, "QP 0x%06x: dropped a datagram of QP 0x%06x: no receive is posted",
-            setup().number, deth.source_qp);
+            basics_.number, deth.source_qp);
 }
 
 void UdQueuePair::fail_receive(std::uint64_t wr_id, Status status, VendorError error,
                                const std::string& particulars, Time now) {
-    record_failure(FailedPart::receive, setup().number, wr_id, "%s%s", to_string(error), particulars.c_str());
+    record_failure(FailedPart::receive, basics_.number, wr_id, "%s%s", to_string(error), particulars.c_str());
     complete_receive_in_error(setup(), wr_id, status, error, now);
     enter_error(now);
 }

@@ -8,6 +8,7 @@
 #include "adapter/clock.h"
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "memory/access.h"
 #include "transport/qp_state_table.h"
@@ -147,8 +148,10 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
                 wire::udp_source_port(wire::flow_label_from_qpns(base->qp_num, peer));
         }
     }
-    int error = qp->context->process->adapter().modify(*qp->qp, wanted, static_cast<std::uint32_t>(mask),
-                                                       adapter::now());
+    const int error = unless_out_of_memory([&] {
+        return qp->context->process->adapter().modify(*qp->qp, wanted, static_cast<std::uint32_t>(mask),
+                                                      adapter::now());
+    });
     transport::Attributes current;  // under its lock: the peer or the daemon's death may change it meanwhile
     qp->context->process->adapter().query(*qp->qp, current);
     base->state = static_cast<ibv_qp_state>(current.state);

@@ -5,6 +5,7 @@
  *   fresh_memory           exit status 0 when all bytes were right
  *   fresh_memory early     looks at a byte of the receive buffer before anything was sent
  *   fresh_memory freed     also WRITEs from memory that it has given back
+ *   fresh_memory kept      its client ends without destroying anything
  */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -133,7 +134,7 @@ static void post(struct rdma_cm_id* id, struct ibv_send_wr* wr, void* memory, ui
     wait_for_send(id);
 }
 
-static void call(const char* service, int freed) {
+static void call(const char* service, int freed, int kept) {
     struct rdma_cm_id* id = endpoint(service, 0);
     unsigned char *small = buffer(kSmall), *large = filled(kLarge), *read = buffer(kLarge);
     for (int i = 0; i < kSet; i++) small[i] = byte_at((size_t)i);
@@ -170,12 +171,14 @@ static void call(const char* service, int freed) {
     post(id, &put, large, kLarge, mr[1]);
     put.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     post(id, &put, large, kSmall, mr[1]);
+    if (kept) exit(0);
     check(rdma_disconnect(id), "rdma_disconnect");
     close_endpoint(id, mr, memory, 4);
 }
 
 int main(int argc, char** argv) {
-    const int early = argc > 1 && !strcmp(argv[1], "early"), freed = argc > 1 && !strcmp(argv[1], "freed");
+    const char* mode = argc > 1 ? argv[1] : "";
+    const int early = !strcmp(mode, "early"), freed = !strcmp(mode, "freed"), kept = !strcmp(mode, "kept");
     int pipes[2];
     check(pipe(pipes), "pipe");
     const pid_t child = fork(); /* before either knows of RDMA */
@@ -184,7 +187,7 @@ int main(int argc, char** argv) {
     if (child == 0) {
         close(pipes[1]);
         check(read(pipes[0], service, sizeof service) <= 0, "read");
-        call(service, freed);
+        call(service, freed, kept);
         return 0;
     }
     struct rdma_cm_id* listener = endpoint(NULL, RAI_PASSIVE);

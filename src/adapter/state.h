@@ -175,8 +175,8 @@ class Adapter::State final : public link::Receiver {
     bool post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now);
     void finish_later(Slot& slot, Straight follows);
     void finish(Slot& slot, Slot::Touched how);  // after a burst: what it made ready leaves
-    void settle_owed(Slot& slot, Time now,
-                     wire::PacketCopier& copier);  // needs the slot's lock, and progress_lock
+    // Needs the slot's lock, and progress_lock.
+    void settle_owed(Slot& slot, Time now, wire::PacketCopier& copier);
     void come_again(Slot& slot, Time now);
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.

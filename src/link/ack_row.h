@@ -29,11 +29,8 @@ class AckRow {
                packet.payload.empty() && !packet.aside.acknowledges && !packet.damaged;
     }
     bool full() const { return count_ == kMost; }
-    // Word by word, as it has just been written: a load that spans two stores waits for both.
     void add(const wire::OutPacket& packet) {
-        std::uint8_t* const to = bytes_.data() + count_++ * kEach;
-        for (std::size_t i = 0; i < kEach; i += 4)
-            std::memcpy(to + i, packet.header.data() + kFirstWord + i, 4);
+        copy(bytes_.data() + count_++ * kEach, packet.header.data() + kFirstWord);
     }
     // It begins anew; valid until something is added.
     std::span<std::uint8_t> take() { return {bytes_.data(), std::exchange(count_, 0) * kEach}; }
@@ -42,14 +39,19 @@ class AckRow {
     static std::size_t size(std::span<const std::uint8_t> row) { return std::min(row.size() / kEach, kMost); }
     static void read(std::span<const std::uint8_t> row, std::size_t at, std::uint8_t* headers) {
         wire::store_be32(headers, kCommon);
-        for (std::size_t i = 0; i < kEach; i += 4)
-            std::memcpy(headers + kFirstWord + i, row.data() + at * kEach + i, 4);
+        copy(headers + kFirstWord, row.data() + at * kEach);
     }
 
    private:
     static constexpr std::uint32_t kCommon =
         std::uint32_t{static_cast<std::uint8_t>(wire::Opcode::rc_ack)} << 24 |
         std::uint32_t{wire::kBthMigrationRequest} << 16 | wire::kDefaultPkey;
+
+    // Word by word, as it has just been written, or will be read: a load that spans two stores waits for
+    // both.
+    static void copy(std::uint8_t* to, const std::uint8_t* from) {
+        for (std::size_t i = 0; i < kEach; i += 4) std::memcpy(to + i, from + i, 4);
+    }
 
     std::size_t count_ = 0;
     std::array<std::uint8_t, kMost * kEach> bytes_;

@@ -6,6 +6,7 @@
 // Thread safety: who makes progress, one at a time.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <span>
 #include <utility>

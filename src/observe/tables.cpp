@@ -59,21 +59,10 @@ bool read_queue_pairs(int fd, const SegmentHeader& header, std::uint64_t size, T
         if (r.created == 0) return false;
         const std::uint32_t number = r.number.load(std::memory_order_relaxed);
         if (number == 0) return true;
-        out.queue_pairs.push_back({number,
-                                   r.state.load(std::memory_order_relaxed),
-                                   r.service,
-                                   r.pd,
-                                   r.local,
-                                   r.peer,
-                                   r.peer_qp,
-                                   r.path_mtu,
-                                   r.rq_psn,
-                                   r.sq_psn,
-                                   r.device,
-                                   r.peer_device,
-                                   r.send_cq,
-                                   r.receive_cq,
-                                   {{}, r.counters}});
+        const transport::QpCounters counters{{}, r.counters};
+        out.queue_pairs.push_back({number, r.state.load(std::memory_order_relaxed), r.service, r.pd, r.local,
+                                   r.peer, r.peer_qp, r.path_mtu, r.rq_psn, r.sq_psn, r.device, r.peer_device,
+                                   r.send_cq, r.receive_cq, counters});
         places.push_back(index);
         return true;
     };

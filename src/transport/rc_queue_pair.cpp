@@ -39,9 +39,6 @@ RcQueuePair::RcQueuePair(const QpSetup& setup)
     static_assert(sizeof(RcQueuePair) == 8 * 64 && offsetof(RcQueuePair, connection_) == 64 &&
                   offsetof(RcQueuePair, requester_) == 2 * 64 && offsetof(RcQueuePair, company_) == 6 * 64 &&
                   sizeof(RcRequester) == 4 * 64);
-    Attributes none;
-    none.capabilities = setup.capabilities;
-    set_attributes(none);
 }
 
 int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time now) {
@@ -88,9 +85,7 @@ void RcQueuePair::reset() {
     auto receiving = std::make_unique<RcResponder::Rest>(setup());
     state_ = QpState::reset;
     withdraw_receives();
-    Attributes none;
-    none.capabilities = attributes().capabilities;
-    set_attributes(none);
+    forget_attributes();
     make_anew(requester_, RcShared(*this), std::move(sending));
     make_anew(responder_, RcShared(*this), std::move(receiving));
     company_ = {};

@@ -15,12 +15,20 @@ class ConnectedQueuePair : public QueuePair {
 
         Attributes attributes;
     };
-    explicit ConnectedQueuePair(const QpSetup& setup) : QueuePair(std::make_unique<Rest>(setup)) {}
+    explicit ConnectedQueuePair(const QpSetup& setup) : QueuePair(std::make_unique<Rest>(setup)) {
+        forget_attributes();
+    }
 
     const Attributes& attributes() const { return rest().attributes; }
     void set_attributes(const Attributes& attributes) {
         rest().attributes = attributes;
         connection_ = attributes;
+    }
+    // All but what it was made with.
+    void forget_attributes() {
+        Attributes none;
+        none.capabilities = setup().capabilities;
+        set_attributes(none);
     }
 
     alignas(64) Connection connection_;

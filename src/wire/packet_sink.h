@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "wire/byte_order.h"
+#include "wire/bth.h"
 #include "wire/packet.h"
 #include "wire/path.h"
 
@@ -28,7 +28,7 @@ struct OutPacket {
     const char* note = nullptr;
     Aside aside;  // as PacketSink::largest_payload() and longest_run() allow
 
-    std::uint32_t destination_qp() const { return load_be32(header.data() + 4) & 0xffffff; }
+    std::uint32_t destination_qp() const { return load_be32(header.data() + 4) & kLow24; }
 };
 
 // Apart from the sink, since some links copy from any thread and without a flush (link/link.h).

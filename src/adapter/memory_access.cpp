@@ -322,7 +322,8 @@ bool ForeignMemory::serves(Time now) const {
 }
 
 // Not the small rest of one that is done in parts.
-bool MemoryAccess::is_timed(const transport::DirectTarget& target, std::span<const iovec> local, bool write) {
+bool MemoryAccess::is_compared(const transport::DirectTarget& target, std::span<const iovec> local,
+                               bool write) {
     return target.length > (write ? transport::kSmallWrite : transport::kSmallRead) &&
            (target.offset == 0 || 2 * length_of(local) >= target.offset);
 }
@@ -336,11 +337,17 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out);
-    const Time begin = is_timed(target, local, write) ? now() : 0;
+    const std::uint64_t before = executed_.load(std::memory_order_relaxed);
+    const bool compared = is_compared(target, local, write);
+    const bool sampled = target.length <= transport::kSmallWrite && CallTime::is_due(before);
+    const Time begin = compared || sampled ? now() : 0;
     const Direct answer = memory.transfer(target, local, write);
     if (answer != Direct::done) return answer;
     executed_.fetch_add(1, std::memory_order_relaxed);
-    if (begin != 0) memory.operations().alone(target.length, length_of(local), now() - begin);
+    if (begin == 0) return answer;
+    const Duration took = now() - begin;
+    if (sampled) call_time_.took(took);
+    if (compared) memory.operations().alone(target.length, length_of(local), took);
     return answer;
 }
 

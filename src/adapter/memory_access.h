@@ -32,6 +32,7 @@
 #include <memory>
 #include <optional>
 
+#include "adapter/call_time.h"
 #include "adapter/confidence.h"
 #include "adapter/memory_file.h"
 #include "adapter/pace.h"
@@ -120,6 +121,7 @@ class MemoryAccess final : public transport::DirectAccess {
 
     transport::Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
     transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
+    Duration call_takes() const override { return call_time_.usually(); }
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             bool among_others, Time now) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
@@ -139,7 +141,7 @@ class MemoryAccess final : public transport::DirectAccess {
     transport::Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local,
                                bool write);
 
-    static bool is_timed(const transport::DirectTarget& target, std::span<const iovec> local, bool write);
+    static bool is_compared(const transport::DirectTarget& target, std::span<const iovec> local, bool write);
     bool takes_turn(const link::LocalPeer& peer, Time now);
 
     link::LocalPeers& peers_;
@@ -147,6 +149,7 @@ class MemoryAccess final : public transport::DirectAccess {
     std::atomic<const link::LocalPeer*> written_to_{nullptr};
     std::atomic<Time> written_at_{INT64_MIN / 2};
     std::atomic<std::uint64_t> executed_{0};
+    CallTime call_time_;  // of small ones
 };
 
 }  // namespace verbena::adapter

@@ -61,6 +61,8 @@ class DirectAccess {
     // Under the queue pair's lock, inside a memory::Section.
     virtual Direct write(const DirectTarget& target, std::span<const iovec> from) = 0;
     virtual Direct read(const DirectTarget& target, std::span<const iovec> into) = 0;
+    // How long it takes usually to execute a small one; 0: not known.
+    virtual Duration call_takes() const { return 0; }
 
     // Whether much at a time, or many, in operations of that length, are there sooner as packets, which the
     // peer's processor takes in while ours puts out the next ones. Among others: of the queue pair, that have

@@ -11,6 +11,7 @@ namespace verbena::transport {
 
 struct Executing : DirectAccess {
     bool willing = true;
+    Duration takes = 0;  // each
     bool packets_faster = false;
     bool fetching_faster = false;
     unsigned questions = 0, slower_from = ~0u;         // packets are faster until so many have asked
@@ -25,6 +26,7 @@ struct Executing : DirectAccess {
     Direct read(const DirectTarget& target, std::span<const iovec> into) override {
         return execute(target, into, true);
     }
+    Duration call_takes() const override { return takes; }
     bool reaches(const wire::Path&, std::uint32_t) override { return true; }
     bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, Time) override {
         return packets_faster && questions++ < slower_from;

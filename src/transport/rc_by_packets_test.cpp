@@ -135,6 +135,25 @@ TEST_F(ByPackets, WhatComesLaterIsAlone) {
     EXPECT_TRUE(log.empty());
 }
 
+// 3 us on one machine, 0.4 on another: how soon one follows the other says as much about the machine.
+TEST_F(ByPackets, WhatFollowsACallThatTakesLongIsNotAlone) {
+    const auto asked_for = [&](Duration each) {
+        link.asked = 0;
+        for (std::size_t i = 0; i < 50; i++) {
+            write(i * 64, 64);
+            now += each;
+        }
+        settle();
+        EXPECT_EQ(sends(0).size(), 50u);
+        now += kSecond;
+        return link.asked;
+    };
+    EXPECT_EQ(asked_for(5 * kMicrosecond), 50u);
+    link.takes = 4 * kMicrosecond;
+    EXPECT_EQ(asked_for(5 * kMicrosecond), kFew);
+    EXPECT_EQ(asked_for(8 * kMicrosecond), 50u);
+}
+
 TEST_F(ByPackets, ManySmallOnesLeaveAsPackets) {
     for (const bool way : {false, true}) {
         straight = way;

@@ -9,6 +9,7 @@
 namespace verbena::transport {
 namespace {
 constexpr std::uint32_t kMany = 16;  // small WRITEs
+constexpr Duration kAtOnce = 2 * kMicrosecond;
 
 // Of a SendRequest or SendEntry.
 DirectTarget target_of(const RcShared& shared, const auto& request, std::uint32_t length,
@@ -33,7 +34,10 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;         // bytes
     constexpr std::uint64_t kMuchStraight = std::uint64_t{32} << 10;  // ... of WRITEs of one packet
     // While one is executed; too soon for the program to have heard from anybody.
-    const Duration at_once = 2 * kMicrosecond + static_cast<Duration>(length) / 8;
+    const auto at_once = [&](Duration since) {
+        const Duration beside_bytes = since - static_cast<Duration>(length) / 8;
+        return beside_bytes <= kAtOnce || 2 * beside_bytes <= 3 * direct_->call_takes();
+    };
     Wave& wave = flow_.wave();
     const std::uint32_t streak = wave.follows(now, at_once);
     const bool before = by_packets_ && outstanding();

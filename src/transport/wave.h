@@ -26,9 +26,11 @@ class Wave {
     static constexpr Duration kLasts = 100 * kMicrosecond;  // ... not so long ago
     static constexpr Duration kServed = 5 * kMicrosecond;   // that the peer takes them in is believed
 
-    // Another WRITE or READ is posted. How many came before it at once behind each other.
-    std::uint32_t follows(Time now, Duration at_once) {
-        streak_.set(now - posted_.get() <= at_once ? streak_.get() + 1 : 0);
+    // Another WRITE or READ is posted. How many came before it at once behind each other: `at_once` tells of
+    // the time since the last one.
+    template <class AtOnce>
+    std::uint32_t follows(Time now, AtOnce at_once) {
+        streak_.set(at_once(now - posted_.get()) ? streak_.get() + 1 : 0);
         posted_.set(now);
         return streak_.get();
     }

@@ -183,26 +183,35 @@ TEST_F(AdapterTest, ALostPacketIsSentAgainByTheTimer) {
 }
 
 // An acknowledgement waits in the helper's hands for the program's answer where answers come.
-TEST_F(AdapterTest, TheHelperWaitsForCompany) {
-    const auto waits = [&] {  // after a message from the left
+class HelperOwes : public AdapterTest {
+   protected:
+    // After a message from the left.
+    bool waits() {
         EXPECT_EQ(left_.post(Operation::rdma_write, 0, 6, now_, right_.address_of(100), right_.keys.rkey), 0);
         unsigned done = 0;
         for (unsigned i = 0; i < 3; i++) right_.adapter->progress_in_turn(now_);
         EXPECT_TRUE(right_.adapter->glance(now_, done, true));
         return links_[0].waiting() == 0;
-    };
-    const auto answer = [&] {
+    }
+    void answer() {
         EXPECT_EQ(right_.post(Operation::rdma_write, 0, 6, now_, left_.address_of(100), left_.keys.rkey), 0);
         for (unsigned i = 0; i < 2; i++) left_.adapter->progress(now_, true);
         right_.adapter->progress(now_, true);
         left_.poll();
         right_.poll();
         now_ += kMillisecond;
-    };
-    EXPECT_FALSE(waits());
-    now_ += 20 * kMicrosecond;  // had it waited, it would have had company
-    answer();
-    EXPECT_TRUE(waits());
+    }
+    // From now on answers are expected.
+    void answer_in_time() {
+        EXPECT_FALSE(waits());
+        now_ += 20 * kMicrosecond;  // had it waited, it would have had company
+        answer();
+        EXPECT_TRUE(waits());
+    }
+};
+
+TEST_F(HelperOwes, AndWaitsForCompany) {
+    answer_in_time();
     answer();
     EXPECT_TRUE(waits());
 
@@ -213,6 +222,15 @@ TEST_F(AdapterTest, TheHelperWaitsForCompany) {
     EXPECT_EQ(links_[0].waiting(), 1u);
     left_.adapter->progress(now_, true);
     EXPECT_FALSE(waits());
+}
+
+// The program finds what the helper took, and answers it; or it looks once more, and waits for something.
+TEST_F(HelperOwes, UntilTheProgramHasLookedTwice) {
+    answer_in_time();
+    right_.adapter->progress(now_, true);
+    EXPECT_EQ(links_[0].waiting(), 0u);
+    right_.adapter->progress(now_, true);
+    EXPECT_EQ(links_[0].waiting(), 1u);
 }
 
 // What has been acknowledged already must not be flushed only because nobody looked at the acknowledgement.

@@ -54,10 +54,12 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
             done += fire(static_cast<Slot&>(node), now);
     });
     event_deadlines.fire(now);
-    if (done == 0 && owed != Owed::stays)
-        push_owed(now, owed == Owed::may_wait);
-    else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether)
+    if (done == 0 && owed != Owed::stays) {
+        push_owed(now, owed == Owed::may_wait || unseen_);
+        if (caller != Caller::stands_in) unseen_ = false;
+    } else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether)
         push_owed(now, true);
+    if (done > 0) unseen_ = caller == Caller::stands_in;
     if (!crowded_.empty()) serve_crowded(now);
     leave_together();
     return done;

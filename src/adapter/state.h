@@ -316,6 +316,8 @@ class Adapter::State final : public link::Receiver {
     std::vector<Slot*> owing_;
     TimerNode owed_timer_;       // of the acknowledgements of these
     std::size_t owed_anew_ = 0;  // times, since push_owed()
+    // The helper took what came last, and the program has not looked since: it may be about to answer.
+    bool unseen_ = false;
     std::vector<CrowdedFlow> crowded_;
 };
 

@@ -28,8 +28,9 @@ class Pace {
                               kLongest = 1600 * kMillisecond;  // between trials
     // ... to those that follow one by which the other way was slower by half,
     static constexpr Duration kClear = 4 * kShortest;
-    // ... but to the first; and to those that follow a change, where it costs nobody anything but what it
-    // takes: what was slower may have been disturbed, or measured too soon, as pages were still made.
+    // ... but to the first; and to those that follow the first or a change, where it costs nobody anything
+    // but what it takes: what was slower may have been disturbed, or measured too soon, as pages were still
+    // made.
     static constexpr Duration kSoon = kMillisecond, kDoubted = 4 * kMillisecond;
     // A trial lasts at most, if it measures nothing, as long as so much takes by the way in use, since what
     // is out of that way has to pass first; within bounds.
@@ -106,7 +107,10 @@ class Pace {
             return chose_together.load(std::memory_order_relaxed) ? together : alone;
         }
         const Measured& not_chosen() const { return &chosen() == &together ? alone : together; }
-        bool is_clear() const { return 2 * not_chosen().taken() > 3 * chosen().taken(); }
+        // The chosen one may not have been measured yet.
+        bool is_clear() const {
+            return chosen().taken() > 0 && 2 * not_chosen().taken() > 3 * chosen().taken();
+        }
 
         Measured alone, together;
         std::atomic<bool> chose_together{false};
@@ -146,11 +150,12 @@ class Pace {
         const bool single = faster && costs_ == Costs::more_together;
         const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
-            const std::uint32_t done = count - way.before.load(std::memory_order_relaxed);
-            const bool measured = done >= enough || (!single && done >= kClearInTrial && way.is_clear());
+            const std::uint32_t before = way.before.load(std::memory_order_relaxed), done = count - before;
+            const bool clear = way.is_clear(), doubtful = before == 0 && costs_ == Costs::alike;
+            const bool measured = done >= enough || (!single && !doubtful && done >= kClearInTrial && clear);
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);
-            const Duration least = measured && way.is_clear() ? kClear : kShortest;
+            const Duration least = doubtful ? kDoubted : measured && clear ? kClear : kShortest;
             way.wait.store(std::max(wait, least), std::memory_order_relaxed);
             return rests(way, now);
         }

@@ -219,6 +219,27 @@ TEST(PaceOfSends, WhatWasDisturbedAtFirstIsTriedAgainSoon) {
     EXPECT_FALSE(copies());
 }
 
+// ... as soon, and after as many measurements as that takes, if the way in use has not been measured yet.
+TEST(PaceOfSends, TheFirstTrialIsDoubted) {
+    Pace pace(Pace::Costs::alike);
+    Time now = kSecond;
+    const auto copies = [&] { return pace.together_is_faster(kMiB, false, now); };
+    ASSERT_FALSE(copies());
+    now += Pace::kSoon;
+    for (unsigned n = 0; n < Pace::kInTrial; n++) {
+        ASSERT_TRUE(copies()) << n;
+        pace.together(kMiB, kMiB, 800 * kUs);
+    }
+    EXPECT_FALSE(copies());
+    pace.alone(kMiB, kMiB, 120 * kUs);
+    now += Pace::kDoubted;
+    for (unsigned n = 0; n < Pace::kInTrial; n++) {
+        ASSERT_TRUE(copies()) << n;
+        pace.together(kMiB, kMiB, 50 * kUs);
+    }
+    EXPECT_TRUE(copies());
+}
+
 TEST(PaceOfSends, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
     for (const bool copied : {true, false}) {
         Pace pace(Pace::Costs::alike);

@@ -57,8 +57,9 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
     if (done == 0 && owed != Owed::stays) {
         push_owed(now, owed == Owed::may_wait || unseen_);
         if (caller != Caller::stands_in) unseen_ = false;
-    } else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether)
+    } else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether) {
         push_owed(now, true);
+    }
     if (done > 0) unseen_ = caller == Caller::stands_in;
     if (!crowded_.empty()) serve_crowded(now);
     leave_together();

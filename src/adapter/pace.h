@@ -28,7 +28,7 @@ class Pace {
                               kLongest = 1600 * kMillisecond;  // between trials
     // ... to those that follow one by which the other way was slower by half,
     static constexpr Duration kClear = 4 * kShortest;
-    // ... but to the first; and to those that follow the first or a change, where it costs nobody anything
+    // ... but to the first; and to those that follow the first, or a change, where it costs nobody anything
     // but what it takes: what was slower may have been disturbed, or measured too soon, as pages were still
     // made.
     static constexpr Duration kSoon = kMillisecond, kDoubted = 4 * kMillisecond;
@@ -58,13 +58,9 @@ class Pace {
     // length.
     bool together_is_faster(std::uint32_t length, bool otherwise, Time now) {
         Way& way = of(length);
-        const float alone = way.alone.taken(), together = way.together.taken();
-        if (alone == 0 && costs_ == Costs::more_together) return together == 0 && otherwise;  // by turns
-        const bool known = alone != 0 && together != 0 && way.together.count() >= kUntilKnown;
-        const bool stays = costs_ == Costs::alike && way.chose_together.load(std::memory_order_relaxed);
-        const bool faster = !known  ? otherwise
-                            : stays ? 10 * alone >= 9 * together
-                                    : 10 * together < 9 * alone;
+        if (way.alone.taken() == 0 && costs_ == Costs::more_together)  // by turns
+            return way.together.taken() == 0 && otherwise;
+        const bool faster = together_seems_faster(way, otherwise);
         return tries_other(way, faster, now) ? !faster : faster;
     }
 
@@ -126,6 +122,16 @@ class Pace {
         return ways_[std::clamp(width, kSmallest, kSmallest + kClasses - 1) - kSmallest];
     }
 
+    bool together_seems_faster(const Way& way, bool otherwise) const {
+        const float alone = way.alone.taken(), together = way.together.taken();
+        const bool chosen = way.chose_together.load(std::memory_order_relaxed);
+        if (alone == 0 || together == 0 || way.together.count() < kUntilKnown)
+            // What a trial has under way is no reason to go on like that.
+            return way.tries.load(std::memory_order_relaxed) ? chosen : otherwise;
+        if (costs_ == Costs::alike && chosen) return 10 * alone >= 9 * together;
+        return 10 * together < 9 * alone;
+    }
+
     // What a trial measures counts as much as all that was known before.
     static void learn(const Way& way, Measured& measured, std::uint64_t bytes, Duration took) {
         if (bytes == 0 || took <= 0) return;
@@ -151,7 +157,7 @@ class Pace {
         const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
             const std::uint32_t before = way.before.load(std::memory_order_relaxed), done = count - before;
-            const bool clear = way.is_clear(), doubtful = before == 0 && costs_ == Costs::alike;
+            const bool clear = way.is_clear(), doubtful = before == 0;
             const bool measured = done >= enough || (!single && !doubtful && done >= kClearInTrial && clear);
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);

@@ -240,6 +240,22 @@ TEST(PaceOfSends, TheFirstTrialIsDoubted) {
     EXPECT_TRUE(copies());
 }
 
+// What the trial itself has under way is no reason to stay with what it tries.
+TEST(PaceOfWrites, TheFirstTrialIsDoubtedToo) {
+    Pace pace(Pace::Costs::more_together);
+    Time now = kSecond;
+    pace.alone(kMiB, kMiB, 80 * kUs);
+    ASSERT_FALSE(pace.together_is_faster(kMiB, false, now));
+    now += Pace::kSoon;
+    for (unsigned n = 0; n < Pace::kInTrial; n++) {
+        ASSERT_TRUE(pace.together_is_faster(kMiB, n > 0, now)) << n;
+        pace.together(kMiB, kMiB, 800 * kUs);
+    }
+    EXPECT_FALSE(pace.together_is_faster(kMiB, true, now));
+    now += Pace::kDoubted;
+    EXPECT_TRUE(pace.together_is_faster(kMiB, false, now));
+}
+
 TEST(PaceOfSends, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
     for (const bool copied : {true, false}) {
         Pace pace(Pace::Costs::alike);

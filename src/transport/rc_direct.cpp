@@ -36,7 +36,7 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     // While one is executed; too soon for the program to have heard from anybody.
     const auto at_once = [&](Duration since) {
         const Duration beside_bytes = since - static_cast<Duration>(length) / 8;
-        return beside_bytes <= kAtOnce || 2 * beside_bytes <= 3 * direct_->call_takes();
+        return beside_bytes <= kAtOnce || beside_bytes <= direct_->call_takes() * 3 / 2;
     };
     Wave& wave = flow_.wave();
     const std::uint32_t streak = wave.follows(now, at_once);

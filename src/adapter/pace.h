@@ -157,7 +157,7 @@ class Pace {
         const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
             const std::uint32_t before = way.before.load(std::memory_order_relaxed), done = count - before;
-            const bool clear = way.is_clear(), doubtful = before == 0;
+            const bool clear = way.is_clear(), doubtful = before == 0 && done > 0;
             const bool measured = done >= enough || (!single && !doubtful && done >= kClearInTrial && clear);
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);

@@ -337,9 +337,8 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out);
-    const std::uint64_t before = executed_.load(std::memory_order_relaxed);
     const bool compared = is_compared(target, local, write);
-    const bool sampled = target.length <= transport::kSmallWrite && CallTime::is_due(before);
+    const bool sampled = target.length <= transport::kSmallWrite && CallTime::is_due(executed());
     const Time begin = compared || sampled ? now() : 0;
     const Direct answer = memory.transfer(target, local, write);
     if (answer != Direct::done) return answer;

@@ -9,7 +9,6 @@
 namespace verbena::transport {
 namespace {
 constexpr std::uint32_t kMany = 16;  // small WRITEs
-constexpr Duration kAtOnce = 2 * kMicrosecond;
 
 // Of a SendRequest or SendEntry.
 DirectTarget target_of(const RcShared& shared, const auto& request, std::uint32_t length,
@@ -33,6 +32,7 @@ bool RcRequester::may_go_directly(const SendEntry& entry) const {
 void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now) {
     constexpr std::uint64_t kMuch = std::uint64_t{512} << 10;         // bytes
     constexpr std::uint64_t kMuchStraight = std::uint64_t{32} << 10;  // ... of WRITEs of one packet
+    constexpr Duration kAtOnce = 2 * kMicrosecond;
     // While one is executed; too soon for the program to have heard from anybody.
     const auto at_once = [&](Duration since) {
         const Duration beside_bytes = since - static_cast<Duration>(length) / 8;

@@ -4,8 +4,8 @@
 
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
-# verbena_shared_library(STEM SOURCES...): STEM_objects (an object library, for unit tests too), and STEM, which is
-# lib/libSTEM.so.1 with its development link in the build directory.
+# verbena_shared_library(STEM SOURCES...): STEM_objects (an object library, for unit tests too), and STEM with the stubs,
+# which is lib/libSTEM.so.1 with its development link in the build directory.
 function(verbena_shared_library target)
   set(sources ${ARGN})
   set(table ${CMAKE_CURRENT_SOURCE_DIR}/abi/symbols.txt)
@@ -18,14 +18,14 @@ function(verbena_shared_library target)
     DEPENDS ${table} ${CMAKE_SOURCE_DIR}/scripts/gen-abi
     COMMENT "Symbols of lib${target}.so.1" VERBATIM)
 
-  add_library(${target}_objects OBJECT ${sources} ${stem}_stubs.cpp)
+  add_library(${target}_objects OBJECT ${sources})
   target_link_libraries(${target}_objects PUBLIC verbena_options)
   target_compile_definitions(${target}_objects PRIVATE VERBENA_BUILD_ID="${PROJECT_VERSION}")
   # Public names are visible because this header declares them so; all else is hidden.
   set(public ${CMAKE_CURRENT_SOURCE_DIR}/abi/public.h)
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-include;${public}" OBJECT_DEPENDS ${public})
+  target_compile_options(${target}_objects PRIVATE "SHELL:-include ${public}")
 
-  add_library(${target} SHARED $<TARGET_OBJECTS:${target}_objects>)
+  add_library(${target} SHARED $<TARGET_OBJECTS:${target}_objects> ${stem}_stubs.cpp)
   set_target_properties(${target} PROPERTIES
     SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib

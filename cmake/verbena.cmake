@@ -12,9 +12,14 @@ include(CheckCXXCompilerFlag)
 add_library(verbena_options INTERFACE)
 target_include_directories(verbena_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(verbena_options INTERFACE
-  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wundef
+  -Wall -Wextra -Werror -Wnon-virtual-dtor -Wold-style-cast -Wcast-qual -Wundef
   -Wno-invalid-offsetof  # of what has bases, too, our compilers tell
   -fvisibility=hidden -fno-strict-aliasing)
+if(NOT VERBENA_UNITY)
+  target_compile_options(verbena_options INTERFACE -Wshadow)
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  target_compile_options(verbena_options INTERFACE -Wshadow=local)  # not of what another file calls so
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # The libraries are loaded into other people's programs, perhaps by dlopen: nothing may pin them there.
   target_compile_options(verbena_options INTERFACE -fno-gnu-unique)

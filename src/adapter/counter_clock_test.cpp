@@ -32,7 +32,7 @@ struct Machine {
     static inline bool is_usable;
 };
 
-struct CounterClockTest : testing::Test {
+struct CounterClockTest : ::testing::Test {
     CounterClockTest() {
         Machine::real = 5 * kSecond;
         Machine::interruption = 0;
@@ -119,7 +119,7 @@ TEST_F(CounterClockTest, InterruptedReadings) {
     for (Duration interruption : {2 * kMicrosecond, 100 * kMicrosecond, 300 * kMicrosecond,
                                   600 * kMicrosecond, kMillisecond, 4 * kMillisecond, 2 * kSecond})
         for (Duration before : {Duration{0}, kMillisecond / 2, kMillisecond, 7 * kMillisecond}) {
-            SCOPED_TRACE(testing::Message() << interruption << " after " << before);
+            SCOPED_TRACE(::testing::Message() << interruption << " after " << before);
             watch(before);
             Machine::interruption = interruption;
             watch(2 * kMillisecond);

@@ -12,14 +12,14 @@
 namespace verbena::adapter {
 namespace {
 
-constexpr unsigned kRow = 20;
+constexpr unsigned kInARow = 20;
 
 class EngineGatheringTest : public testing::EngineTest {
    protected:
     // True if some of a row waited for others at its end.
     bool post_row(std::uint64_t value) {
         std::memcpy(near().memory.data(), &value, sizeof value);
-        for (unsigned i = 0; i < kRow; i++) {
+        for (unsigned i = 0; i < kInARow; i++) {
             EXPECT_EQ(near().post(transport::Operation::rdma_write, 0, sizeof value, now(),
                                   far().address_of(i * sizeof value), far().keys.rkey),
                       0);
@@ -29,7 +29,7 @@ class EngineGatheringTest : public testing::EngineTest {
     }
     bool arrives(std::uint64_t value) {
         const auto* last =
-            reinterpret_cast<const std::uint64_t*>(far().address_of((kRow - 1) * sizeof value));
+            reinterpret_cast<const std::uint64_t*>(far().address_of((kInARow - 1) * sizeof value));
         for (const Time start = now(); now() - start < 10 * kSecond;) {
             if (__atomic_load_n(last, __ATOMIC_ACQUIRE) == value) return true;
             std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kOurs = 0x5123, kTheirs = 0x6456, kPd = 7;
 constexpr memory::Access kAll = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead;
 
-class ForeignMemoryTest : public testing::Test {
+class ForeignMemoryTest : public ::testing::Test {
    protected:
     void SetUp() override {
         segment_ = Segment::create_shared({.regions = 100, .queue_pairs = 100, .objects = 10}, 5);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 using Result = MemoryFile::Result;
 
-class MemoryFileTest : public testing::Test {
+class MemoryFileTest : public ::testing::Test {
    protected:
     // A child with the same memory at the same place, of its own.
     void SetUp() override {

@@ -9,7 +9,7 @@ using Next = Patience::Next;
 constexpr Duration kOthers = 4 * kMillisecond;  // their turn
 constexpr Duration kNap = 100 * kMicrosecond;
 
-struct PatienceTest : testing::Test {
+struct PatienceTest : ::testing::Test {
     // Polls in vain until it is for something else, and what that is.
     Next next() {
         polls = 1;

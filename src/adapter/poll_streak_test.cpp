@@ -7,7 +7,7 @@ namespace {
 
 constexpr unsigned kFewest = PollStreak::kFewest, kMost = PollStreak::kMost;
 
-struct PollStreakTest : testing::Test {
+struct PollStreakTest : ::testing::Test {
     // Polls until the helper is not needed; how many.
     unsigned polls(Duration apart, unsigned most = 2 * kMost) {
         for (unsigned n = 1; n < most; n++)

@@ -17,7 +17,7 @@ namespace {
 
 using State = Presence::State;
 
-class PresenceTest : public testing::Test {
+class PresenceTest : public ::testing::Test {
    protected:
     void SetUp() override {
         void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -6,8 +6,6 @@
 namespace verbena::cm::testing {
 namespace {
 
-constexpr Duration kRequestInterval = 2 * iba_timeout(18) + iba_timeout(20);
-
 using Backlog = Pair;
 
 TEST_F(Backlog, AFullBacklogDropsSilently) {

@@ -7,8 +7,6 @@ namespace {
 
 using wire::CmAttribute;
 
-constexpr Duration kRequestInterval =
-    2 * iba_timeout(18) + iba_timeout(20);  // two life times and the response time
 constexpr Duration kReplyInterval = iba_timeout(20);
 constexpr Duration kMraWait = iba_timeout(24) + iba_timeout(19);
 

@@ -7,8 +7,6 @@ namespace {
 
 using wire::CmAttribute;
 
-constexpr Duration kRequestInterval = 2 * iba_timeout(18) + iba_timeout(20);
-
 class Refusal : public Pair {};
 
 TEST_F(Refusal, NoListenerIsRejectedAtOnce) {

@@ -26,6 +26,8 @@ inline constexpr std::uint8_t kMaxRdAtomic = 16;
 inline constexpr Duration kLatency = 20 * kMicrosecond;
 inline constexpr FileNumber kFile = 1;
 inline constexpr Duration kMinute = 60 * kSecond;
+// Until a request is repeated: two life times and the response time.
+inline constexpr Duration kRequestInterval = 2 * iba_timeout(18) + iba_timeout(20);
 
 inline Endpoint ipv4(std::uint32_t address, std::uint16_t port = 0) {
     Endpoint endpoint;

@@ -6,17 +6,13 @@
 
 #include "base/reason.h"
 #include "daemon/proc.h"
+#include "daemon/reply.h"
 #include "daemon/shared_backlog.h"
 
 namespace verbena::daemon {
 namespace {
 
 using host::Command;
-
-template <class T>
-void answer(std::span<std::uint8_t> reply, const T& value) {
-    std::memcpy(reply.data(), static_cast<const void*>(&value), std::min(reply.size(), sizeof value));
-}
 
 // As in the kernel, a negative one stays negative and means for ever.
 Duration milliseconds(std::int32_t timeout) { return Duration{timeout} * kMillisecond; }

@@ -14,6 +14,7 @@
 #include "base/reason.h"
 #include "base/sealed_file.h"
 #include "daemon/clock.h"
+#include "daemon/reply.h"
 #include "host/address_name.h"
 #include "link/steering.h"
 
@@ -40,11 +41,6 @@ std::string reach(const std::string& fabric) {
 template <std::size_t size>
 void copy_text(std::array<char, size>& out, const std::string& text) {
     std::snprintf(out.data(), out.size(), "%s", text.c_str());
-}
-
-template <class T>
-void answer(std::span<std::uint8_t> reply, const T& value) {
-    std::memcpy(reply.data(), static_cast<const void*>(&value), std::min(reply.size(), sizeof value));
 }
 
 // The same file, which whoever gets it cannot write.

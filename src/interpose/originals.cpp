@@ -8,7 +8,7 @@
 namespace verbena::interpose {
 namespace {
 
-constinit ForkLock lock;
+constinit ForkLock kept_lock;
 
 template <class Pointers>
 std::unordered_map<const void*, std::unique_ptr<Pointers>>& kept() {
@@ -18,13 +18,13 @@ std::unordered_map<const void*, std::unique_ptr<Pointers>>& kept() {
 
 template <class Pointers>
 Pointers& find(const void* object) {
-    Locked locked(lock);
+    Locked locked(kept_lock);
     return *kept<Pointers>().at(object);
 }
 
 template <class Pointers>
 void put(const void* object, std::unique_ptr<Pointers>& pointers) {
-    Locked locked(lock);
+    Locked locked(kept_lock);
     kept<Pointers>()[object] = std::move(pointers);
 }
 

@@ -83,7 +83,7 @@ TEST(BurstTest, ARefusedBurstLeavesAsSinglePackets) {
     EXPECT_EQ(verifier.bad, 0u);
 }
 
-class Collector : public Receiver {
+class GoodPackets : public Receiver {
    public:
     void datagram(const Datagram& datagram) override {
         if (wire::icrc_verify(*datagram.path, datagram.destination_port, datagram.bytes) ==
@@ -127,7 +127,7 @@ TEST(BurstTest, ARunLeavesAsItsPackets) {
             }
             loop.builder.flush();
             EXPECT_EQ(loop.builder.counters().packets, packets);
-            Collector collector;
+            GoodPackets collector;
             loop.receive(collector);
             arrived[as_run] = std::move(collector.packets);
         }
@@ -160,7 +160,7 @@ std::uint64_t bursts_of(Loop& loop, const std::vector<wire::Path>& paths, std::u
         loop.builder.send(packet);
     }
     loop.builder.flush();
-    Collector collector;
+    GoodPackets collector;
     loop.receive(collector);
     EXPECT_EQ(collector.packets.size(), 30u) << "with good ICRCs";
     return loop.builder.counters().bursts - before;
@@ -240,7 +240,7 @@ TEST(BurstTest, AnAcknowledgementComesBeforeTheRequestItRodeBehind) {
     send(wire::Opcode::rc_read_response_only, 2, 16, {bytes, 4});
     loop.builder.flush();
     EXPECT_EQ(loop.builder.counters().bursts, 1u);
-    Collector collector;
+    GoodPackets collector;
     loop.receive(collector);
     ASSERT_EQ(collector.packets.size(), 3u);
     EXPECT_EQ(static_cast<wire::Opcode>(collector.packets[0][0]), wire::Opcode::rc_ack);

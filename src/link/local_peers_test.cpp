@@ -28,7 +28,7 @@ using testing::kLoopback;
 using State = LocalPeer::State;
 
 constexpr unsigned kEnough = 5000;  // packets until the next question, at least
-constexpr std::array<int, 3> kNoDescriptors{-1, -1, -1};
+constexpr std::array<int, 3> kNothing{-1, -1, -1};
 
 std::uint32_t qp_of(std::uint32_t block) { return block << kBlockBits | 5; }
 
@@ -57,14 +57,14 @@ struct ByHand {
         text.cookie = cookie;
         text.nonce = 1000 + block;
         const std::array<int, 3> fds{in->fd(), event, segment};
-        EXPECT_EQ(send_greeting(fabric(), text, offers ? fds : kNoDescriptors), 0);
+        EXPECT_EQ(send_greeting(fabric(), text, offers ? fds : kNothing), 0);
     }
     // What came last had one.
     std::unique_ptr<LocalRing> ring() const { return LocalRing::open(greeting->fds[0]); }
     void crowd() const {
         Greeting::Text text;
         text.to = block;
-        while (send_greeting(fabric(), text, kNoDescriptors) == 0) {
+        while (send_greeting(fabric(), text, kNothing) == 0) {
         }
     }
 

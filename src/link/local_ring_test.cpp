@@ -12,7 +12,7 @@
 namespace verbena::link {
 namespace {
 
-class LocalRingTest : public testing::Test {
+class LocalRingTest : public ::testing::Test {
    protected:
     void SetUp() override {
         consumer_ = LocalRing::create();

@@ -32,7 +32,7 @@ enum Step : unsigned char {
     work,
     ask,
     look_for_room,
-    look_again,
+    look_once_more,
     publish_1,
     publish_2,
     publish_3,
@@ -42,7 +42,7 @@ enum Step : unsigned char {
     look_in,
     wait,
     leave,
-    drain,
+    empty_it,
     pass_on,
     left,
     over
@@ -123,9 +123,9 @@ class Model {
                 if (w.locked[side]) return false;
                 w.locked[side] = true;
                 w.sleepers[side]--;
-                at = drain;
+                at = empty_it;
                 return true;
-            case drain:
+            case empty_it:
                 w.signalled[side] = false;
                 at = pass_on;
                 return true;
@@ -148,7 +148,7 @@ class Model {
     bool write(World& w, Step& at) {
         switch (at) {
             case work:
-                if (w.head == kRecords) return at = looks_again(w) ? look_again : over, true;
+                if (w.head == kRecords) return at = looks_again(w) ? look_once_more : over, true;
                 w.saw_no_room = w.head - w.tail == kCapacity;
                 at = w.saw_no_room ? ask : publish_1;
                 return true;
@@ -159,9 +159,9 @@ class Model {
             case look_for_room:
                 if (!lacks(LeftOut::asking_before_looking)) w.saw_no_room = w.head - w.tail == kCapacity;
                 if (!w.saw_no_room) w.awaited = false;
-                at = !w.saw_no_room ? publish_1 : looks_again(w) ? look_again : enter;
+                at = !w.saw_no_room ? publish_1 : looks_again(w) ? look_once_more : enter;
                 return true;
-            case look_again:
+            case look_once_more:
                 w.unsure = false;
                 if (w.sleepers[1] > 0) w.signalled[1] = true;
                 at = work;

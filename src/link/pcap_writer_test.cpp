@@ -39,9 +39,9 @@ std::vector<std::vector<std::uint8_t>> read_packets(const std::string& path) {
     return packets;
 }
 
-class PcapWriterTest : public testing::TestWithParam<bool> {
+class PcapWriterTest : public ::testing::TestWithParam<bool> {
    protected:
-    PcapWriterTest() : path_(testing::TempDir() + "verbena-pcap-test." + std::to_string(getpid())) {}
+    PcapWriterTest() : path_(::testing::TempDir() + "verbena-pcap-test." + std::to_string(getpid())) {}
     ~PcapWriterTest() override { unlink(path_.c_str()); }
     const std::string path_;
 };
@@ -102,7 +102,7 @@ TEST_P(PcapWriterTest, AFileThatCannotBeMadeIsAReason) {
     EXPECT_EQ(errno, ENOENT);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, PcapWriterTest, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(Families, PcapWriterTest, ::testing::Bool(),
                          [](const auto& each) { return each.param ? "ipv4" : "ipv6"; });
 
 }  // namespace

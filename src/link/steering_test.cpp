@@ -18,7 +18,7 @@
 namespace verbena::link {
 namespace {
 
-class SteeringTest : public testing::Test {
+class SteeringTest : public ::testing::Test {
    protected:
     void open_group(unsigned size) {
         sockets_.push_back(open_group_socket(0, true));

@@ -55,7 +55,7 @@ struct Parameters {
     bool ipv4, gso, gro;
 };
 
-class UdpLinkTest : public testing::TestWithParam<Parameters> {
+class UdpLinkTest : public ::testing::TestWithParam<Parameters> {
    protected:
     void SetUp() override {
         int fd = open_group_socket(0, GetParam().gro);
@@ -298,9 +298,9 @@ TEST_P(UdpLinkTest, TheObserverSeesEachPacketAsItLeaves) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Offloads, UdpLinkTest,
-                         testing::Values(Parameters{true, true, true}, Parameters{true, true, false},
-                                         Parameters{true, false, true}, Parameters{true, false, false},
-                                         Parameters{false, true, true}, Parameters{false, false, false}),
+                         ::testing::Values(Parameters{true, true, true}, Parameters{true, true, false},
+                                           Parameters{true, false, true}, Parameters{true, false, false},
+                                           Parameters{false, true, true}, Parameters{false, false, false}),
                          [](const auto& each) {
                              return std::string(each.param.ipv4 ? "ipv4" : "ipv6") +
                                     (each.param.gso ? "_gso" : "") + (each.param.gro ? "_gro" : "");

@@ -18,7 +18,7 @@ namespace {
 
 const Gid kHere = Gid::from_ipv4(0x7f000001), kThere = Gid::from_ipv4(0x7f000002);
 
-class Collector : public Receiver {
+class OpcodeCollector : public Receiver {
    public:
     void datagram(const Datagram& datagram) override {
         opcodes.push_back(static_cast<wire::Opcode>(datagram.bytes[0]));
@@ -28,7 +28,7 @@ class Collector : public Receiver {
     std::vector<std::uint8_t> syndromes;
 };
 
-class WholeBurstsTest : public testing::Test {
+class WholeBurstsTest : public ::testing::Test {
    protected:
     void SetUp() override {
         queue_ = open_group_socket(0, true);
@@ -53,9 +53,9 @@ class WholeBurstsTest : public testing::Test {
         if (opcode == wire::Opcode::rc_send_only) packet.payload = {&piece, 1};
         builder_->send(packet);
     }
-    Collector received() {
+    OpcodeCollector received() {
         builder_->flush();
-        Collector collector;
+        OpcodeCollector collector;
         while (reader_->read(queue_, collector, 100) > 0) {
         }
         return collector;
@@ -117,7 +117,7 @@ TEST_F(WholeBurstsTest, ToAKnownPeerTheAcknowledgementRidesAlong) {
     builder_ = std::make_unique<BurstBuilder>(sources_, policy_, theirs_, bound_port(queue_));
     send(wire::Opcode::rc_ack, wire::ack_syndrome());
     send(wire::Opcode::rc_send_only);
-    const Collector collector = received();
+    const OpcodeCollector collector = received();
     EXPECT_EQ(builder_->counters().bursts, 1u);
     ASSERT_EQ(collector.opcodes.size(), 2u);
     EXPECT_EQ(collector.opcodes[0], wire::Opcode::rc_ack);  // looked at first

@@ -9,7 +9,7 @@
 namespace verbena::memory {
 namespace {
 
-constexpr std::uint32_t kQp = 0x11;
+constexpr std::uint32_t kAnyQp = 0x11;
 
 class Regions : public ::testing::Test {
    protected:
@@ -31,9 +31,9 @@ TEST_F(Regions, KeysOfBothKindsDifferAndAreNotInterchangeable) {
     EXPECT_NE(keys.lkey, keys.rkey);
     EXPECT_NE(keys.lkey, 0u);
     EXPECT_TRUE(table.local(keys.lkey, 1, base(), 256, kLocalWrite));
-    EXPECT_TRUE(table.remote(keys.rkey, 1, base(), 256, kRemoteRead, kQp));
+    EXPECT_TRUE(table.remote(keys.rkey, 1, base(), 256, kRemoteRead, kAnyQp));
     EXPECT_EQ(table.local(keys.rkey, 1, base(), 1, 0).error, LookupError::bad_key);
-    EXPECT_EQ(table.remote(keys.lkey, 1, base(), 1, 0, kQp).error, LookupError::bad_key);
+    EXPECT_EQ(table.remote(keys.lkey, 1, base(), 1, 0, kAnyQp).error, LookupError::bad_key);
 }
 
 TEST_F(Regions, KeysOfBothKindsAreInterchangeableIfAskedFor) {
@@ -41,32 +41,32 @@ TEST_F(Regions, KeysOfBothKindsAreInterchangeableIfAskedFor) {
     const Keys keys = add();
     EXPECT_NE(keys.lkey, keys.rkey);
     EXPECT_TRUE(table.local(keys.rkey, 1, base(), 256, kLocalWrite));
-    EXPECT_TRUE(table.remote(keys.lkey, 1, base(), 256, kRemoteRead, kQp));
-    EXPECT_EQ(table.remote(keys.lkey, 1, base(), 1, kRemoteAtomic, kQp).error, LookupError::no_access);
-    EXPECT_EQ(table.remote(keys.lkey, 2, base(), 1, kRemoteRead, kQp).error, LookupError::wrong_pd);
+    EXPECT_TRUE(table.remote(keys.lkey, 1, base(), 256, kRemoteRead, kAnyQp));
+    EXPECT_EQ(table.remote(keys.lkey, 1, base(), 1, kRemoteAtomic, kAnyQp).error, LookupError::no_access);
+    EXPECT_EQ(table.remote(keys.lkey, 2, base(), 1, kRemoteRead, kAnyQp).error, LookupError::wrong_pd);
 }
 
 TEST_F(Regions, Checks) {
     const Keys keys = add();
-    EXPECT_EQ(table.remote(keys.rkey, 2, base(), 1, kRemoteRead, kQp).error, LookupError::wrong_pd);
-    EXPECT_EQ(table.remote(keys.rkey, 1, base(), 1, kRemoteAtomic, kQp).error, LookupError::no_access);
-    EXPECT_EQ(table.remote(keys.rkey, 1, base(), 257, 0, kQp).error, LookupError::out_of_bounds);
-    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 255, 2, 0, kQp).error, LookupError::out_of_bounds);
-    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 256, 1, 0, kQp).error, LookupError::out_of_bounds);
-    EXPECT_EQ(table.remote(keys.rkey, 1, base() - 1, 1, 0, kQp).error, LookupError::out_of_bounds);
-    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 8, ~std::uint64_t{0}, 0, kQp).error,
+    EXPECT_EQ(table.remote(keys.rkey, 2, base(), 1, kRemoteRead, kAnyQp).error, LookupError::wrong_pd);
+    EXPECT_EQ(table.remote(keys.rkey, 1, base(), 1, kRemoteAtomic, kAnyQp).error, LookupError::no_access);
+    EXPECT_EQ(table.remote(keys.rkey, 1, base(), 257, 0, kAnyQp).error, LookupError::out_of_bounds);
+    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 255, 2, 0, kAnyQp).error, LookupError::out_of_bounds);
+    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 256, 1, 0, kAnyQp).error, LookupError::out_of_bounds);
+    EXPECT_EQ(table.remote(keys.rkey, 1, base() - 1, 1, 0, kAnyQp).error, LookupError::out_of_bounds);
+    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 8, ~std::uint64_t{0}, 0, kAnyQp).error,
               LookupError::out_of_bounds);
-    EXPECT_EQ(table.remote(keys.rkey ^ 2, 1, base(), 1, 0, kQp).error, LookupError::bad_key);
-    EXPECT_EQ(table.remote(0xffffff01, 1, base(), 1, 0, kQp).error, LookupError::bad_key);
+    EXPECT_EQ(table.remote(keys.rkey ^ 2, 1, base(), 1, 0, kAnyQp).error, LookupError::bad_key);
+    EXPECT_EQ(table.remote(0xffffff01, 1, base(), 1, 0, kAnyQp).error, LookupError::bad_key);
     for (std::uint32_t key : {0u, 1u, 0x101u, 0x201u, 0x301u})  // untouched records
-        EXPECT_EQ(table.remote(key, 1, 0, 0, 0, kQp).error, LookupError::bad_key) << key;
-    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 255, 1, kRemoteWrite, kQp).address, bytes + 255);
+        EXPECT_EQ(table.remote(key, 1, 0, 0, 0, kAnyQp).error, LookupError::bad_key) << key;
+    EXPECT_EQ(table.remote(keys.rkey, 1, base() + 255, 1, kRemoteWrite, kAnyQp).address, bytes + 255);
 }
 
 TEST_F(Regions, LengthZeroChecksOnlyTheKey) {
     const Keys keys = add(kLocalWrite);
-    EXPECT_TRUE(table.remote(keys.rkey, 9, 0, 0, kRemoteAtomic, kQp));
-    EXPECT_FALSE(table.remote(keys.rkey ^ 4, 1, base(), 0, 0, kQp));
+    EXPECT_TRUE(table.remote(keys.rkey, 9, 0, 0, kRemoteAtomic, kAnyQp));
+    EXPECT_FALSE(table.remote(keys.rkey ^ 4, 1, base(), 0, 0, kAnyQp));
 }
 
 TEST_F(Regions, Iova) {
@@ -110,20 +110,20 @@ TEST_F(Regions, Change) {
     ASSERT_EQ(table.change(old.lkey, nullptr, &other, &half, nullptr, keys), 0);
     EXPECT_FALSE(table.local(old.lkey, 5, base() + 128, 1, 0));
     EXPECT_EQ(table.local(keys.lkey, 5, base() + 128, 1, 0).address, bytes + 128);
-    EXPECT_EQ(table.remote(keys.rkey, 5, base() + 128, 1, kRemoteRead, kQp).error, LookupError::no_access);
+    EXPECT_EQ(table.remote(keys.rkey, 5, base() + 128, 1, kRemoteRead, kAnyQp).error, LookupError::no_access);
 }
 
 TEST_F(Regions, InvalidateRegion) {
     const Keys keys = add();
-    EXPECT_EQ(table.invalidate(keys.lkey, 1, kQp), WindowError::no_window);
-    EXPECT_EQ(table.invalidate(keys.rkey, 2, kQp), WindowError::no_window);
-    EXPECT_EQ(table.invalidate(keys.rkey, 1, kQp), WindowError::none);
-    EXPECT_EQ(table.invalidate(keys.rkey, 1, kQp), WindowError::no_window);
-    EXPECT_FALSE(table.remote(keys.rkey, 1, base(), 1, kRemoteRead, kQp));
+    EXPECT_EQ(table.invalidate(keys.lkey, 1, kAnyQp), WindowError::no_window);
+    EXPECT_EQ(table.invalidate(keys.rkey, 2, kAnyQp), WindowError::no_window);
+    EXPECT_EQ(table.invalidate(keys.rkey, 1, kAnyQp), WindowError::none);
+    EXPECT_EQ(table.invalidate(keys.rkey, 1, kAnyQp), WindowError::no_window);
+    EXPECT_FALSE(table.remote(keys.rkey, 1, base(), 1, kRemoteRead, kAnyQp));
     EXPECT_TRUE(table.local(keys.lkey, 1, base(), 1, 0));
     Keys fresh{};
     ASSERT_EQ(table.change(keys.lkey, nullptr, nullptr, nullptr, nullptr, fresh), 0);
-    EXPECT_TRUE(table.remote(fresh.rkey, 1, base(), 1, kRemoteRead, kQp));
+    EXPECT_TRUE(table.remote(fresh.rkey, 1, base(), 1, kRemoteRead, kAnyQp));
 }
 
 // remove() returns only when nobody uses the memory: a reader never sees the value written after it.
@@ -134,7 +134,7 @@ TEST_F(Regions, RemoveWaitsForReaders) {
     std::thread reader([&] {
         while (!stop) {
             Section section(sections);
-            const Lookup found = table.remote(rkey.load(), 1, base(), 8, kRemoteRead, kQp);
+            const Lookup found = table.remote(rkey.load(), 1, base(), 8, kRemoteRead, kAnyQp);
             if (found && std::atomic_ref(*found.address).load() != 0) bad++;
         }
     });

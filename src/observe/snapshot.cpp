@@ -10,7 +10,7 @@
 namespace verbena::observe {
 namespace {
 
-constexpr unsigned kAttempts = 4;  // while programs end
+constexpr unsigned kAttemptsAtPrograms = 4;  // while programs end
 
 int read_programs(host::Connection& connection, Depth depth, Snapshot& out, std::uint64_t& ended) {
     for (std::uint32_t after = 0;;) {
@@ -69,7 +69,7 @@ const host::Device* Snapshot::device(std::uint32_t index) const {
 
 int take_snapshot(host::Connection& connection, Depth depth, Snapshot& out) {
     std::uint64_t before = 0, after = 1;
-    for (unsigned attempt = 0; attempt < kAttempts && before != after; attempt++) {
+    for (unsigned attempt = 0; attempt < kAttemptsAtPrograms && before != after; attempt++) {
         out = {};
         for (unsigned slot = 0; slot < host::kMaxDevices; slot++) {
             host::Device device;

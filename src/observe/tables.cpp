@@ -22,7 +22,7 @@ using memory::RegionRecord;
 using transport::BusyCounters;
 
 constexpr std::uint32_t kMostRecords = 1 << 20;  // of a table; more is nonsense
-constexpr unsigned kAttempts = 16;               // while queue pairs come and go
+constexpr unsigned kAttemptsAtTables = 16;       // while queue pairs come and go
 
 bool read_at(int fd, void* into, std::size_t size, std::uint64_t offset) {
     return pread(fd, into, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
@@ -137,7 +137,8 @@ bool read_tables(int fd, Depth depth, Tables& out) {
     const auto size = static_cast<std::uint64_t>(status.st_size);
     const auto header = std::make_unique<SegmentHeader>();
     std::uint64_t before = 0, after = 1;
-    for (unsigned attempt = 0; attempt < kAttempts && (before != after || before % 2 != 0); attempt++) {
+    for (unsigned attempt = 0; attempt < kAttemptsAtTables && (before != after || before % 2 != 0);
+         attempt++) {
         out = {};
         if (!retirements(fd, before) || !read_at(fd, header.get(), sizeof *header, 0)) return false;
         if (header->magic != adapter::kSegmentMagic || header->version != adapter::kSegmentVersion)

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kProgramsLive = 3000 * kSecond;  // then they destroy everything
 constexpr Duration kAftermath = 4000 * kSecond;     // until which the managers must have forgotten it
-constexpr std::uint64_t kMostEvents = 400'000;
+constexpr std::uint64_t kMostEventsOfCm = 400'000;
 constexpr std::uint16_t kFirstPort = 7000;
 
 class CmRun final : private CoverageObserver {
@@ -108,7 +108,7 @@ void CmRun::build() {
 // False if something is wrong.
 bool CmRun::pass_until(Time time) {
     while (world_.verdict.good() && !world_.scheduler.empty() && world_.scheduler.next() <= time) {
-        if (world_.scheduler.events() > kMostEvents)
+        if (world_.scheduler.events() > kMostEventsOfCm)
             world_.verdict.violation(world_.now(), "the connection managers do not come to rest");
         world_.scheduler.step();
     }

@@ -7,8 +7,8 @@
 namespace verbena::sim {
 namespace {
 
-constexpr Duration kLongest = 600 * kSecond;  // virtual; every counter has run out long before
-constexpr std::uint64_t kMostEvents = 4'000'000;
+constexpr Duration kLongestRun = 600 * kSecond;  // virtual; every counter has run out long before
+constexpr std::uint64_t kMostEventsOfRun = 4'000'000;
 constexpr memory::PdNumber kPd = 1;
 constexpr std::uint64_t kIdleTurns = 40;
 
@@ -122,8 +122,8 @@ Outcome RcRun::run() {
     schedule_disturbances();
     const Time start = world_.now();
     while (world_.verdict.good() && !over()) {
-        if (world_.scheduler.empty() || world_.now() - start > kLongest ||
-            world_.scheduler.events() > kMostEvents) {
+        if (world_.scheduler.empty() || world_.now() - start > kLongestRun ||
+            world_.scheduler.events() > kMostEventsOfRun) {
             world_.verdict.violation(world_.now(), "stuck: %s; %s",
                                      world_.scheduler.empty() ? "nothing will happen any more"
                                                               : "much has happened, and it does not end",

@@ -9,8 +9,8 @@ namespace {
 
 using transport::Service;
 
-constexpr Duration kLongest = 120 * kSecond;
-constexpr std::uint64_t kMostEvents = 3'000'000;
+constexpr Duration kLongestServices = 120 * kSecond;
+constexpr std::uint64_t kMostEventsOfServices = 3'000'000;
 constexpr Duration kLinger = 50 * kMillisecond;  // what is still on its way arrives
 constexpr std::size_t kQueuesOfXrc = 3;          // two of the streams' domain, one of another
 
@@ -185,7 +185,7 @@ bool ServicesRun::over() const {
 bool ServicesRun::go_on(Time until) {
     if (!world_.verdict.good()) return false;
     if (world_.scheduler.empty() || world_.scheduler.next() > until) return false;
-    if (world_.scheduler.events() > kMostEvents) {
+    if (world_.scheduler.events() > kMostEventsOfServices) {
         world_.verdict.violation(world_.now(), "much has happened, and it does not end");
         return false;
     }
@@ -195,7 +195,7 @@ bool ServicesRun::go_on(Time until) {
 
 Outcome ServicesRun::run() {
     const Time start = world_.now();
-    while (!over() && go_on(start + kLongest)) {
+    while (!over() && go_on(start + kLongestServices)) {
     }
     if (world_.verdict.good() && !over()) world_.verdict.violation(world_.now(), "stuck; see below");
     const Time end = world_.now() + kLinger;

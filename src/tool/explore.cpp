@@ -18,7 +18,6 @@
 namespace verbena::tool {
 namespace {
 
-using explore::Finding;
 using explore::Trial;
 using Json = nlohmann::ordered_json;
 
@@ -81,7 +80,7 @@ std::string summary(const std::vector<unsigned>& counts) {
     for (unsigned i = 0; i < counts.size(); i++)
         if (counts[i] != 0)
             text += (text.empty() ? "" : ", ") + std::to_string(counts[i]) + " " +
-                    to_string(static_cast<Finding>(i));
+                    to_string(static_cast<explore::Finding>(i));
     return text;
 }
 
@@ -112,7 +111,7 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
     if (!options.json)
         std::fprintf(stderr, "verbena: %zu faults to try, a run takes %.1f s, one that takes %.0f s hangs\n",
                      trials.size(), without.outcome.seconds, timeout);
-    std::vector<unsigned> counts(static_cast<std::size_t>(Finding::never_fired) + 1);
+    std::vector<unsigned> counts(static_cast<std::size_t>(explore::Finding::never_fired) + 1);
     Json list = Json::array();
     for (const Trial& trial : trials) {
         const Run run = run_once(command, trial.plan, timeout);
@@ -129,7 +128,7 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
                             {"what", verdict.what},
                             {"last_words", run.outcome.last_words},
                             {"replay", replay(trial, command)}});
-        if (options.json || verdict.finding == Finding::none) continue;
+        if (options.json || verdict.finding == explore::Finding::none) continue;
         std::printf("%-12s%s\n", to_string(verdict.finding), replay(trial, command).c_str());
         for (const std::string& more : {verdict.what, run.outcome.last_words})
             if (!more.empty()) std::printf("            %s\n", more.c_str());
@@ -139,8 +138,8 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
         std::printf("%s\n", json_text(list, 2).c_str());
     else
         std::printf("%zu faults: %s\n", trials.size(), summary(counts).c_str());
-    const unsigned harmless = counts[static_cast<std::size_t>(Finding::none)] +
-                              counts[static_cast<std::size_t>(Finding::never_fired)];
+    const unsigned harmless = counts[static_cast<std::size_t>(explore::Finding::none)] +
+                              counts[static_cast<std::size_t>(explore::Finding::never_fired)];
     return harmless == trials.size() ? 0 : 1;
 }
 

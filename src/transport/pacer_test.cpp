@@ -9,13 +9,13 @@
 namespace verbena::transport {
 namespace {
 
-constexpr Time kStart = 5 * kSecond;
+constexpr Time kBegin = 5 * kSecond;
 
 TEST(Pacer, WithoutALimitEverythingMayLeave) {
     Pacer pacer;
     for (int i = 0; i < 1000; i++) {
-        pacer.sent(4096, kStart);
-        EXPECT_TRUE(pacer.allows(kStart));
+        pacer.sent(4096, kBegin);
+        EXPECT_TRUE(pacer.allows(kBegin));
     }
 }
 
@@ -23,13 +23,13 @@ TEST(Pacer, WithoutALimitEverythingMayLeave) {
 TEST(Pacer, ABurstAndThenTheRate) {
     Pacer pacer;
     pacer.limit(8000, 3000);
-    Time now = kStart;
+    Time now = kBegin;
     int at_once = 0;
     for (; pacer.allows(now); at_once++) pacer.sent(1000, now);
     EXPECT_EQ(at_once, 3);
-    EXPECT_EQ(pacer.next(), kStart + kMicrosecond);
+    EXPECT_EQ(pacer.next(), kBegin + kMicrosecond);
     std::uint64_t bytes = 0;
-    while (now < kStart + kSecond / 10) {
+    while (now < kBegin + kSecond / 10) {
         if (pacer.allows(now)) {
             pacer.sent(1000, now);
             bytes += 1000;
@@ -46,7 +46,7 @@ TEST(Pacer, ABurstAndThenTheRate) {
 TEST(Pacer, IdleTimeEarnsOneBurstOnly) {
     Pacer pacer;
     pacer.limit(8000, 3000);
-    for (Time now : {kStart, kStart + 100 * kSecond}) {
+    for (Time now : {kBegin, kBegin + 100 * kSecond}) {
         int at_once = 0;
         for (; pacer.allows(now); at_once++) pacer.sent(1000, now);
         EXPECT_EQ(at_once, 3);
@@ -65,7 +65,7 @@ TEST(Pacer, EveryRateIsHeld) {
     for (const Row& row : kRows) {
         Pacer pacer;
         pacer.limit(row.rate, row.burst);
-        Time now = kStart;
+        Time now = kBegin;
         std::uint64_t waited_for = 0;  // bytes
         for (std::uint64_t i = 0; i < kPackets; i++) {
             pacer.sent(row.packet, now);
@@ -76,7 +76,7 @@ TEST(Pacer, EveryRateIsHeld) {
             ASSERT_TRUE(pacer.allows(now)) << row.rate << ", packet " << i;
         }
         const double usual = std::max(500e-6 * row.rate * 125, 1500.0);
-        const double burst = row.burst ? row.burst : usual, seconds = static_cast<double>(now - kStart) / 1e9;
+        const double burst = row.burst ? row.burst : usual, seconds = static_cast<double>(now - kBegin) / 1e9;
         ASSERT_GT(waited_for, burst);
         const double bytes = static_cast<double>(waited_for) - burst;
         EXPECT_NEAR(seconds * row.rate * 125, bytes, bytes / 100 + row.rate / 1e6 * kPackets) << row.rate;
@@ -87,32 +87,32 @@ TEST(Pacer, EveryRateIsHeld) {
 TEST(Pacer, FrequentLooksLoseNothing) {
     Pacer pacer;
     pacer.limit(8, 1000);  // a byte in a millisecond
-    pacer.allows(kStart);
-    pacer.sent(1000, kStart);
-    Time now = kStart;
+    pacer.allows(kBegin);
+    pacer.sent(1000, kBegin);
+    Time now = kBegin;
     while (!pacer.allows(now)) now += 100 * kMicrosecond;
-    EXPECT_LE(now, kStart + 2 * kMillisecond);
-    EXPECT_GE(now, kStart + kMillisecond);
+    EXPECT_LE(now, kBegin + 2 * kMillisecond);
+    EXPECT_GE(now, kBegin + kMillisecond);
 }
 
 TEST(Pacer, TheHighestRateDoesNotOverflow) {
     Pacer pacer;
     pacer.limit(UINT32_MAX, 0);
-    pacer.allows(kStart);
-    pacer.sent(1u << 31, kStart);
-    pacer.sent(1u << 31, kStart);
-    EXPECT_FALSE(pacer.allows(kStart));
-    EXPECT_GT(pacer.next(), kStart);
-    EXPECT_TRUE(pacer.allows(kStart + kSecond));
+    pacer.allows(kBegin);
+    pacer.sent(1u << 31, kBegin);
+    pacer.sent(1u << 31, kBegin);
+    EXPECT_FALSE(pacer.allows(kBegin));
+    EXPECT_GT(pacer.next(), kBegin);
+    EXPECT_TRUE(pacer.allows(kBegin + kSecond));
 }
 
 TEST(Pacer, ANewLimitBeginsAnew) {
     Pacer pacer;
     pacer.limit(8, 1000);
-    pacer.sent(100'000, kStart);
-    EXPECT_FALSE(pacer.allows(kStart));
+    pacer.sent(100'000, kBegin);
+    EXPECT_FALSE(pacer.allows(kBegin));
     pacer.limit(0, 0);
-    EXPECT_TRUE(pacer.allows(kStart));
+    EXPECT_TRUE(pacer.allows(kBegin));
 }
 
 // A megabyte and its packets' overhead at 80 Mbit/s, in each kind of request that is the initiator's to send;

@@ -314,6 +314,11 @@ bool decode(CmConstBytes in, Apr& out) { return read(in, out); }
 bool decode(CmConstBytes in, SidrReq& out) { return read(in, out); }
 bool decode(CmConstBytes in, SidrRep& out) { return read(in, out); }
 
+const char* to_string(CmAnswered message) {
+    static constexpr const char* kNames[] = {"REQ", "REP", "LAP", "none"};
+    return kNames[static_cast<unsigned>(message) & 3];
+}
+
 const char* to_string(RejReason reason) {
     switch (reason) {
         case RejReason::no_qp:

@@ -78,6 +78,7 @@ struct Req {  // 12.6.5
 
 // Which message an MRA or REJ answers (12.6.6, 12.6.7).
 enum class CmAnswered : std::uint8_t { req = 0, rep = 1, lap = 2, none = 3 };
+const char* to_string(CmAnswered message);
 inline constexpr CmAnswered kRejectedNoMessage =
     CmAnswered::lap;  // REJ: 2 = no message (timeout and the like)
 

@@ -9,13 +9,13 @@ namespace verbena::wire {
 namespace {
 
 using ::testing::ElementsAreArray;
-using Bytes = std::array<std::uint8_t, kCmaHeaderLength>;
+using HeaderBytes = std::array<std::uint8_t, kCmaHeaderLength>;
 
 TEST(Cma, Ipv4Layout) {
     CmaHeader h;
     h.port = 0x1d51;
     h.set_addresses(Gid::from_ipv4(0x0a4d0003), Gid::from_ipv4(0x0a4d0002));
-    Bytes out{};
+    HeaderBytes out{};
     encode(h, out);
     EXPECT_THAT(
         out, ElementsAreArray({0x00, 0x40, 0x1d, 0x51, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,    0,    0x0a, 0x4d,
@@ -36,7 +36,7 @@ TEST(Cma, Ipv6KeepsTheWholeAddress) {
     EXPECT_EQ(h.ip_version, 6);
     EXPECT_EQ(h.source_gid(), a);
     EXPECT_EQ(h.destination_gid(), b);
-    Bytes out{};
+    HeaderBytes out{};
     encode(h, out);
     EXPECT_EQ(out[1], 0x60);
     EXPECT_EQ(out[4], 0xfe);
@@ -46,7 +46,7 @@ TEST(Cma, Ipv6KeepsTheWholeAddress) {
 TEST(Cma, DecodeLosesNothingAndJudgesTheVersions) {
     std::mt19937 random(1);
     for (int i = 0; i < 2000; i++) {
-        Bytes in{}, out{};
+        HeaderBytes in{}, out{};
         for (std::uint8_t& byte : in) byte = static_cast<std::uint8_t>(random());
         if (i % 2 == 0) in[0] = 0;
         CmaHeader h;

@@ -15,7 +15,7 @@ namespace verbena::wire {
 namespace {
 
 // Named to the assembler here, so that the rest of the program keeps the architecture it is built for.
-std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
+std::uint32_t update_armv8(std::uint32_t state, const void* data, std::size_t size) {
     const auto* p = static_cast<const std::uint8_t*>(data);
     for (; size >= 8; p += 8, size -= 8)
         asm(".arch_extension crc\n\tcrc32x %w0, %w0, %1" : "+r"(state) : "r"(load_le64(p)));
@@ -27,7 +27,7 @@ std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
 }  // namespace
 
 const Crc32Version* crc32_armv8_version() {
-    return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0 ? &kCrc32InTwoSteps<update> : nullptr;
+    return (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0 ? &kCrc32InTwoSteps<update_armv8> : nullptr;
 }
 
 }  // namespace verbena::wire

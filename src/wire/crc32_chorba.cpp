@@ -22,7 +22,7 @@ constexpr std::size_t kWord = 8;
 constexpr std::size_t kAhead = 5 * kWord;
 constexpr std::size_t kWorth = 2 * kAhead;  // for less the tables are as fast
 
-std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
+std::uint32_t update_chorba(std::uint32_t state, const void* data, std::size_t size) {
     if (size < kWorth) return crc32_update_table(state, data, size);
     const auto* p = static_cast<const std::uint8_t*>(data);
     // What is to be added to the next word and the four behind it.
@@ -47,6 +47,6 @@ std::uint32_t update(std::uint32_t state, const void* data, std::size_t size) {
 
 }  // namespace
 
-const Crc32Version* crc32_chorba_version() { return &kCrc32InTwoSteps<update>; }
+const Crc32Version* crc32_chorba_version() { return &kCrc32InTwoSteps<update_chorba>; }
 
 }  // namespace verbena::wire

@@ -106,20 +106,6 @@ std::string with_ids(const M& m) {
     return text;
 }
 
-const char* answered(CmAnswered message) {
-    switch (message) {
-        case CmAnswered::req:
-            return "REQ";
-        case CmAnswered::rep:
-            return "REP";
-        case CmAnswered::lap:
-            return "LAP";
-        case CmAnswered::none:
-            break;
-    }
-    return "3";
-}
-
 const char* service_type(TransportServiceType type) {
     switch (type) {
         case TransportServiceType::rc:
@@ -224,14 +210,14 @@ std::string describe(const Req& m) {
 
 std::string describe(const Mra& m) {
     std::string text = with_ids(m);
-    append(text, " of=%s service_timeout=%u", answered(m.message_mraed), m.service_timeout);
+    append(text, " of=%s service_timeout=%u", to_string(m.message_mraed), m.service_timeout);
     return text;
 }
 
 std::string describe(const Rej& m) {
     std::string text = with_ids(m);
     append(text, " of=%s reason=%u \"%s\"",
-           m.message_rejected == kRejectedNoMessage ? "none" : answered(m.message_rejected),
+           m.message_rejected == kRejectedNoMessage ? "none" : to_string(m.message_rejected),
            static_cast<unsigned>(m.reason), to_string(m.reason));
     return text;
 }

@@ -199,14 +199,9 @@ void add(Table& table, const Req& m) {
     add_private_data(table, private_data);
 }
 
-const char* answered(CmAnswered message) {
-    static constexpr const char* kNames[] = {"REQ", "REP", "LAP", "none"};
-    return kNames[static_cast<unsigned>(message) & 3];
-}
-
 void add(Table& table, const Mra& m) {
     add_ids(table, m);
-    table.text("Message MRAed", answered(m.message_mraed));
+    table.text("Message MRAed", to_string(m.message_mraed));
     table.timeout("Service timeout", m.service_timeout);
     add_private_data(table, m.private_data);
 }
@@ -214,7 +209,7 @@ void add(Table& table, const Mra& m) {
 void add(Table& table, const Rej& m) {
     add_ids(table, m);
     table.text("Message REJected",
-               m.message_rejected == kRejectedNoMessage ? "none" : answered(m.message_rejected));
+               m.message_rejected == kRejectedNoMessage ? "none" : to_string(m.message_rejected));
     table.add("Reason", "%u %s", static_cast<unsigned>(m.reason), to_string(m.reason));
     table.number("Reject info length", m.reject_info_length);
     if (const std::size_t length = std::min<std::size_t>(m.reject_info_length, m.ari.size()))

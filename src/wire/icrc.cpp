@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "wire/crc32_math.h"
+#include "wire/ip_header.h"
 
 namespace verbena::wire {
 namespace {
@@ -14,7 +15,6 @@ constexpr std::size_t kIpv4Length = 20;
 constexpr std::size_t kIpv6Length = 40;
 constexpr std::size_t kUdpLength = 8;
 constexpr std::uint16_t kDontFragment = 0x4000;
-constexpr std::uint8_t kProtocolUdp = 17;
 constexpr std::size_t kBthMaskedByte = 4;  // FECN, BECN and reserved bits
 constexpr std::size_t kSmallest = kBthLength + kIcrcLength;
 

@@ -12,7 +12,8 @@ namespace verbena::wire {
 namespace {
 
 // Bytes of `length` that are an atomic of one of those opcodes, or nearly.
-std::vector<std::uint8_t> nearly(std::mt19937& random, std::size_t length, Opcode first, unsigned opcodes) {
+std::vector<std::uint8_t> nearly_atomic(std::mt19937& random, std::size_t length, Opcode first,
+                                        unsigned opcodes) {
     std::vector<std::uint8_t> bytes(random() % 8 ? length : random() % 64);
     for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
     if (!bytes.empty() && random() % 8)
@@ -28,7 +29,7 @@ TEST(WholeAtomicTest, ReadsAndWritesAsTheGeneralOnesDo) {
     unsigned taken = 0;
     for (unsigned i = 0; i < 100'000; i++) {
         const auto bytes =
-            nearly(random, kBthLength + kAtomicEthLength + kIcrcLength, Opcode::rc_compare_swap, 2);
+            nearly_atomic(random, kBthLength + kAtomicEthLength + kIcrcLength, Opcode::rc_compare_swap, 2);
         WholeAtomic atomic;
         Packet packet;
         const bool whole = atomic.parse(bytes);
@@ -52,8 +53,8 @@ TEST(WholeAtomicTest, AndSoDoesItsAnswer) {
     std::mt19937 random(12);
     unsigned taken = 0;
     for (unsigned i = 0; i < 100'000; i++) {
-        const auto bytes = nearly(random, kBthLength + kAethLength + kAtomicAckLength + kIcrcLength,
-                                  Opcode::rc_atomic_ack, 1);
+        const auto bytes = nearly_atomic(random, kBthLength + kAethLength + kAtomicAckLength + kIcrcLength,
+                                         Opcode::rc_atomic_ack, 1);
         WholeAtomicAnswer answer;
         Packet packet;
         const bool whole = answer.parse(bytes);

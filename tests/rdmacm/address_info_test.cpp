@@ -36,7 +36,7 @@ std::uint16_t port_of(const sockaddr* address) {
                                                 : reinterpret_cast<const sockaddr_in*>(address)->sin_port);
 }
 
-struct Row {
+struct Lookup {
     const char* what;
     const char *node, *service;
     int flags, family, space, type;
@@ -46,7 +46,7 @@ struct Row {
 
 TEST(AddressInfo, HintsAndWhatComesOfThem) {
     constexpr int kStream = RDMA_PS_TCP, kDatagram = RDMA_PS_UDP;
-    const Row table[] = {
+    const Lookup table[] = {
         {"stream", "127.0.0.1", "4711", 0, 0, kStream, 0, 0, AF_INET, kStream, IBV_QPT_RC},
         {"datagrams", "127.0.0.1", "4711", 0, 0, kDatagram, 0, 0, AF_INET, kDatagram, IBV_QPT_UD},
         {"by the queue pair's type", "127.0.0.1", "4711", 0, 0, 0, IBV_QPT_UD, 0, AF_INET, kDatagram,
@@ -71,7 +71,7 @@ TEST(AddressInfo, HintsAndWhatComesOfThem) {
         {"InfiniBand, but not a number", "127.0.0.1", "4711", RAI_FAMILY, AF_IB, kStream, 0, 0, AF_INET,
          kStream, IBV_QPT_RC},
     };
-    for (const Row& row : table) {
+    for (const Lookup& row : table) {
         SCOPED_TRACE(row.what);
         const rdma_addrinfo hints = hints_of(row.flags, row.family, row.space, row.type);
         const Found found = look_up(row.node, row.service, &hints, row.result);

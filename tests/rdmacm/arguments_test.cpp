@@ -16,7 +16,7 @@
 namespace verbena::rdmacm_test {
 namespace {
 
-struct Row {
+struct Mistake {
     const char* what;
     int error;
     std::function<int(Side&, rdma_cm_id*)> call;  // given a fresh id
@@ -29,8 +29,8 @@ ibv_qp_init_attr qp_attributes() {
     return attributes;
 }
 
-const std::vector<Row>& rows() {
-    static const std::vector<Row> table = {
+const std::vector<Mistake>& mistakes() {
+    static const std::vector<Mistake> table = {
         {"create_id, no place for the id", EINVAL,
          [](Side& side, rdma_cm_id*) { return rdma_create_id(side.channel, nullptr, nullptr, RDMA_PS_TCP); }},
         {"create_id, port space 1", EINVAL,
@@ -294,7 +294,7 @@ const std::vector<Row>& rows() {
 class Refusal : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(Refusal, IsMinusOneAndErrno) {
-    const Row& row = rows()[GetParam()];
+    const Mistake& row = mistakes()[GetParam()];
     SCOPED_TRACE(row.what);
     Side side;
     rdma_cm_id* id = side.id();
@@ -303,12 +303,13 @@ TEST_P(Refusal, IsMinusOneAndErrno) {
         << row.what << ": " << std::strerror(row.error) << " wanted";
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Refusal, testing::Range<std::size_t>(0, rows().size()), [](const auto& row) {
-    std::string name;
-    for (const char* c = rows()[row.param].what; *c; c++)
-        name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Table, Refusal, testing::Range<std::size_t>(0, mistakes().size()),
+                         [](const auto& row) {
+                             std::string name;
+                             for (const char* c = mistakes()[row.param].what; *c; c++)
+                                 name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
+                             return name;
+                         });
 
 // Every call that takes an id, given none, or a structure that is no id of this process.
 TEST(NoId, IsRefusedByEveryCall) {

@@ -37,13 +37,6 @@ Found look_up(const Kind& kind, const char* node, const std::string& service, in
     return {found, rdma_freeaddrinfo};
 }
 
-ibv_qp_init_attr small_qp() {
-    ibv_qp_init_attr attributes{};
-    attributes.cap = {4, 4, 1, 1, 0};
-    attributes.sq_sig_all = 1;
-    return attributes;
-}
-
 // An id of rdma_create_ep.
 struct Endpoint {
     Endpoint() = default;

@@ -24,13 +24,6 @@ rdma_addrinfo* look_up(const char* node, const char* service, int flags) {
     return found;
 }
 
-ibv_qp_init_attr small_qp() {
-    ibv_qp_init_attr attributes{};
-    attributes.cap = {4, 4, 1, 1, 0};
-    attributes.sq_sig_all = 1;
-    return attributes;
-}
-
 TEST(Endpoint, ServerAndClientTalkThroughTheHelpers) {
     rdma_addrinfo* passive = look_up("127.0.0.1", "0", RAI_PASSIVE);
     ASSERT_TRUE(passive);

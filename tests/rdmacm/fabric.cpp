@@ -152,6 +152,13 @@ void create_qp(rdma_cm_id* id) {
     EXPECT_EQ(outcome(rdma_create_qp(id, nullptr, &attributes)), 0);
 }
 
+ibv_qp_init_attr small_qp() {
+    ibv_qp_init_attr attributes{};
+    attributes.cap = {4, 4, 1, 1, 0};
+    attributes.sq_sig_all = 1;
+    return attributes;
+}
+
 Pair::Pair(const char* host) {
     std::uint16_t port = 0;
     listener = server.listener(host, port);

@@ -71,6 +71,7 @@ class Side {
 
 // A queue pair with the completion queues of the id's own.
 void create_qp(rdma_cm_id* id);
+ibv_qp_init_attr small_qp();  // of four requests each way, all of which complete
 
 // A queue pair number for requests without a queue pair, another one each time: the same number from the same
 // host may be a connection that is still alive: stale.

@@ -15,7 +15,7 @@ using transport::OperationRule;
 using transport::Service;
 
 constexpr std::size_t kMtu = 4096;
-constexpr std::size_t kGrh = 40;
+constexpr std::size_t kGrhLength = 40;
 constexpr std::uint64_t kMarker = 999;
 
 struct Column {
@@ -115,7 +115,7 @@ class Cell {
         if (rule_.operation == Operation::send_with_invalidate) move_.key = lane_.bound_window(true);
         if (rule_.operation == Operation::local_invalidate) move_.key = lane_.bound_window(false);
         if (takes_receive(rule_.operation)) {
-            ASSERT_EQ(lane_.post_receive(seed_, length + (lane_.is_datagram() ? kGrh : 0)), 0);
+            ASSERT_EQ(lane_.post_receive(seed_, length + (lane_.is_datagram() ? kGrhLength : 0)), 0);
         }
     }
 
@@ -133,7 +133,7 @@ class Cell {
     void only_the_marker_completes() {
         const Operation operation = lane_.is_datagram() ? Operation::send : Operation::rdma_write;
         if (lane_.is_datagram()) {
-            ASSERT_EQ(lane_.post_receive(kMarker, kGrh), 0);
+            ASSERT_EQ(lane_.post_receive(kMarker, kGrhLength), 0);
         }
         ASSERT_EQ(lane_.post({operation, IBV_SEND_SIGNALED, kMarker, 0, 0}), 0);
         EXPECT_EQ(success(lane_.a().send_cq).wr_id, kMarker);
@@ -143,7 +143,7 @@ class Cell {
     void receiver_completes(std::size_t length) {
         const ibv_wc wc = success(lane_.receive_cq());
         EXPECT_EQ(wc.wr_id, seed_);
-        EXPECT_EQ(wc.byte_len, length + (lane_.is_datagram() ? kGrh : 0));
+        EXPECT_EQ(wc.byte_len, length + (lane_.is_datagram() ? kGrhLength : 0));
         EXPECT_EQ(wc.opcode, rule_.operation == Operation::rdma_write_with_immediate
                                  ? IBV_WC_RECV_RDMA_WITH_IMM
                                  : IBV_WC_RECV);
@@ -186,7 +186,7 @@ class Cell {
             return;
         }
         Memory& target = rule_.operation == Operation::rdma_read ? local : remote;
-        const std::size_t at = lane_.is_datagram() ? kGrh : 0;
+        const std::size_t at = lane_.is_datagram() ? kGrhLength : 0;
         EXPECT_TRUE(wait_until([&] { return target.holds(seed_, length, at); })) << "UC's WRITE tells nobody";
         EXPECT_EQ(target.data()[at + length], 0) << "behind the end";
     }
@@ -308,7 +308,7 @@ TEST(Matrix, ADatagramLongerThanThePortsMtu) {
     for (Interface interface : {Interface::work_requests, Interface::functions})
         for (std::size_t length : {kMtu + 1, std::size_t{1} << 20}) {
             Lane lane(Service::ud, interface);
-            ASSERT_EQ(lane.post_receive(1, length + kGrh), 0);
+            ASSERT_EQ(lane.post_receive(1, length + kGrhLength), 0);
             ASSERT_EQ(lane.post({Operation::send, IBV_SEND_SIGNALED, 3, length, 0}), 0);
             const ibv_wc wc = completion(lane.a().send_cq);
             EXPECT_EQ(wc.status, IBV_WC_LOC_LEN_ERR);

@@ -11,12 +11,12 @@
 namespace verbena::verbs_test {
 namespace {
 
-constexpr std::size_t kSize = 16 << 10;
+constexpr std::size_t kRegionSize = 16 << 10;
 constexpr int kBindable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 constexpr unsigned kReadWrite = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
 struct Windows : testing::Test {
-    Windows() : local(pair.a.pd, kSize), remote(pair.b.pd, kSize, kBindable) { local.fill(3); }
+    Windows() : local(pair.a.pd, kRegionSize), remote(pair.b.pd, kRegionSize, kBindable) { local.fill(3); }
 
     ibv_mw_bind_info info(std::size_t offset, std::size_t length, unsigned access = kReadWrite) {
         return {remote.mr, remote.address(offset), length, access};
@@ -107,11 +107,11 @@ TEST_F(Windows, SendWithInvalidate) {
 
 TEST_F(Windows, OnlyTheQueuePairThatBoundIt) {
     ibv_mw* mw = ibv_alloc_mw(pair.a.pd, IBV_MW_TYPE_2);
-    Memory bindable(pair.a.pd, kSize, kBindable);
+    Memory bindable(pair.a.pd, kRegionSize, kBindable);
     Side other({.connect = false});
     Request request(2, IBV_WR_BIND_MW, nullptr, 0);
     const std::uint32_t rkey = ibv_inc_rkey(mw->rkey);
-    request.bind_mw = {mw, rkey, {bindable.mr, bindable.address(), kSize, kReadWrite}};
+    request.bind_mw = {mw, rkey, {bindable.mr, bindable.address(), kRegionSize, kReadWrite}};
     ASSERT_EQ(request.post(pair.a.qp), 0);
     success(pair.a.send_cq);
     EXPECT_EQ(ibv_dealloc_pd(pair.a.pd), EBUSY);
@@ -153,9 +153,9 @@ TEST_F(Windows, RefusedBindsComplete) {
     };
     for (const Wrong& wrong :
          {Wrong{IBV_ACCESS_LOCAL_WRITE, 0, 64, 0x125}, Wrong{IBV_ACCESS_MW_BIND, 0, 64, 0x126},
-          Wrong{kBindable, 1, kSize, 0x127}, Wrong{kBindable, 0, 0, 0x128}}) {
+          Wrong{kBindable, 1, kRegionSize, 0x127}, Wrong{kBindable, 0, 0, 0x128}}) {
         Pair fresh;
-        Memory memory(fresh.a.pd, kSize, wrong.access);
+        Memory memory(fresh.a.pd, kRegionSize, wrong.access);
         ibv_mw* mw = ibv_alloc_mw(fresh.a.pd, IBV_MW_TYPE_2);
         Request request(9, IBV_WR_BIND_MW, nullptr, 0, 0);
         request.bind_mw = {

@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned kThreads = 8;
 constexpr unsigned kEach = 300;
 
-Options shared() {
+Options shared_options() {
     Options options;
     options.with_channel = true;
     options.cqe = 2 * kThreads * kEach;
@@ -54,7 +54,7 @@ void in_threads(Work work) {
 }
 
 TEST(Threads, PostAndPollOneQueuePair) {
-    Pair pair(shared());
+    Pair pair(shared_options());
     Memory local(pair.a.pd, 64), remote(pair.b.pd, 64);
     Tally sent, received;
     in_threads([&](unsigned thread) {
@@ -81,7 +81,7 @@ TEST(Threads, PostAndPollOneQueuePair) {
 
 // Threads that sleep in ibv_get_cq_event wake each other through the channel; none sleeps for ever.
 TEST(Threads, SleepOnOneChannel) {
-    Pair pair(shared());
+    Pair pair(shared_options());
     Memory local(pair.a.pd, 64), remote(pair.b.pd, 64);
     Tally sent, received;
     ASSERT_EQ(ibv_req_notify_cq(pair.b.receive_cq, 0), 0);
@@ -129,7 +129,7 @@ TEST(Threads, SleepOnOneChannel) {
 }
 
 TEST(Threads, CreateAndDestroyBesideTraffic) {
-    Pair pair(shared());
+    Pair pair(shared_options());
     Memory local(pair.a.pd, 4096), remote(pair.b.pd, 4096);
     std::atomic<bool> over{false};
     std::thread traffic([&] {

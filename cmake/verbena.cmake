@@ -40,7 +40,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 if(VERBENA_SANITIZE)
   target_compile_options(verbena_options INTERFACE -fsanitize=${VERBENA_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+    -fno-sanitize-recover=all
+    -fno-sanitize=enum)  # a program of C may put any number into an enumeration; it is looked at, and refused
   target_link_options(verbena_options INTERFACE -fsanitize=${VERBENA_SANITIZE})
 endif()
 if(VERBENA_SANITIZE STREQUAL thread)  # which clang says by no macro

@@ -52,6 +52,14 @@ bool is_word(std::uint64_t at, std::size_t length) {
     return (length == 1 || length == 4 || length == 8) && at % length == 0;
 }
 
+// Whether the kernel finds the last `tail` bytes in one place, and so stores a word of them at once: behind
+// the end of a page it goes on with the next, byte by byte.
+[[maybe_unused]] bool ends_in_one_place(const iovec& last, std::size_t tail) {
+    constexpr std::uintptr_t kPage = 4096;
+    const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(last.iov_base) + last.iov_len;
+    return last.iov_len >= tail && (end - tail) / kPage == (end - 1) / kPage;
+}
+
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)); }
 
 // What MemoryAccess's peers are opened with; there must be one.
@@ -238,33 +246,38 @@ Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, st
         const iovec remote{pointer(at), length};
         return whole(process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0), length);
     }
-    const std::size_t tail = last_word(at, length);
-    const iovec remote[2] = {{pointer(at), length - tail}, {pointer(at + length - tail), tail}};
-    const bool one = tail == length;
+    const std::size_t tail = last_word(at, length), body = length - tail;
+    const iovec remote[2] = {{pointer(at), body}, {pointer(at + body), tail}};
+    const std::span<const iovec> places(body == 0 ? remote + 1 : remote, body == 0 ? 1 : 2);
 #if defined(__x86_64__)
-    return whole(
-        process_vm_writev(pid_, local.data(), local.size(), one ? remote + 1 : remote, one ? 1 : 2, 0),
-        length);
-#else
+    if (ends_in_one_place(local.back(), tail))
+        return whole(process_vm_writev(pid_, local.data(), local.size(), places.data(), places.size(), 0),
+                     length);
+#endif
     constexpr unsigned kMaxPieces = 64;
-    // Stores may be seen out of order: the tail is a call of its own, behind a fence.
     if (local.size() > kMaxPieces) return Direct::declined;
-    if (!one) {
-        if (process_vm_writev(pid_, local.data(), local.size(), remote, 1, 0) !=
-            static_cast<ssize_t>(length - tail))
+    std::array<iovec, kMaxPieces + 1> pieces;
+    unsigned count = 0;
+    alignas(8) std::uint8_t word[8];
+    std::size_t left = body, gathered = 0;
+    for (const iovec& piece : local) {
+        const std::size_t here = std::min(left, piece.iov_len), rest = piece.iov_len - here;
+        left -= here;
+        if (here > 0) pieces[count++] = {piece.iov_base, here};
+        std::memcpy(word + gathered, static_cast<const std::uint8_t*>(piece.iov_base) + here, rest);
+        gathered += rest;
+    }
+    pieces[count] = {word, tail};
+#if defined(__x86_64__)
+    return whole(process_vm_writev(pid_, pieces.data(), count + 1, places.data(), places.size(), 0), length);
+#else
+    // Stores may be seen out of order: the tail is a call of its own, behind a fence.
+    if (body > 0) {
+        if (process_vm_writev(pid_, pieces.data(), count, remote, 1, 0) != static_cast<ssize_t>(body))
             return Direct::declined;
         std::atomic_thread_fence(std::memory_order_release);
     }
-    std::array<iovec, kMaxPieces> rest;
-    unsigned count = 0;
-    std::size_t skip = length - tail;
-    for (const iovec& piece : local) {
-        const std::size_t here = skip < piece.iov_len ? skip : piece.iov_len;
-        skip -= here;
-        if (here < piece.iov_len)
-            rest[count++] = {static_cast<std::uint8_t*>(piece.iov_base) + here, piece.iov_len - here};
-    }
-    return whole(process_vm_writev(pid_, rest.data(), count, remote + 1, 1, 0), tail);
+    return whole(process_vm_writev(pid_, pieces.data() + count, 1, remote + 1, 1, 0), tail);
 #endif
 }
 

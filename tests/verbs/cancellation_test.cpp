@@ -64,6 +64,9 @@ TEST(Cancellation, WhatIsBegunIsMadeAndTakenAway) {
 
 // It sleeps for an event, is cancelled, and nothing that it had stays locked.
 TEST(Cancellation, WhoWaitsForAnEventIsEndedThere) {
+#ifdef VERBENA_THREAD_SANITIZER
+    GTEST_SKIP() << "ThreadSanitizer overlooks locks that a thread takes while it is cancelled in a wait";
+#endif
     Options options;
     options.with_channel = true;
     Pair pair(options);

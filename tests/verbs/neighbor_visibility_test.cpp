@@ -15,6 +15,8 @@ struct Shape {
     std::size_t before_page;  // bytes of it; 0: it begins at a page
     std::size_t together;     // WRITEs in a list, one behind the other in memory
     bool behind_atomic;       // so that all leave as packets, through the ring
+    // Where the last word of each is at the source.
+    enum class Source { one_page, two_pages, two_pieces } source = Source::one_page;
 };
 constexpr Shape kShapes[] = {
     {"8 bytes", 8, 0, 1, false},
@@ -25,6 +27,9 @@ constexpr Shape kShapes[] = {
     {"unaligned, across a page", 1402, 701, 1, false},
     {"1403 bytes, across a page, ending with an aligned word of two", 1403, 701, 1, false},
     {"14 bytes, ending with an aligned word of two, behind an atomic", 14, 0, 1, true},
+    {"8 bytes from two pages", 8, 0, 1, false, Shape::Source::two_pages},
+    {"1 KiB, the last word from two pages", 1024, 0, 1, false, Shape::Source::two_pages},
+    {"1 KiB, the last word from two pieces", 1024, 0, 1, false, Shape::Source::two_pieces},
     {"a list of 64 bytes", 64, 0, 16, false},
     {"a list of 8 bytes behind an atomic", 8, 0, 16, true},
     {"a list of 12 bytes behind an atomic", 12, 0, 16, true},
@@ -116,18 +121,21 @@ void poll_memory(Here& there, const Shape& shape, Pace& pace) {
 void write_rounds(Here& here, const Shape& shape, Pace& pace) {
     const std::size_t offset = offset_of(shape, here.peer.memory), all = shape.length * shape.together;
     // Not aligned as in the target.
-    const std::size_t from = kPage + 5;
+    const std::size_t from = 2 * kPage + 5 - (shape.source == Shape::Source::two_pages ? shape.length : 0);
+    const std::size_t last_piece = shape.source == Shape::Source::two_pieces ? 5 : 0;
     std::vector<ibv_sge> sges;
     std::vector<Request> list;
     for (std::size_t i = 0; i < shape.together; i++)
-        sges.push_back(here.memory.sge(from + i * shape.length, shape.length));
+        sges.push_back(here.memory.sge(from + i * shape.length, shape.length - last_piece));
+    if (last_piece > 0) sges.push_back(here.memory.sge(from + shape.length - last_piece, last_piece));
     ibv_sge word = here.memory.sge(0, 8);
     if (shape.behind_atomic) {
         list.emplace_back(0, IBV_WR_ATOMIC_FETCH_AND_ADD, &word, 1, 0);
         here.aim(list[0], 0);
     }
     for (std::size_t i = 0; i < shape.together; i++) {
-        list.emplace_back(1, IBV_WR_RDMA_WRITE, &sges[i], 1, i + 1 == shape.together ? IBV_SEND_SIGNALED : 0);
+        list.emplace_back(1, IBV_WR_RDMA_WRITE, &sges[i], last_piece > 0 ? 2 : 1,
+                          i + 1 == shape.together ? IBV_SEND_SIGNALED : 0);
         here.aim(list.back(), offset + i * shape.length);
     }
     for (std::size_t i = 0; i + 1 < list.size(); i++) list[i].next = &list[i + 1];

@@ -106,6 +106,9 @@ std::string with_ids(const M& m) {
     return text;
 }
 
+// The reserved value is shown as the number that it is.
+const char* answered(CmAnswered message) { return message == CmAnswered::none ? "3" : to_string(message); }
+
 const char* service_type(TransportServiceType type) {
     switch (type) {
         case TransportServiceType::rc:
@@ -210,14 +213,14 @@ std::string describe(const Req& m) {
 
 std::string describe(const Mra& m) {
     std::string text = with_ids(m);
-    append(text, " of=%s service_timeout=%u", to_string(m.message_mraed), m.service_timeout);
+    append(text, " of=%s service_timeout=%u", answered(m.message_mraed), m.service_timeout);
     return text;
 }
 
 std::string describe(const Rej& m) {
     std::string text = with_ids(m);
     append(text, " of=%s reason=%u \"%s\"",
-           m.message_rejected == kRejectedNoMessage ? "none" : to_string(m.message_rejected),
+           m.message_rejected == kRejectedNoMessage ? "none" : answered(m.message_rejected),
            static_cast<unsigned>(m.reason), to_string(m.reason));
     return text;
 }

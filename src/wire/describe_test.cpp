@@ -130,7 +130,7 @@ TEST(Describe, Rejections) {
     mra.service_timeout = 24;
     EXPECT_THAT(describe(mra), HasSubstr(" of=LAP service_timeout=24"));
     mra.message_mraed = CmAnswered::none;
-    EXPECT_THAT(describe(mra), HasSubstr(" of=none "));
+    EXPECT_THAT(describe(mra), HasSubstr(" of=3 "));
 }
 
 TEST(Describe, OtherMessages) {

@@ -52,9 +52,16 @@ bool is_word(std::uint64_t at, std::size_t length) {
     return (length == 1 || length == 4 || length == 8) && at % length == 0;
 }
 
+// Whether stores are seen in the order in which they are made.
+#if defined(__x86_64__)
+constexpr bool kStoresInOrder = true;
+#else
+constexpr bool kStoresInOrder = false;
+#endif
+
 // Whether the kernel finds the last `tail` bytes in one place, and so stores a word of them at once: behind
 // the end of a page it goes on with the next, byte by byte.
-[[maybe_unused]] bool ends_in_one_place(const iovec& last, std::size_t tail) {
+bool ends_in_one_place(const iovec& last, std::size_t tail) {
     constexpr std::uintptr_t kPage = 4096;
     const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(last.iov_base) + last.iov_len;
     return last.iov_len >= tail && (end - tail) / kPage == (end - 1) / kPage;
@@ -249,11 +256,9 @@ Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, st
     const std::size_t tail = last_word(at, length), body = length - tail;
     const iovec remote[2] = {{pointer(at), body}, {pointer(at + body), tail}};
     const std::span<const iovec> places(body == 0 ? remote + 1 : remote, body == 0 ? 1 : 2);
-#if defined(__x86_64__)
-    if (ends_in_one_place(local.back(), tail))
+    if (kStoresInOrder && ends_in_one_place(local.back(), tail))
         return whole(process_vm_writev(pid_, local.data(), local.size(), places.data(), places.size(), 0),
                      length);
-#endif
     constexpr unsigned kMaxPieces = 64;
     if (local.size() > kMaxPieces) return Direct::declined;
     std::array<iovec, kMaxPieces + 1> pieces;
@@ -268,17 +273,14 @@ Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, st
         gathered += rest;
     }
     pieces[count] = {word, tail};
-#if defined(__x86_64__)
-    return whole(process_vm_writev(pid_, pieces.data(), count + 1, places.data(), places.size(), 0), length);
-#else
-    // Stores may be seen out of order: the tail is a call of its own, behind a fence.
-    if (body > 0) {
-        if (process_vm_writev(pid_, pieces.data(), count, remote, 1, 0) != static_cast<ssize_t>(body))
-            return Direct::declined;
-        std::atomic_thread_fence(std::memory_order_release);
-    }
+    if (kStoresInOrder || body == 0)
+        return whole(process_vm_writev(pid_, pieces.data(), count + 1, places.data(), places.size(), 0),
+                     length);
+    // The tail is a call of its own, behind a fence.
+    if (process_vm_writev(pid_, pieces.data(), count, remote, 1, 0) != static_cast<ssize_t>(body))
+        return Direct::declined;
+    std::atomic_thread_fence(std::memory_order_release);
     return whole(process_vm_writev(pid_, pieces.data() + count, 1, remote + 1, 1, 0), tail);
-#endif
 }
 
 bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,

@@ -4,7 +4,6 @@
 namespace verbena::verbs_test {
 namespace {
 
-constexpr std::uint32_t kQkey = 0x11111111;
 constexpr std::uint32_t kGrh = sizeof(ibv_grh);
 
 Options datagram() {

@@ -127,6 +127,7 @@ struct Pair {
     Side a, b;
 };
 
+inline constexpr std::uint32_t kQkey = 0x11111111;  // of the tests that need one only
 // A UD queue pair in RESET, to RTS. An errno.
 int start_datagrams(ibv_qp* qp, std::uint32_t qkey);
 // To a queue pair at that address; nullptr with errno.

@@ -8,7 +8,6 @@ namespace {
 using transport::Operation;
 using transport::Service;
 
-constexpr std::uint32_t kLaneQkey = 0x11111111;
 constexpr int kFlushAccess = 1 << 8;  // IBV_ACCESS_FLUSH_GLOBAL of newer headers
 
 Options options_of(Service service) {
@@ -121,7 +120,7 @@ Lane::~Lane() {
 }
 
 void Lane::connect_datagrams() {
-    for (Side* side : {&a_, &b_}) must(start_datagrams(side->qp, kLaneQkey), "RTS");
+    for (Side* side : {&a_, &b_}) must(start_datagrams(side->qp, kQkey), "RTS");
     ah_ = must(address_handle(a_.pd, b_.gid()), "ibv_create_ah");
 }
 
@@ -215,7 +214,7 @@ int Lane::post_work_request(const Move& move) {
     if (is_datagram()) {
         request.wr.ud.ah = ah_;
         request.wr.ud.remote_qpn = b_.qp->qp_num;
-        request.wr.ud.remote_qkey = kLaneQkey;
+        request.wr.ud.remote_qkey = kQkey;
     }
     request.qp_type.xrc.remote_srqn = xrc_srqn_;
     return request.post(a_.qp);
@@ -285,7 +284,7 @@ int Lane::post_functions(const Move& move) {
         ibv_wr_set_inline_data(qp, local_.data(), move.length);
     else if (data)
         ibv_wr_set_sge(qp, local_.mr->lkey, local_.address(), static_cast<std::uint32_t>(move.length));
-    if (ah_) ibv_wr_set_ud_addr(qp, ah_, b_.qp->qp_num, kLaneQkey);
+    if (ah_) ibv_wr_set_ud_addr(qp, ah_, b_.qp->qp_num, kQkey);
     if (xrc_srq_) ibv_wr_set_xrc_srqn(qp, xrc_srqn_);
     return ibv_wr_complete(qp);
 }

@@ -11,13 +11,7 @@ namespace verbena::verbs_test {
 namespace {
 
 struct Objects : testing::Test {
-    Objects() : side(unconnected()) {}
-    static Options unconnected() {
-        Options options;
-        options.connect = false;
-        return options;
-    }
-    Side side;
+    Side side{Options{.connect = false}};
 };
 
 TEST_F(Objects, InUseAreNotDestroyed) {
@@ -86,7 +80,7 @@ TEST_F(Objects, QueuePairsBeyondTheLimits) {
 }
 
 TEST_F(Objects, OfAnotherContext) {
-    Side other(unconnected());
+    Side other({.connect = false});
     ibv_qp_init_attr attributes = side.setup();
     EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_create_qp(other.pd, &attributes); }));
     attributes.recv_cq = other.receive_cq;

@@ -5,23 +5,17 @@
 namespace verbena::verbs_test {
 namespace {
 
-Options unconnected() {
-    Options options;
-    options.connect = false;
-    return options;
-}
-
 int post_empty_receive(Side& side) { return side.post_receive(1, nullptr, 0); }
 int post_empty_send(Side& side) { return Request(1, IBV_WR_SEND, nullptr, 0).post(side.qp); }
 
 TEST(PostStates, ResetTakesNothing) {
-    Side side(unconnected());
+    Side side({.connect = false});
     EXPECT_TRUE(refused(EINVAL, [&] { return post_empty_receive(side); }));
     EXPECT_TRUE(refused(EINVAL, [&] { return post_empty_send(side); }));
 }
 
 TEST(PostStates, InitAndRtrTakeReceivesOnly) {
-    Side side(unconnected());
+    Side side({.connect = false});
     ASSERT_EQ(side.to_init(), 0);
     EXPECT_EQ(post_empty_receive(side), 0);
     EXPECT_TRUE(refused(EINVAL, [&] { return post_empty_send(side); }));

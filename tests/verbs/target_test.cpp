@@ -42,12 +42,6 @@ Record get(int fd) {
     return record;
 }
 
-Options target_options() {
-    Options options;
-    options.connect = false;
-    return options;
-}
-
 Address address(Side& side, Memory& memory) {
     return {side.gid(), side.qp->qp_num, memory.mr->rkey, memory.address()};
 }
@@ -59,7 +53,7 @@ bool connect(Side& side, const Address& peer) {
 // The target: connects, says so, is away, and ends. Never returns. `yardstick`: the byte comes and goes.
 [[noreturn]] void be_target(int in, int out, int yardstick_in, int yardstick_out, bool computes) {
     {
-        Side side(target_options());
+        Side side({.connect = false});
         Memory memory(side.pd, 64);
         put(out, address(side, memory));
         if (!connect(side, get<Address>(in))) _exit(2);
@@ -104,7 +98,7 @@ TEST_P(Target, IsServedWhileAway) {
     for (int fd : {to[0], from[1], yardstick_to[0], yardstick_from[1]}) close(fd);
 
     {
-        Side side(target_options());
+        Side side({.connect = false});
         Memory memory(side.pd, 64);
         const Address peer = get<Address>(from[0]);
         put(to[1], address(side, memory));

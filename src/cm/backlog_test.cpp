@@ -217,6 +217,24 @@ TEST_F(Backlog, RequestsBeyondTheBacklogAreRefusedWithTheirListener) {
     }
 }
 
+// What waits for one of them is not for the other, whose program has ended.
+TEST_F(Backlog, AProgramThatEndsTakesNothingFromAnotherListenerOfThePort) {
+    const IdNumber full = listener(server, server.address(7471), PortSpace::tcp, 1);
+    const IdNumber other = listener(server, server.second_address(7471));
+    std::uint64_t delivered = 0;
+    ASSERT_EQ(server->migrate(other, 5, delivered), 0);
+    for (std::uint32_t qpn : {0x11u, 0x12u, 0x13u}) connecting(client, server.address(7471), qpn);
+    net.run();
+    server->close_file(5, net.now);
+    net.run();
+    EXPECT_TRUE(client.quiet());
+    for (std::uint32_t qpn : {0x11u, 0x12u, 0x13u}) {
+        const Event request = server.take();
+        EXPECT_EQ(request.connection.qp_number, qpn);
+        EXPECT_EQ(request.listen_id, full);
+    }
+}
+
 TEST_F(Backlog, BacklogLimits) {
     for (int wish : {0, -1, 5000}) {
         IdNumber id = listener(server, any4(7471), PortSpace::tcp, wish);

@@ -76,7 +76,6 @@ void Connections::on_dreq(const wire::Dreq& dreq, const Sender& sender, Time now
             return;
     }
     stop_repeating(*connection);
-    forget_waiting(*connection);
     connection->dreq_transaction_id = sender.transaction_id;
     if (connection->state == ConnectionState::dreq_sent) {
         // Both asked at once, or our DREQ was lost: our program has said that it is done, so the answer need
@@ -84,6 +83,8 @@ void Connections::on_dreq(const wire::Dreq& dreq, const Sender& sender, Time now
         send_drep(*connection);
         enter_timewait(*connection, now);
     } else {
+        // Whatever our program makes of it, and when: the peer's QP is free for another connection.
+        forget_qp(*connection);
         connection->state = ConnectionState::dreq_received;
     }
     tell_end(*connection, 0, now);

@@ -317,6 +317,18 @@ TEST_F(Disconnect, ProcessDeathEndsEverything) {
     static_cast<void>(c);
 }
 
+// A server may keep the ids of ended connections as long as it likes, and hear a DREQ without answering it.
+TEST_F(Disconnect, ThePeersQueuePairIsFreeOnceItHasSaidThatItIsDone) {
+    Connected c = establish();
+    ASSERT_EQ(client->disconnect(c.active, net.now), 0);
+    net.run();
+    EXPECT_EQ(server.take().type, EventType::disconnected);
+    connecting(client, server.address(7471), 0x11);
+    net.run();
+    EXPECT_EQ(server.take().type, EventType::connect_request);
+    EXPECT_TRUE(client.quiet());
+}
+
 TEST_F(Disconnect, RequestIsNewAgainAfterTimewait) {
     Connected c = establish();
     Sent request = net.log[0];

@@ -66,12 +66,7 @@ int Manager::destroy_id(IdNumber number, std::uint64_t& events_delivered, Time n
     Id* id = state_->find(number);
     if (!id) return fail(ENOENT, "there is no id %u", number);
     events_delivered = id->events_delivered;
-    const std::uint64_t service = id->state == IdState::listen ? service_of(*id) : 0;
-    state_->destroy(*id, now);
-    if (service && state_->has_listener(service))
-        state_->held.listener_gone(service, number, now);
-    else if (service)
-        state_->held.listener_gone(service, now, false);
+    state_->remove(*id, now, false);
     return 0;
 }
 
@@ -190,10 +185,7 @@ void Manager::close_file(FileNumber file, Time now) {
         if (id.file == file) gone.push_back(number);
     for (IdNumber number : gone) {
         Id* id = state_->find(number);
-        if (!id) continue;  // a listener takes its children along
-        const std::uint64_t service = id->state == IdState::listen ? service_of(*id) : 0;
-        state_->destroy(*id, now);
-        if (service) state_->held.listener_gone(service, now, true);
+        if (id) state_->remove(*id, now, true);  // a listener takes its children along
     }
 }
 
@@ -205,6 +197,16 @@ void Manager::receive_mad(const wire::Path& sender_view, std::uint32_t source_qp
     state_->withdraw_held(header, mad);
     if (!state_->hold_back(header, sender_view, source_qp, mad, now))
         state_->receive(header, sender_view, source_qp, mad, now);
+}
+
+void Manager::State::remove(Id& id, Time now, bool for_good) {
+    const std::uint64_t service = id.state == IdState::listen ? service_of(id) : 0;
+    const IdNumber number = id.number;
+    destroy(id, now);
+    if (service && has_listener(service))
+        held.listener_gone(service, number, now);
+    else if (service)
+        held.listener_gone(service, now, for_good);
 }
 
 bool Manager::State::has_listener(std::uint64_t service_id) const {

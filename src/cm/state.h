@@ -96,6 +96,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     void service_resolved(IdNumber owner, const ConnectionEvent& event) override;
 
     // manager.cpp
+    void remove(Id& id, Time now, bool for_good);  // for good: its program has ended
     bool has_listener(std::uint64_t service_id) const;
     bool is_bound(std::uint64_t service_id) const;
     bool serve_held(Id& listener);

@@ -113,7 +113,7 @@ int Datagram::wait(Lock& lock, bool blocking, Time deadline, Condition holds) {
     if (holds()) return 0;
     if (!blocking) return EAGAIN;
     Sleeper sleeper;
-    if (int error = sleeper.prepare()) return error;
+    if (int error = sleeper.prepare_or_nap()) return error;
     for (;;) {
         int error = 0;
         {
@@ -137,7 +137,7 @@ int Datagram::wait(Lock& lock, bool blocking, Time deadline, Condition holds) {
 // Sleeps until the kernel may have room for a datagram, or something else has changed.
 int Datagram::wait_for_udp(Lock& lock, Time deadline) {
     Sleeper sleeper;
-    if (int error = sleeper.prepare()) return error;
+    if (int error = sleeper.prepare_or_nap()) return error;
     const Registration registration(*this, sleeper);
     lock.unlock();
     const int error = sleeper.sleep(nullptr, udp_fd_, deadline, EPOLLOUT);

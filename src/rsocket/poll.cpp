@@ -43,7 +43,7 @@ class PollSet {
     bool has_sockets() const { return any_; }
 
     // What it needs to sleep. An errno.
-    [[nodiscard]] int prepare() { return sleeper_.prepare(); }
+    [[nodiscard]] int prepare() { return sleeper_.prepare_or_nap(); }
 
     // How many entries are ready; fills their revents in.
     int look() {
@@ -82,6 +82,7 @@ class PollSet {
     // 0, or -1 with errno.
     int sleep(Time deadline) {
         timespec left{};
+        deadline = sleeper_.wakes_at(deadline);
         if (deadline != kNever) {
             const Time time = std::max<Time>(deadline - now(), 0);
             left = {time / kSecond, time % kSecond};

@@ -18,12 +18,25 @@
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "base/stay_loaded.h"
+#include "host/client.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/process.h"
 #include "rsocket/sleeper.h"
 #include "verbs/private.h"
 
 namespace verbena::rsocket {
+
+namespace {
+
+int no_descriptors(int error) { return fail(error, "no descriptors for rsockets: %s", std::strerror(error)); }
+
+int listen_to(int epoll, int fd) {
+    epoll_event event{EPOLLIN, {}};
+    event.data.fd = fd;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : no_descriptors(errno);
+}
+
+}  // namespace
 
 // Never destroyed: the thread works until the process ends. A forked child starts its own.
 Service* Service::get() {
@@ -43,21 +56,20 @@ Service* Service::get() {
     return current.load();
 }
 
+// Of one that could not start.
+Service::~Service() {
+    if (kick_fd_ >= 0) ::close(kick_fd_);
+    if (epoll_fd_ >= 0) ::close(epoll_fd_);
+    if (!channels_.empty()) rdma_destroy_event_channel(channels_.back());
+}
+
 int Service::start() {
-    channel_ = rdma_create_event_channel();
-    if (!channel_) return errno;
-    // At a disconnect a stream takes in by itself what came before. Whoever has polled its queue before may
-    // be closing it, and wait for this thread.
-    if (auto channel = rdmacm::find_channel(channel_)) channel->reader_polls = true;
-    fcntl(channel_->fd, F_SETFL, O_NONBLOCK);
     epoll_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+    if (epoll_fd_ < 0) return no_descriptors(errno);
     kick_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    for (int fd : {channel_->fd, kick_fd_}) {
-        epoll_event event{EPOLLIN, {}};
-        event.data.fd = fd;
-        if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
-            return fail(errno, "no descriptors for rsockets: %s", std::strerror(errno));
-    }
+    if (kick_fd_ < 0) return no_descriptors(errno);
+    if (int error = listen_to(epoll_fd_, kick_fd_)) return error;
+    if (!open_channel()) return errno;
     stay_loaded([] {});
     const NoSignals none;
     pthread_t thread;
@@ -76,9 +88,52 @@ void* Service::run(void* service) {
 
 void Service::kick() const { signal_event(kick_fd_); }
 
+rdma_event_channel* Service::open_channel() {
+    rdma_event_channel* const channel = rdma_create_event_channel();
+    if (!channel) return nullptr;
+    // At a disconnect a stream takes in by itself what came before. Whoever has polled its queue before may
+    // be closing it, and wait for this thread.
+    if (auto known = rdmacm::find_channel(channel)) known->reader_polls = true;
+    fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+    {
+        std::lock_guard lock(mutex_);
+        channels_.push_back(channel);
+    }
+    const int error = listen_to(epoll_fd_, channel->fd);
+    if (!error) return channel;
+    {
+        std::lock_guard lock(mutex_);
+        std::erase(channels_, channel);
+    }
+    rdma_destroy_event_channel(channel);
+    errno = error;
+    return nullptr;
+}
+
+// A channel ends with its daemon, and the next daemon knows nothing of it. nullptr, with errno, if that has
+// happened and there is no other.
+rdma_event_channel* Service::living_channel() {
+    std::lock_guard one(opening_);
+    rdma_event_channel* last;
+    {
+        std::lock_guard lock(mutex_);
+        last = channels_.back();
+    }
+    const auto known = rdmacm::find_channel(last);
+    const bool over = last == ended_.load() || (known && known->generation != host::generation());
+    return over ? open_channel() : last;
+}
+
+rdma_event_channel* Service::channel_of(int fd) {
+    std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(channels_, fd, &rdma_event_channel::fd);
+    return found == channels_.end() ? nullptr : *found;
+}
+
 rdma_cm_id* Service::create_id(const std::shared_ptr<ServiceClient>& client, rdma_port_space space) {
     rdma_cm_id* id = nullptr;
-    if (rdma_create_id(channel_, &id, nullptr, space) != 0) return nullptr;
+    rdma_event_channel* const channel = living_channel();
+    if (!channel || rdma_create_id(channel, &id, nullptr, space) != 0) return nullptr;
     adopt(id, client);
     return id;
 }
@@ -124,12 +179,14 @@ void Service::wake_at(const std::shared_ptr<ServiceClient>& client, Time when) {
 }
 
 // Acknowledged before it is handled: whoever handles it may destroy the id.
-void Service::read_events() {
+void Service::read_events(rdma_event_channel* channel) {
     for (;;) {
         rdma_cm_event* event = nullptr;
-        if (rdma_get_cm_event(channel_, &event) != 0) {
+        if (rdma_get_cm_event(channel, &event) != 0) {
+            if (errno == EAGAIN || errno == EINTR) return;
             // Without its daemon the channel stays readable for ever and never brings anything.
-            if (errno != EAGAIN && errno != EINTR) epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel_->fd, nullptr);
+            epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel->fd, nullptr);
+            ended_ = channel;
             return;
         }
         CmEvent copy;
@@ -196,8 +253,8 @@ void Service::loop() {
             if (fd == kick_fd_) {
                 std::uint64_t ignored;
                 [[maybe_unused]] auto size = read(kick_fd_, &ignored, sizeof ignored);
-            } else if (fd == channel_->fd) {
-                read_events();
+            } else if (rdma_event_channel* const channel = channel_of(fd)) {
+                read_events(channel);
             } else {
                 std::shared_ptr<ServiceClient> client;
                 {

@@ -9,11 +9,13 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "base/time.h"
 
@@ -59,18 +61,26 @@ class Service {
 
    private:
     Service() = default;
+    ~Service();
+    friend std::default_delete<Service>;
     int start();
     static void* run(void* service);
     void loop();
-    void read_events();
+    rdma_event_channel* open_channel();  // in `channels_`; nullptr with errno and a reason
+    rdma_event_channel* living_channel();
+    rdma_event_channel* channel_of(int fd);
+    void read_events(rdma_event_channel* channel);
     Time run_timers();
     void kick() const;
 
-    rdma_event_channel* channel_ = nullptr;
     int epoll_fd_ = -1;
     int kick_fd_ = -1;
 
+    std::mutex opening_;  // of a channel; before mutex_
     std::mutex mutex_;
+    // The last is the one in use. Those before are of daemons that have died, and of ids that are left.
+    std::vector<rdma_event_channel*> channels_;
+    std::atomic<rdma_event_channel*> ended_{nullptr};  // the last whose daemon was seen to end
     std::unordered_map<rdma_cm_id*, std::weak_ptr<ServiceClient>> ids_;
     std::unordered_map<int, std::weak_ptr<ServiceClient>> descriptors_;
     struct Timer {

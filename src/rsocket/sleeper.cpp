@@ -17,6 +17,14 @@
 
 namespace verbena::rsocket {
 
+namespace {
+
+constexpr Duration kNap = 5 * kMillisecond;
+
+bool is_want_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
+
+}  // namespace
+
 Time now() {
     timespec time{};
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -33,13 +41,36 @@ int Sleeper::prepare() {
     return event_fd_ < 0 ? fail(errno, "no descriptor to sleep on: %s", std::strerror(errno)) : 0;
 }
 
-void Sleeper::wake() { signal_event(event_fd_); }
+int Sleeper::prepare_or_nap() {
+    const int error = prepare();
+    return is_want_of_descriptors(error) ? 0 : error;
+}
 
-void Sleeper::drain() const { take_events(event_fd_); }
+void Sleeper::wake() {
+    if (event_fd_ >= 0) signal_event(event_fd_);
+}
+
+void Sleeper::drain() const {
+    if (event_fd_ >= 0) take_events(event_fd_);
+}
+
+Time Sleeper::wakes_at(Time deadline) const {
+    return event_fd_ >= 0 ? deadline : std::min(deadline, now() + kNap);
+}
+
+int Sleeper::nap(int socket_fd, Time deadline, std::uint32_t events) const {
+    pollfd entry{socket_fd, static_cast<short>(events), 0};  // poll's names have epoll's values
+    const Duration most = std::clamp<Duration>(deadline - now(), 0, kNap);
+    const timespec time{0, most};
+    if (ppoll(&entry, 1, &time, nullptr) < 0) return errno;
+    return now() < deadline ? 0 : ETIMEDOUT;
+}
 
 int Sleeper::sleep(ibv_context* context, int socket_fd, Time deadline, std::uint32_t events) {
     if (both_fd_ < 0) {
-        both_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+        if (event_fd_ >= 0) both_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+        if (event_fd_ < 0 || (both_fd_ < 0 && is_want_of_descriptors(errno)))
+            return nap(socket_fd, deadline, events);
         epoll_event event{EPOLLIN, {}};
         if (both_fd_ < 0 || epoll_ctl(both_fd_, EPOLL_CTL_ADD, event_fd_, &event) != 0)
             return fail(errno, "no descriptor to sleep on: %s", std::strerror(errno));

@@ -33,9 +33,13 @@ class Sleeper final : public Waker {
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
 
-    // Makes the descriptors, once. An errno.
+    // Makes the descriptor, once. An errno.
     [[nodiscard]] int prepare();
-    int fd() const { return event_fd_; }
+    // The same, for who only sleeps: while the process may open no more, in naps, with a look after each.
+    [[nodiscard]] int prepare_or_nap();
+    int fd() const { return event_fd_; }  // -1: naps
+    // When a sleep until `deadline` ends, if nothing ends it before.
+    Time wakes_at(Time deadline) const;
 
     void wake() override;
     void drain() const;
@@ -45,6 +49,8 @@ class Sleeper final : public Waker {
     int sleep(ibv_context* context, int socket_fd, Time deadline, std::uint32_t events = EPOLLIN);
 
    private:
+    int nap(int socket_fd, Time deadline, std::uint32_t events) const;
+
     int event_fd_ = -1;
     int both_fd_ = -1;  // an epoll set of event_fd_ and watched_
     int watched_ = -1;

@@ -87,7 +87,7 @@ class Stream final : public Socket, public ServiceClient {
     int finish_connecting(Lock& lock, int flags);
     void request_arrived(const CmEvent& event);
     void accept_requests(Lock& lock);
-    bool start_child(const CmEvent& event);
+    int start_child(const CmEvent& event);
     int answer(const CmEvent& request);
     void established(const Hello* peer);
     void connecting_failed(int error);
@@ -110,7 +110,7 @@ class Stream final : public Socket, public ServiceClient {
     bool all_sent() const;
 
     // stream_send.cpp
-    int wait_to_send(Lock& lock, int flags, Time deadline);
+    int wait_to_send(Lock& lock, int flags, Time deadline, bool partly);
     int why_not_writable();
     std::uint8_t* reserve(std::uint32_t& wanted);
     int send_maps(Lock& lock, int flags, Time deadline);
@@ -152,6 +152,7 @@ class Stream final : public Socket, public ServiceClient {
     // Of a listener.
     unsigned backlog_ = 0;
     std::deque<CmEvent> requests_;  // not answered for want of room
+    int starved_ = 0;               // or of means, of which accept() has not told: the errno
     std::list<std::shared_ptr<Stream>> children_;
     std::deque<std::shared_ptr<Stream>> ready_;
     std::weak_ptr<Stream> listener_;  // of a child until it is accepted

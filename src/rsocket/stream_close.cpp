@@ -87,7 +87,8 @@ void Stream::stop_listening(Lock& lock) {
 
 void Stream::close() {
     Lock lock(mutex_);
-    if (phase_ == Phase::listening) stop_listening(lock);
+    const bool has_listened = !children_.empty() || !ready_.empty() || !requests_.empty();
+    if (phase_ == Phase::listening || has_listened) stop_listening(lock);
     if (phase_ == Phase::connected) {
         const bool abort = settings_.lingering.l_onoff && settings_.lingering.l_linger == 0;
         progress();

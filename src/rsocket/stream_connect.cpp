@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 
 constexpr int kResolveMs = 2'000;
 constexpr unsigned kMostBacklog = 4096;
+
+// Of those that a program which closes something has again.
+bool is_out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 int errno_of_status(int status) { return status < 0 && status > -4096 ? -status : EHOSTUNREACH; }
 
@@ -116,13 +120,16 @@ std::shared_ptr<Socket> Stream::accept() {
     const Turn receiving(*this, receive_mutex_, blocks(0));
     if (!receiving) return nullptr;
     Lock lock(mutex_);
-    if (phase_ != Phase::listening) return fail_null(EINVAL, "the socket does not listen");
-    if (int error = wait(lock, receive_sleeper_, blocks(0), deadline_of(settings_.receive_timeout),
-                         [&] { return !ready_.empty() || phase_ != Phase::listening; })) {
+    if (phase_ == Phase::listening && std::exchange(starved_, 0)) accept_requests(lock);
+    const auto holds = [&] { return !ready_.empty() || starved_ || phase_ != Phase::listening; };
+    if (int error = wait(lock, receive_sleeper_, blocks(0), deadline_of(settings_.receive_timeout), holds)) {
         errno = error;
         return nullptr;
     }
-    if (ready_.empty()) return fail_null(EINVAL, "the socket was shut down");
+    if (ready_.empty() && phase_ == Phase::listening)
+        return fail_null(starved_, "no means for another rsocket: %s", std::strerror(starved_));
+    if (ready_.empty())
+        return fail_null(error_ ? std::exchange(error_, 0) : EINVAL, "the socket does not listen");
     std::shared_ptr<Stream> child = std::move(ready_.front());
     ready_.pop_front();
     accept_requests(lock);
@@ -333,8 +340,13 @@ void Stream::accept_requests(Lock& lock) {
     while (!requests_.empty() &&
            (phase_ != Phase::listening || ready_.size() + children_.size() <= backlog_)) {
         const CmEvent request = requests_.front();
+        const int error = phase_ == Phase::listening ? start_child(request) : ECONNABORTED;
+        if (is_out_of_means(error)) {  // the peer goes on asking
+            starved_ = error;
+            return nudge();
+        }
         requests_.pop_front();
-        if (phase_ == Phase::listening && start_child(request)) continue;
+        if (!error) continue;
         lock.unlock();
         rdma_reject(request.id, nullptr, 0);
         rdma_destroy_id(request.id);
@@ -342,24 +354,25 @@ void Stream::accept_requests(Lock& lock) {
     }
 }
 
-bool Stream::start_child(const CmEvent& request) {
+// An errno, and nothing has become of the request.
+int Stream::start_child(const CmEvent& request) {
     auto child = std::make_shared<Stream>(domain_, service_);
     child->settings_ = settings_;
     child->settings_.route.clear();
     child->listener_ = std::static_pointer_cast<Stream>(shared_from_this());
-    if (child->open() != 0) return false;
+    if (child->open() != 0) return errno;
     {
         Lock lock(child->mutex_);
         child->id_ = request.id;
         service_.adopt(request.id, child);
-        if (child->answer(request) != 0) {
+        if (int error = child->answer(request)) {
             child->connection_.destroy();
             child->id_ = nullptr;
-            return false;
+            return error;
         }
     }
     children_.push_back(std::move(child));
-    return true;
+    return 0;
 }
 
 int Stream::answer(const CmEvent& request) {

@@ -69,7 +69,7 @@ int Stream::send_maps(Lock& lock, int flags, Time deadline) {
     while (untold() != mappings_.end()) {
         auto possible = [&] { return (controls_ > 1 && send_window_.has_credit()) || !writable_; };
         if (int error = wait(lock, send_sleeper_, blocks(flags), deadline, possible)) return error;
-        if (!writable_) return why_not_writable();
+        if (!writable_) return 0;
         const auto mapping = untold();
         if (mapping == mappings_.end()) break;  // unmapped meanwhile
         controls_--;
@@ -93,8 +93,9 @@ ssize_t Stream::write_mapped(Cursor data, off_t offset, int flags) {
     const std::size_t total = data.left();
     auto position = static_cast<std::uint64_t>(offset);
     while (data.left() > 0) {
-        if (int error = wait_to_send(lock, flags, deadline)) {
-            if (data.left() < total) break;
+        const bool partly = data.left() < total;
+        if (int error = wait_to_send(lock, flags, deadline, partly)) {
+            if (partly) break;
             errno = error;
             return -1;
         }
@@ -103,7 +104,7 @@ ssize_t Stream::write_mapped(Cursor data, off_t offset, int flags) {
             return position >= candidate.offset && position - candidate.offset < candidate.target.length;
         });
         if (entry == map.end()) {
-            if (data.left() < total) break;
+            if (partly) break;
             return fail_minus_one(EINVAL, "offset %llu is in no buffer that the peer has mapped",
                                   static_cast<unsigned long long>(position));
         }

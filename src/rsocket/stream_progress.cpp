@@ -136,7 +136,7 @@ short Stream::readiness(short wanted, const Waker* self) {
             events = kOut | POLLHUP;
             break;
         case Phase::listening:
-            if (!ready_.empty()) events = kIn;
+            if (!ready_.empty() || starved_) events = kIn;
             break;
         case Phase::connecting:
         case Phase::accepting:

@@ -19,6 +19,7 @@ ssize_t Stream::receive(Cursor room, int flags, Address*, int*) {
     const Time deadline = deadline_of(settings_.receive_timeout);
     const std::size_t total = room.left();
     const bool all = (flags & MSG_WAITALL) && !(flags & MSG_PEEK);
+    if (!readable_) progress();  // what came before the end is still read
     std::size_t copied = 0;
     std::uint32_t peeked = 0;
     while (room.left() > 0) {

@@ -27,19 +27,21 @@ int Stream::why_not_writable() {
                 shut_write_ ? "the socket was shut down for sending" : "the socket is not connected");
 }
 
-int Stream::wait_to_send(Lock& lock, int flags, Time deadline) {
+// `partly`: something was sent, and the next call tells why no more was.
+int Stream::wait_to_send(Lock& lock, int flags, Time deadline, bool partly) {
+    const auto ended = [&] { return partly ? EPIPE : why_not_writable(); };
     if (phase_ == Phase::connecting || phase_ == Phase::accepting)
         if (int error = wait(lock, send_sleeper_, blocks(flags), deadline,
                              [&] { return phase_ != Phase::connecting && phase_ != Phase::accepting; }))
             return error;
-    if (!writable_) return why_not_writable();
+    if (!writable_) return ended();
     if (maps_pending_)
         if (int error = send_maps(lock, flags, deadline)) return error;
     if (can_send()) return 0;
     if (int error =
             wait(lock, send_sleeper_, blocks(flags), deadline, [&] { return can_send() || !writable_; }))
         return error;
-    return writable_ ? 0 : why_not_writable();
+    return writable_ ? 0 : ended();
 }
 
 // Room for the next message, at most `wanted` bytes of it: contiguous in the ring. One that is copied into
@@ -68,9 +70,9 @@ ssize_t Stream::send(Cursor data, int flags, const Address*) {
     std::uint32_t most = kFirstMessage;
     do {
         if (total == 0 && writable_) return 0;
-        if (data.left() < total && !writable_) break;  // the next call tells why
-        if (int error = wait_to_send(lock, flags, deadline)) {
-            if (data.left() < total) break;
+        const bool partly = data.left() < total;
+        if (int error = wait_to_send(lock, flags, deadline, partly)) {
+            if (partly) break;
             errno = error;
             return -1;
         }

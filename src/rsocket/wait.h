@@ -48,7 +48,7 @@ int Stream::wait(Lock& lock, Sleeper& sleeper, bool blocking, Time deadline, Con
             if (holds()) return 0;
         } while (now() < until);
     }
-    if (int error = sleeper.prepare()) return error;
+    if (int error = sleeper.prepare_or_nap()) return error;
     for (;;) {
         int error = 0;
         {

@@ -27,20 +27,27 @@ void remember(sockaddr_storage& storage, socklen_t& length, const sockaddr* addr
     if (address) std::memcpy(&storage, address, length);
 }
 
-// A descriptor for an accepted rsocket.
-int wrap(int rs, int domain, int type, int flags) {
-    const int before = errno;
+int close_with(int fd, int error) {
+    real().close(fd);
+    errno = error;
+    return -1;
+}
+
+// As the kernel, which has a number for the connection before it takes one from the backlog: without one the
+// connection stays there.
+int accept_rsocket(int listener, sockaddr* address, socklen_t* length, int domain, int type, int flags) {
     const int fd = real().socket(domain, type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
+    if (fd < 0) return -1;
+    const int rs = raccept(listener, address, length);
+    if (rs < 0) return close_with(fd, errno);
+    const int before = errno;
     auto entry = std::make_unique<Entry>();
     entry->domain = domain;
     entry->type = type;
     entry->rs = rs;
-    if (fd < 0 || !insert(fd, entry.get())) {
-        const int error = fd < 0 ? errno : EMFILE;
-        if (fd >= 0) real().close(fd);
+    if (!insert(fd, entry.get())) {
         rclose(rs);
-        errno = error;
-        return -1;
+        return close_with(fd, EMFILE);
     }
     static_cast<void>(entry.release());
     rfcntl(rs, F_SETFD, long{FD_CLOEXEC});
@@ -59,10 +66,7 @@ int accept_any(int fd, sockaddr* address, socklen_t* length, int flags) {
         type = entry->type;
         migrates = entry->state == State::fork_listen;
     }
-    if (rs >= 0) {
-        const int child = raccept(rs, address, length);
-        return child < 0 ? child : wrap(child, domain, type, flags);
-    }
+    if (rs >= 0) return accept_rsocket(rs, address, length, domain, type, flags);
     const int child = real().accept4(fd, address, length, flags);
     if (child >= 0 && migrates) {
         auto later = std::make_unique<Entry>();
@@ -88,6 +92,12 @@ bool is_out_of_means(int error) { return error == EMFILE || error == ENFILE || e
 
 bool unknown_to_rsockets(int error) { return error == ENOPROTOOPT || error == EOPNOTSUPP; }
 
+// The kernel's socket would take them, and the program wait for what its error queue never has.
+bool needs_an_error_queue(int level, int option) {
+    return level == SOL_SOCKET &&
+           (option == SO_ZEROCOPY || option == SO_TIMESTAMPING_OLD || option == SO_TIMESTAMPING_NEW);
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -106,12 +116,7 @@ int socket(int domain, int type, int protocol) {
         entry->state = State::fork_idle;
     } else {
         entry->rs = rsocket(domain, type | SOCK_CLOEXEC, protocol);
-        if (entry->rs < 0 && is_out_of_means(errno)) {
-            const int error = errno;
-            real().close(fd);
-            errno = error;
-            return -1;
-        }
+        if (entry->rs < 0 && is_out_of_means(errno)) return close_with(fd, errno);
         errno = before;
         if (entry->rs < 0) return fd;  // no RDMA here: the kernel's socket it is
     }
@@ -214,6 +219,10 @@ int getsockname(int fd, sockaddr* address, socklen_t* length) {
 int setsockopt(int fd, int level, int option, const void* value, socklen_t size) {
     const int rs = rsocket_of(fd);
     if (rs < 0) return real().setsockopt(fd, level, option, value, size);
+    if (needs_an_error_queue(level, option)) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     const int before = errno;
     const int result = rsetsockopt(rs, level, option, value, size);
     const int error = errno;

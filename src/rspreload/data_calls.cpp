@@ -40,6 +40,16 @@ ssize_t give(int fd, int flags, Ours ours, Kernels kernels) {
     return rs == kNotYet ? -1 : kernels();
 }
 
+// Data that would go along with the connection's request go behind it. False, with errno: there is none, or
+// not yet.
+bool connected_for(int fd, int& flags, const sockaddr* to, socklen_t length) {
+    if (!(flags & MSG_FASTOPEN) || !to) return true;
+    const Entry* const entry = find(fd);
+    if (!entry || entry->type != SOCK_STREAM || rsocket_of(fd) < 0) return true;
+    flags &= ~MSG_FASTOPEN;
+    return ::connect(fd, to, length) == 0;
+}
+
 // The descriptors that go to another process, or have come from one, by a message.
 template <class Action>
 void for_each_passed(const msghdr* message, Action action) {
@@ -111,6 +121,7 @@ ssize_t send(int fd, const void* buffer, size_t size, int flags) {
 }
 
 ssize_t sendto(int fd, const void* buffer, size_t size, int flags, const sockaddr* to, socklen_t length) {
+    if (!connected_for(fd, flags, to, length)) return -1;
     return give(
         fd, flags, [&](int rs) { return rsendto(rs, buffer, size, flags, to, length); },
         [&] { return real().sendto(fd, buffer, size, flags, to, length); });
@@ -118,6 +129,9 @@ ssize_t sendto(int fd, const void* buffer, size_t size, int flags, const sockadd
 
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     warn_of_passed_rsockets(message);
+    if (message &&
+        !connected_for(fd, flags, static_cast<const sockaddr*>(message->msg_name), message->msg_namelen))
+        return -1;
     return give(
         fd, flags, [&](int rs) { return rsendmsg(rs, message, flags); },
         [&] { return real().sendmsg(fd, message, flags); });

@@ -51,7 +51,21 @@ void warn_of_parents(int fd) {
         static_cast<int>(find(fd)->pid), kAdvice);
 }
 
+// As if the network had failed.
+int answer_for_parent(int fd, const Entry& entry, Use use) {
+    warn_of_parents(fd);
+    if (use == Use::look || use == Use::ready) return entry.rs.load(std::memory_order_relaxed);
+    errno = ECONNRESET;
+    return kNotYet;
+}
+
 }  // namespace
+
+bool is_of_a_parent(const Entry& entry) {
+    if (entry.pid == own_pid()) return false;
+    const State state = entry.state.load(std::memory_order_acquire);
+    return state == State::ready || state == State::connecting;
+}
 
 bool is_vfork_child() { return own_pid() != getpid(); }
 
@@ -82,10 +96,10 @@ Held::~Held() {
 int rsocket_for(int fd, Use use, int flags) {
     const Entry* found = find(fd);
     if (!found) return kPlain;
+    if (is_of_a_parent(*found)) [[unlikely]]
+        return answer_for_parent(fd, *found, use);
     switch (found->state.load(std::memory_order_acquire)) {
         case State::ready:
-            if (found->pid != own_pid()) [[unlikely]]
-                warn_of_parents(fd);
             return found->rs.load(std::memory_order_relaxed);
         case State::plain:
         case State::fork_idle:

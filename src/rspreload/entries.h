@@ -82,6 +82,10 @@ class Held {
    private:
     Entry* entry_ = nullptr;
 };
+
+// A rsocket that was made before the fork: its parent's, and without use here.
+bool is_of_a_parent(const Entry& entry);
+
 // The rsocket that the descriptor stands for now; kPlain: the descriptor itself is meant. Connections that
 // wait for their first use (fork support) become rsockets here, or kNotYet.
 int rsocket_for(int fd, Use use, int flags = 0);

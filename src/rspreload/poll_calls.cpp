@@ -104,7 +104,8 @@ class Translated {
 
     int wait(int timeout, const sigset_t* mask) {
         const Masked masked(mask);
-        return rpoll(all_.data(), count_, shorter(timeout, patience_));
+        const int ready = rpoll(all_.data(), count_, parents_ > 0 ? 0 : shorter(timeout, patience_));
+        return ready < 0 ? ready : ready + parents_;
     }
     // The wait was not for all that was asked.
     bool ends_early(int timeout) const { return patience_ >= 0 && shorter(timeout, patience_) != timeout; }
@@ -123,10 +124,18 @@ class Translated {
         return changed;
     }
     void answer() {
-        for (nfds_t i = 0; i < count_; i++) fds_[i].revents = all_[i].revents;
+        for (nfds_t i = 0; i < count_; i++)
+            fds_[i].revents = all_[i].fd == kParents ? fails(fds_[i]) : all_[i].revents;
     }
 
    private:
+    static constexpr int kParents = -2;  // a parent's rsocket (entries.h), for which nobody waits
+
+    // Whatever is done with it tells of its failure.
+    static short fails(const pollfd& entry) {
+        constexpr short kAsked = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+        return static_cast<short>((entry.events & kAsked) | POLLERR | POLLHUP);
+    }
     static int shorter(int timeout, int other) {
         return timeout < 0 || (other >= 0 && other < timeout) ? other : timeout;
     }
@@ -134,6 +143,11 @@ class Translated {
     void translate(nfds_t i) {
         pollfd& entry = all_[i];
         const int rs = rsocket_for(entry.fd, entry.events & POLLOUT ? Use::ready : Use::look);
+        if (const Entry* known = find(entry.fd); known && is_of_a_parent(*known)) {
+            entry.fd = kParents;
+            parents_++;
+            return;
+        }
         if (rs >= 0) entry.fd = rs;
         if (rs != kNotYet) return;
         const Held held(entry.fd);
@@ -160,6 +174,7 @@ class Translated {
     verbena::Borrowed<std::vector<pollfd>> borrowed_;
     std::vector<pollfd>& all_;
     int patience_ = -1;
+    int parents_ = 0;
 };
 
 int poll_all(pollfd* fds, nfds_t count, int timeout, const sigset_t* mask = nullptr) {
@@ -345,6 +360,10 @@ int epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
         return real().epoll_ctl(epoll, operation, fd, event);
     const int rs = rsocket_for(fd, Use::look);
     const Held entry(fd);
+    if (entry && is_of_a_parent(*entry) && operation != EPOLL_CTL_DEL) {
+        errno = EBADF;
+        return -1;
+    }
     // One that will connect: the sets are to be found then.
     if (entry && entry->state == State::fork_idle)
         return control_registration(set, operation, fd, fd, event, *entry);

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+import edge_ways
 import fork_ways
 import ways
 
@@ -76,6 +77,29 @@ data = bytes(range(256)) * 8000
 client.sendall(data)
 client.shutdown(socket.SHUT_WR)
 assert b"".join(iter(lambda: client.recv(1 << 16), b"")) == data
+"""
+# A child that goes on with its parent's rsockets hears at once that they are of no use to it, however it asks.
+CHILD = """
+import errno, os, select, socket
+listener = socket.create_server(("127.0.0.1", 0))
+client = socket.create_connection(listener.getsockname(), timeout=20)
+server, _ = listener.accept()
+def error_of(call):
+    try: call()
+    except OSError as error: return error.errno
+if os.fork() == 0:
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    assert poll.poll() == [(server.fileno(), select.POLLIN | select.POLLERR | select.POLLHUP)]
+    assert select.select([listener, server], [server], []) == ([listener, server], [server], [])
+    assert error_of(lambda: select.epoll().register(server)) == errno.EBADF
+    assert error_of(lambda: server.recv(1)) == error_of(lambda: server.send(b"x")) == errno.ECONNRESET
+    assert error_of(listener.accept)
+    print("done", flush=True)
+    os._exit(0)
+assert os.wait()[1] == 0
+client.sendall(b"x")
+assert server.recv(1) == b"x"
 """
 # What works with TCP, and not with rsockets: a connection that a child goes on with, or another process.
 INHERITED = """
@@ -149,11 +173,12 @@ class Preload(unittest.TestCase):
             self.assertEqual((0, "done\n"), (result.returncode, result.stdout))
 
     def test_ways(self):
-        script = str(pathlib.Path(ways.__file__).resolve())
-        for way in ways.WAYS:
-            environment = ENVIRONMENT | ({"RDMAV_FORK_SAFE": "1"} if way == "forking" else {})
-            for words in ([sys.executable, script, way], command(sys.executable, script, way)):
-                self.go(way, words, environment)
+        for module in (ways, edge_ways):
+            script = str(pathlib.Path(module.__file__).resolve())
+            for way in module.WAYS:
+                environment = ENVIRONMENT | ({"RDMAV_FORK_SAFE": "1"} if way == "forking" else {})
+                for words in ([sys.executable, script, way], command(sys.executable, script, way)):
+                    self.go(way, words, environment)
 
     def test_ways_with_fork_support(self):
         script = str(pathlib.Path(fork_ways.__file__).resolve())
@@ -174,6 +199,9 @@ class Preload(unittest.TestCase):
         subprocess.run(command(sys.executable, "-c", ECHOED, server.stdout.readline().strip(),
                                capture=self.folder / "client"), timeout=60, env=FORK_SAFE, check=True)
         self.assertGreater(self.captured("client"), 2_000_000)
+
+    def test_a_child_with_its_parents_rsockets(self):
+        self.go("child", command(sys.executable, "-c", CHILD), ENVIRONMENT)
 
     def test_the_log_tells_of_other_processes(self):
         for program, words in ((INHERITED, "is a rsocket of process"), (PASSED, "is sent to another process")):

@@ -9,7 +9,6 @@ import ctypes
 import errno
 import fcntl
 import os
-import resource
 import select
 import selectors
 import signal
@@ -536,27 +535,6 @@ def a_port_for_two():
                 assert error.errno == errno.EADDRINUSE, error
 
 
-def without_descriptors():
-    """The program hears that it has none, and not that nobody listens."""
-    kept, errors = [], set()
-    with server_of(os.environ) as address:  # which has descriptors: it would refuse indeed
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-        for free in range(12):  # how many a connection needs is not the program's to know
-            try:
-                while True:
-                    kept.append(os.open("/dev/null", os.O_RDONLY))
-            except OSError:
-                pass
-            for _ in range(free):
-                os.close(kept.pop())
-            try:
-                with socket.socket() as client:
-                    client.connect(address)
-            except OSError as error:
-                errors.add(error.errno)
-    assert errors == {errno.EMFILE}, errors
-
-
 def too_many_pieces():
     """As the kernel says it."""
     client, server = connected()
@@ -573,7 +551,6 @@ def too_many_pieces():
 
 WAYS = {
     "a_port_for_two": a_port_for_two,
-    "without_descriptors": without_descriptors,
     "too_many_pieces": too_many_pieces,
     "a_number_used_again": a_number_used_again,
     "event_loop": event_loop,

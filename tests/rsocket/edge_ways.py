@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""edge_ways.py NAME: what programs meet at the edges: no descriptors left, the last bytes of a connection, options of the
+kernel's. Ends with "done" where all is as with TCP; as ways.py, which see."""
+
+import contextlib
+import errno
+import os
+import resource
+import select
+import socket
+import subprocess
+import sys
+import threading
+
+from ways import HERE, SECONDS, connected, pattern, receive_all, server_of
+
+
+@contextlib.contextmanager
+def no_descriptors(limit, free=0):
+    """All but `free` of them are taken."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    kept = []
+    with contextlib.suppress(OSError):
+        while True:
+            kept.append(os.open("/dev/null", os.O_RDONLY))
+    for _ in range(free):
+        os.close(kept.pop())
+    yield
+    for number in kept:
+        os.close(number)
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def error_of(call):
+    try:
+        call()
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def none_to_connect_with():
+    """The program hears that it has none, and not that nobody listens."""
+    errors = set()
+
+    def connect(address):
+        with socket.socket() as client:
+            client.connect(address)
+
+    with server_of(os.environ) as address:  # which has descriptors: it would refuse indeed
+        for free in range(12):  # how many a connection needs is not the program's to know
+            with no_descriptors(256, free):
+                errors.add(error_of(lambda: connect(address)))
+    assert errors <= {0, errno.EMFILE} and errno.EMFILE in errors, errors
+
+
+def none_to_accept_with():
+    """The connection waits until there is one."""
+    listener = socket.create_server(HERE)
+    client = socket.create_connection(listener.getsockname(), timeout=SECONDS)
+    client.sendall(b"patient")
+    assert select.select([listener], [], [], SECONDS)[0]
+    with no_descriptors(256):
+        assert error_of(listener.accept) == errno.EMFILE
+        assert select.select([listener], [], [], SECONDS)[0], "it is still there"
+        assert error_of(listener.accept) == errno.EMFILE
+    with listener.accept()[0] as server:
+        assert server.recv(100) == b"patient"
+
+
+CLIENT = """
+import socket, sys
+client = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30)
+client.sendall(b"patient")
+sys.stdout.buffer.write(client.recv(100))
+"""
+
+
+def none_while_a_client_comes():
+    """Nobody has called accept, and there is none even to answer the client with."""
+    earlier = connected()
+    listener = socket.create_server(HERE)
+    ready, go = os.pipe()
+    client = subprocess.Popen([sys.executable, "-c", f"import os; os.read({ready}, 1)\n" + CLIENT,
+                               str(listener.getsockname()[1])], stdout=subprocess.PIPE, pass_fds=[ready])
+    with no_descriptors(256):
+        os.write(go, b"x")
+        assert select.select([listener], [], [], SECONDS)[0]
+        assert error_of(listener.accept) == errno.EMFILE
+    with listener.accept()[0] as server:
+        assert server.recv(100) == b"patient"
+        server.sendall(b"served")
+    assert client.communicate(timeout=SECONDS)[0] == b"served"
+    del earlier
+
+
+def what_came_before_the_reader_stopped():
+    """It has come, whether or not somebody has looked."""
+    for how in (socket.SHUT_RD, socket.SHUT_RDWR):
+        client, server = connected()
+        client.sendall(b"the last words")
+        client.close()
+        server.shutdown(how)
+        assert receive_all(server) == b"the last words"
+
+
+def a_writer_whose_reader_leaves():
+    """The bytes that went are counted, and why no more did is told behind them, once."""
+    client, server = connected()
+    client.sendall(b"unread")
+    assert select.select([server], [], [], SECONDS)[0]
+
+    def leave():
+        while len(server.recv(1 << 20, socket.MSG_PEEK)) < 100_000:  # the writer is on its way, and waits soon
+            pass
+        server.close()
+
+    leaver = threading.Thread(target=leave)
+    leaver.start()
+    data = pattern(64 << 20)
+    assert 0 < client.send(data) < len(data)
+    leaver.join()
+    assert error_of(lambda: client.send(b"x", socket.MSG_NOSIGNAL)) == errno.ECONNRESET
+    assert error_of(lambda: client.send(b"x", socket.MSG_NOSIGNAL)) == errno.EPIPE
+
+
+def data_with_the_request():
+    """MSG_FASTOPEN connects, too."""
+    listener = socket.create_server(HERE)
+    with socket.socket() as client:
+        assert client.sendto(b"at once", socket.MSG_FASTOPEN, listener.getsockname()) == 7
+        with listener.accept()[0] as server:
+            assert server.recv(100) == b"at once"
+    with socket.socket() as client:
+        assert client.sendmsg([b"at ", b"once"], [], socket.MSG_FASTOPEN, listener.getsockname()) == 7
+        with listener.accept()[0] as server:
+            assert server.recv(100) == b"at once"
+
+
+def word_from_the_error_queue():
+    """Who is let send without a copy hears when the bytes are free."""
+    client, server = connected()
+    so_zerocopy, msg_zerocopy = 60, 0x4000000
+    if error := error_of(lambda: client.setsockopt(socket.SOL_SOCKET, so_zerocopy, 1)):
+        assert error == errno.EOPNOTSUPP, error
+    else:
+        client.send(b"x", msg_zerocopy)
+        poll = select.poll()
+        poll.register(client, 0)
+        assert poll.poll(SECONDS * 1000)
+        assert client.recvmsg(1, 1000, socket.MSG_ERRQUEUE)[1]
+    server.close()
+
+
+WAYS = {way.__name__: way for way in (
+    none_to_connect_with, none_to_accept_with, none_while_a_client_comes, what_came_before_the_reader_stopped,
+    a_writer_whose_reader_leaves, data_with_the_request, word_from_the_error_queue)}
+
+if __name__ == "__main__":
+    WAYS[sys.argv[1]]()
+    print("done")

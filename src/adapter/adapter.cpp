@@ -225,8 +225,9 @@ transport::QueuePair* Adapter::create_qp(transport::QpSetup setup, Time now) {
 }
 
 void Adapter::destroy_qp(transport::QueuePair* qp, Time now) {
+    const std::uint32_t number = qp->number();
     state_->destroy_qp(*qp, now);
-    state_->wait_for_outsiders();
+    state_->wait_for_outsiders(number);
 }
 
 namespace {
@@ -258,7 +259,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     });
     if (!there) return no_queue_pair();
     if (left) state_->serve(left, now);
-    if (ends) state_->wait_for_outsiders();
+    if (ends) state_->wait_for_outsiders(qp.number());
     if (error) errno = error;
     return error;
 }

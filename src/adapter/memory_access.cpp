@@ -318,7 +318,8 @@ std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t
     return qp ? qp->shown.next(busy_of(*qp).messages_received) : std::nullopt;
 }
 
-Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<const iovec> from) const {
+Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<const iovec> from,
+                            link::LocalMark& mark) const {
     if (header_.generation.load(std::memory_order_acquire) != generation_) return Direct::declined;
     const QpRecord* qp = find(target.destination);
     if (!qp || !is_of(*qp, target.path, target.qp_number)) return Direct::declined;
@@ -327,6 +328,7 @@ Direct ForeignMemory::place(const transport::PlaceTarget& target, std::span<cons
     const std::size_t length = length_of(from);
     if (length == 0 || target.offset > receive->length || length > receive->length - target.offset)
         return Direct::declined;
+    mark.narrow({target.destination, memory::index_of(receive->lkey)});
     const Wanted wanted{receive->lkey, false, receive->address, receive->length, memory::kLocalWrite};
     const std::uint64_t begin = permit(*qp, target.destination, wanted);
     return begin != 0 ? by_call(begin + target.offset, from, length, true) : Direct::declined;
@@ -351,7 +353,7 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     if (!peer || !peer->memory) return Direct::declined;
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
-    const link::LocalMark mark(*peer->out);
+    const link::LocalMark mark(*peer->out, {target.destination, memory::index_of(target.rkey)});
     const bool compared = is_compared(target, local, write);
     const bool sampled = target.length <= transport::kSmallWrite && CallTime::is_due(executed());
     const Time begin = compared || sampled ? now() : 0;
@@ -412,8 +414,8 @@ Direct MemoryAccess::place(const transport::PlaceTarget& target, std::span<const
     if (!peer || !peer->memory || !takes_turn(*peer, target.now)) return Direct::declined;
     const ForeignMemory& memory = memory_of(*peer);
     if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
-    const link::LocalMark mark(*peer->out);
-    return memory.place(target, from);
+    link::LocalMark mark(*peer->out, {.qp = target.destination});
+    return memory.place(target, from, mark);
 }
 
 // Who sends much to several processes leaves it to them to fetch, which they do at the same time: we write to

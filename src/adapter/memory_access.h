@@ -56,7 +56,8 @@ class ForeignMemory final : public link::PeerMemory {
                                bool write) const;
     // What a queue pair shows of its receives; and a part of a SEND's payload, into one of those.
     std::optional<transport::ShownReceives::Next> shown(std::uint32_t qp_number) const;
-    transport::Direct place(const transport::PlaceTarget& target, std::span<const iovec> from) const;
+    transport::Direct place(const transport::PlaceTarget& target, std::span<const iovec> from,
+                            link::LocalMark& mark) const;
     // Whether the tables still are that process's. `pidfd` may be -1.
     bool verify(int pidfd, Time now) const;
 

@@ -237,9 +237,11 @@ TEST_F(ForeignMemoryTest, APayloadIsWrittenIntoAShownReceive) {
     memory::Keys null{};
     ASSERT_EQ(regions_->add_null(kPd, null), 0);
     post({reinterpret_cast<std::uintptr_t>(target_.data()), 100, null.lkey});
+    const auto ring = link::LocalRing::create();
     const auto place = [&](std::uint32_t receive, std::uint32_t offset, std::size_t length) {
         const iovec piece{local_.data(), length};
-        return memory_->place({path_, kOurs, kTheirs, receive, offset, 1}, {&piece, 1});
+        link::LocalMark mark(*ring, {.qp = kTheirs});
+        return memory_->place({path_, kOurs, kTheirs, receive, offset, 1}, {&piece, 1}, mark);
     };
     EXPECT_FALSE(memory_->shown(kTheirs));
     EXPECT_EQ(place(0, 0, 100), Direct::not_yet);

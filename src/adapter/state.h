@@ -63,9 +63,11 @@ class Adapter::State final : public link::Receiver {
     }
     void show_state(Slot& slot);  // to who posts receives and, with the peer, to the exported record
     void describe(Slot& slot);    // the latter
-    // No peer of this host is at work any more on what it found in the record before. No lock held.
-    void wait_for_outsiders() const {
-        if (outsiders_) outsiders_->wait_for_them(kNever);
+    // No peer of this host is at work any more on what it found in the record before, unless it was stopped
+    // at that: the memory is taken away by its regions' end, which waits longer. No lock held.
+    void wait_for_outsiders(std::uint32_t number) const {
+        constexpr Duration kMost = 2 * kSecond;
+        if (outsiders_) outsiders_->wait_for_them({.qp = number}, kMost);
     }
 
     // transmit() publishes the state and then flushes, under the lock of the receive queue in the end; so

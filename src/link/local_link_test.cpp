@@ -323,10 +323,12 @@ TEST(LocalLinkTest, WhoTakesMemoryAwayWaitsForThoseAtWork) {
     {
         const LocalPeers::Visit visit(left.peers(), kLoopback, right.qp());
         ASSERT_NE(visit.peer(), nullptr);
-        const LocalMark mark(*visit.peer()->out);
-        left.peers().wait_for_them(kNever);  // nobody works on ours
+        const LocalMark mark(*visit.peer()->out, {.qp = 7, .region = 8});
+        right.peers().wait_for_them({.qp = 6}, kNever);
+        right.peers().wait_for_them({.region = 7}, kNever);
+        left.peers().wait_for_them({}, kNever);  // nobody works on ours
         waiter = std::jthread([&] {
-            right.peers().wait_for_them(kNever);
+            right.peers().wait_for_them({.region = 8}, kNever);
             returned = true;
         });
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -350,7 +352,7 @@ TEST(LocalLinkTest, APeerThatIsKilled) {
             while (there.peers().meet(kLoopback, here.qp()) != LocalPeers::Met::yes) there.receive();
             there.post(here.qp(), "a last word");
             const LocalPeers::Visit visit(there.peers(), kLoopback, here.qp());
-            const LocalMark mark(*visit.peer()->out);
+            const LocalMark mark(*visit.peer()->out, {});
             if (write(ready[1], "x", 1) != 1) _exit(1);
             for (;;) pause();
         }
@@ -358,7 +360,7 @@ TEST(LocalLinkTest, APeerThatIsKilled) {
         while (poll(&said, 1, 1) == 0) here.receive();
         end_process(child);
         waitpid(child, nullptr, 0);
-        here.peers().wait_for_them(kNever);
+        here.peers().wait_for_them({}, kNever);
         here.receive();
         EXPECT_EQ(here.kept.texts, std::vector<std::string>{"a last word"});
         here.kept.texts.clear();

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <thread>
 
 #include "base/no_cancellation.h"
 #include "base/reason.h"
@@ -239,23 +240,24 @@ void LocalPeers::wake_overlooked() {
     }
 }
 
-void LocalPeers::wait_for_them(Duration most) {
+void LocalPeers::wait_for_them(const memory::Work& work, Duration most) {
     using Clock = std::chrono::steady_clock;
-    constexpr unsigned kLookAtPid = 1024;  // rounds
+    constexpr unsigned kShort = 1024, kLookAtPid = 16;  // rounds
+    constexpr auto kNap = std::chrono::microseconds(100);
     constexpr auto kTell = std::chrono::seconds(1);
     pid_t pid = 0;
     const auto busy = [&](unsigned index, unsigned mark, bool look) {
         std::lock_guard guard(lock_);
         const LocalPeer& peer = *peers_[index];
         pid = peer.pid;
-        return peer.in && peer.state.load() != State::dead && peer.in->marked(mark) &&
+        return peer.in && peer.state.load() != State::dead && peer.in->marked(mark, work) &&
                !(look && is_gone(peer));
     };
-    const auto idle = [this](unsigned index) {
+    const auto idle = [&](unsigned index) {
         std::lock_guard guard(lock_);
         const LocalPeer& peer = *peers_[index];
         for (unsigned mark = 0; peer.in && mark < LocalRing::kMarks; mark++)
-            if (peer.in->marked(mark)) return false;
+            if (peer.in->marked(mark, work)) return false;
         return true;
     };
     std::optional<Clock::time_point> began;
@@ -265,9 +267,12 @@ void LocalPeers::wait_for_them(Duration most) {
             if (!busy(i, mark, false)) continue;
             if (!began) began = Clock::now();
             bool told = false;
-            for (unsigned rounds = 1; busy(i, mark, rounds % kLookAtPid == 0); rounds++) {
-                sched_yield();
-                if (rounds % kLookAtPid != 0) continue;
+            for (unsigned rounds = 1; busy(i, mark, rounds > kShort && rounds % kLookAtPid == 0); rounds++) {
+                if (rounds < kShort) {
+                    sched_yield();
+                    continue;
+                }
+                std::this_thread::sleep_for(kNap);
                 const auto waited = Clock::now() - *began;
                 if (waited >= std::chrono::nanoseconds(most)) return;
                 if (told || waited < kTell) continue;

@@ -149,8 +149,7 @@ class LocalPeers final : public memory::Outsiders {
         if (unsure_.load(std::memory_order_relaxed)) wake_overlooked();
     }
 
-    // When no peer is at work any more on what it may have found before the call.
-    void wait_for_them(Duration most) override;
+    void wait_for_them(const memory::Work& work, Duration most) override;
 
     // In a child after fork(): the parent's names must not live on in it.
     void abandon();

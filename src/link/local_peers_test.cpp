@@ -144,7 +144,7 @@ TEST(LocalPeersTest, NobodyGetsARingThatWasAnothers) {
                     if (writes)
                         write_to(*ring);
                     else
-                        mark = std::make_unique<LocalMark>(*ring);
+                        mark = std::make_unique<LocalMark>(*ring, memory::Work{});
                 }
                 End next(his);
                 if (he_asks)
@@ -157,7 +157,7 @@ TEST(LocalPeersTest, NobodyGetsARingThatWasAnothers) {
                 }
                 expect_both_ways(here, next, his);
                 if (HasFailure()) return;  // or that would have no end
-                here.peers().wait_for_them(kNever);
+                here.peers().wait_for_them({}, kNever);
             }
 }
 
@@ -179,9 +179,9 @@ TEST(LocalPeersTest, WhoWasAskedAndIsGoneIsNotAtWork) {
     EXPECT_EQ(here.peers().meet(kLoopback, qp_of(9)), LocalPeers::Met::asked);
     ASSERT_TRUE(there.received(Greeting::Kind::question));
     const auto ring = there.ring();
-    const LocalMark mark(*ring);
+    const LocalMark mark(*ring, {});
     there.leave();
-    here.peers().wait_for_them(kNever);
+    here.peers().wait_for_them({}, kNever);
 }
 
 // By exec(): the process lives, and its mark is set.
@@ -189,9 +189,9 @@ TEST(LocalPeersTest, WhoHasBecomeAnotherProgramIsNotAtWork) {
     End left(3), right(4);
     testing::introduce(left, right);
     const LocalPeers::Visit visit(left.peers(), kLoopback, right.qp());
-    const LocalMark mark(*visit.peer()->out);
+    const LocalMark mark(*visit.peer()->out, {});
     left.peers().abandon();
-    right.peers().wait_for_them(kNever);
+    right.peers().wait_for_them({}, kNever);
 }
 
 TEST(LocalPeersTest, AQuestionThatCannotBeRepeatedIsStillAnswered) {

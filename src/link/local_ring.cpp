@@ -253,9 +253,36 @@ bool LocalRing::sleeps() const {
 
 void LocalRing::enter_sleep() { control_.sleepers.fetch_add(1, std::memory_order_seq_cst); }
 
-LocalMark::LocalMark(LocalRing& ring)
-    : inside_(ring.control_.marks[number_of_this_thread() % LocalRing::kMarks].inside) {
-    inside_.fetch_add(1, std::memory_order_seq_cst);
+namespace {
+
+std::uint64_t mark_of_one(const memory::Work& work) {
+    using Mark = RingLayout::Mark;
+    return 1 | std::uint64_t{work.qp} << Mark::kQpAt | std::uint64_t{work.region} << Mark::kRegionAt;
+}
+
+}  // namespace
+
+LocalMark::LocalMark(LocalRing& ring, const memory::Work& work)
+    : word_(ring.control_.marks[number_of_this_thread() % LocalRing::kMarks].word), own_(mark_of_one(work)) {
+    const std::uint64_t alone = own_;
+    std::uint64_t now = 0;
+    do own_ = now == 0 ? alone : (now & RingLayout::Mark::kThreads) + 1;
+    while (!word_.compare_exchange_weak(now, own_, std::memory_order_seq_cst));
+}
+
+LocalMark::~LocalMark() {
+    std::uint64_t now = own_;
+    const auto without_us = [&] { return (now & RingLayout::Mark::kThreads) > 1 ? now - 1 : 0; };
+    while (
+        !word_.compare_exchange_weak(now, without_us(), std::memory_order_release, std::memory_order_relaxed))
+        continue;
+}
+
+void LocalMark::narrow(const memory::Work& work) {
+    std::uint64_t now = own_;
+    if ((own_ & RingLayout::Mark::kThreads) != 1) return;
+    own_ = mark_of_one(work);
+    if (!word_.compare_exchange_strong(now, own_, std::memory_order_seq_cst)) own_ = now;
 }
 
 void LocalRing::leave_sleep() { control_.sleepers.fetch_sub(1, std::memory_order_relaxed); }

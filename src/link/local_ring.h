@@ -29,10 +29,10 @@
 // (LocalLink::publish): to have it seen before the sleepers are looked at would cost as much as a packet,
 // too. It looks at them again when it finds nothing to do, or whoever takes over from it does.
 //
-// The marks say that a thread of the producer's is at work on the consumer's memory by itself (LocalMark).
-// Who takes memory or a queue pair away first makes that known (a dead key, a state), and then waits until
-// each mark was once clear. Both sides' accesses are sequentially consistent, so that one of them sees the
-// other.
+// The marks say that a thread of the producer's is at work on the consumer's memory by itself, and on what
+// (LocalMark). Who takes memory or a queue pair away first makes that known (a dead key, a state), and then
+// waits until each mark was once clear, or about something else. Both sides' accesses are sequentially
+// consistent, so that one of them sees the other.
 //
 // Thread safety: append(), await_room(), publish() and publish_lightly() under a lock of the producer's,
 // front(), together(), what is said of their packets, release() and settle() one thread at a time; everything
@@ -57,6 +57,7 @@
 #include "link/ring_layout.h"
 #include "link/slot_order.h"
 #include "link/store_way.h"
+#include "memory/outsiders.h"
 #include "wire/bth.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
@@ -202,9 +203,11 @@ class LocalRing : private RingLayout {
 
     // The consumer's: whether it fetches payloads.
     void fetch(bool on) { control_.fetches.store(on, std::memory_order_relaxed); }
-    // The consumer's: whether a thread of the producer's is at work.
-    bool marked(unsigned mark) const {
-        return control_.marks[mark].inside.load(std::memory_order_seq_cst) != 0;
+    // The consumer's: whether a thread of the producer's is at work on this.
+    bool marked(unsigned mark, const memory::Work& work = {}) const {
+        const std::uint64_t word = control_.marks[mark].word.load(std::memory_order_seq_cst);
+        return word != 0 && work.touches({static_cast<std::uint32_t>(word >> Mark::kQpAt) & kMarkBits,
+                                          static_cast<std::uint32_t>(word >> Mark::kRegionAt) & kMarkBits});
     }
 
    private:
@@ -212,6 +215,7 @@ class LocalRing : private RingLayout {
     struct Position {  // as one side knows it
         std::uint64_t slots = 0, data = 0;
     };
+    static constexpr std::uint32_t kMarkBits = 0xff'ffff;
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kReached = (2 << 10) + 128;  // bytes: of what is asked for ahead
     static constexpr std::size_t kLong = 16 << 10;
@@ -379,13 +383,17 @@ inline bool LocalRing::publish_lightly() {
 // Held by a thread of the producer's while it reads or writes the consumer's memory.
 class LocalMark {
    public:
-    explicit LocalMark(LocalRing& ring);
-    ~LocalMark() { inside_.fetch_sub(1, std::memory_order_release); }
+    LocalMark(LocalRing& ring, const memory::Work& work);
+    ~LocalMark();
     LocalMark(const LocalMark&) = delete;
     LocalMark& operator=(const LocalMark&) = delete;
 
+    // What it is about, now that it is known: before the look at whether that still is there.
+    void narrow(const memory::Work& work);
+
    private:
-    std::atomic<std::uint32_t>& inside_;
+    std::atomic<std::uint64_t>& word_;
+    std::uint64_t own_;  // the word, unless other threads have the mark as well
 };
 
 }  // namespace verbena::link

@@ -32,8 +32,13 @@ struct RingLayout {
     static constexpr std::size_t kSpacedBelow = 4 << 10;  // bytes of it: longer ones go past the cache
     static constexpr unsigned kMarks = 8;
 
+    // How many threads are at work, in the lowest bits, and on what (memory::Work), in 24 bits each; nothing
+    // is said of several.
     struct Mark {
-        alignas(64) std::atomic<std::uint32_t> inside;
+        static constexpr std::uint64_t kThreads = 0xffff;
+        static constexpr unsigned kQpAt = 16, kRegionAt = 40;
+
+        alignas(64) std::atomic<std::uint64_t> word;
     };
     // How many slots, and bytes of data, there ever were.
     struct SharedPosition {

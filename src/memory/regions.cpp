@@ -67,9 +67,9 @@ const char* to_string(LookupError error) {
 RegionTable::RegionTable(std::span<RegionRecord> records, Sections& sections)
     : records_(records), sections_(sections), last_tag_(1, 0) {}
 
-void RegionTable::wait_for_users() const {
+void RegionTable::wait_for_users(std::uint32_t index) const {
     sections_.wait_for_grace();
-    wait_for_outsiders(kNever);
+    wait_for_outsiders({.region = index}, kNever);
 }
 
 int RegionTable::take_index(std::uint32_t& index) {
@@ -131,7 +131,7 @@ int RegionTable::remove(std::uint32_t lkey) {
         if (record->windows > 0) return fail(EBUSY, "%u memory windows are bound to it", record->windows);
         record->tag.store(kDead, std::memory_order_seq_cst);
     }
-    wait_for_users();
+    wait_for_users(index_of(lkey));
     std::lock_guard guard(lock_);
     free_.push_back(index_of(lkey));
     return 0;
@@ -155,7 +155,7 @@ int RegionTable::change(std::uint32_t lkey, const PdNumber* pd, void* const* add
         record->tag.store(kDead, std::memory_order_seq_cst);
     }
     // Without the lock, which users inside a section may want (bind). The record is nobody's meanwhile.
-    wait_for_users();
+    wait_for_users(index_of(lkey));
     std::lock_guard guard(lock_);
     const std::uint32_t index = index_of(lkey);
     if (pd) record->pd = *pd;

@@ -181,14 +181,14 @@ class RegionTable {
 
     // Who is waited for like our own threads when a key dies; before the first region. May be null.
     void set_outsiders(Outsiders* outsiders) { outsiders_ = outsiders; }
-    void wait_for_outsiders(Duration most) const {
-        if (outsiders_) outsiders_->wait_for_them(most);
+    void wait_for_outsiders(const Work& work, Duration most) const {
+        if (outsiders_) outsiders_->wait_for_them(work, most);
     }
 
    private:
     static constexpr Access kNull = 1u << 31;  // in a record's access only: a region without memory
 
-    void wait_for_users() const;
+    void wait_for_users(std::uint32_t index) const;
     Lookup find(RegionRecord& record, PdNumber pd, std::uint64_t iova, std::uint64_t length,
                 Access need) const;
     Lookup unusual(const RegionRecord& record, std::uint8_t* address, std::uint64_t length,

@@ -102,7 +102,7 @@ int RegionTable::remove_window(std::uint32_t rkey) {
         unbind(*window);
         window->kind = RecordKind::region;  // nobody binds it any more
     }
-    wait_for_users();
+    wait_for_users(index_of(rkey));
     std::lock_guard guard(lock_);
     free_.push_back(index_of(rkey));
     return 0;

@@ -27,7 +27,7 @@ void wait_for_outsiders(const QpSetup& setup, const SendEntry& entry) {
     if (entry.operation != Operation::local_invalidate || !(rkey & memory::kRemoteBit)) return;
     // The lkey of a region lives on; a window has none.
     if (setup.regions->local(rkey & ~memory::kRemoteBit, setup.pd, 0, 0, 0))
-        setup.regions->wait_for_outsiders(ShownReceives::kWritten);
+        setup.regions->wait_for_outsiders({.region = memory::index_of(rkey)}, ShownReceives::kWritten);
 }
 
 }  // namespace verbena::transport

@@ -238,7 +238,7 @@ TEST(Memory, BindCompletesAfterTheGracePeriod) {
 TEST(Memory, InvalidateOfARegionWaitsForOutsiders) {
     struct Others final : memory::Outsiders {
         explicit Others(Harness& harness) : h(harness) {}
-        void wait_for_them(Duration most) override {
+        void wait_for_them(const memory::Work&, Duration most) override {
             waited += most == ShownReceives::kWritten && h.sends(1).empty();
         }
         Harness& h;

@@ -228,7 +228,9 @@ TEST_F(Placed, ASharedQueueShowsNothing) {
 
 TEST_F(Placed, FlushedReceivesAreWithdrawnAndWritersWaitedFor) {
     struct Others final : memory::Outsiders {
-        void wait_for_them(Duration most) override { waited += most == ShownReceives::kWritten; }
+        void wait_for_them(const memory::Work&, Duration most) override {
+            waited += most == ShownReceives::kWritten;
+        }
         unsigned waited = 0;
     } others;
     for (const QpState state : {QpState::error, QpState::reset}) {

@@ -109,7 +109,7 @@ void RcQueuePair::enter_error(bool keep_answers, Time now) {
 void RcQueuePair::withdraw_receives() {
     if (!setup().shown || !setup().shown->is_shown()) return;
     setup().shown->withdraw();
-    basics_.regions->wait_for_outsiders(ShownReceives::kWritten);
+    basics_.regions->wait_for_outsiders({.qp = number()}, ShownReceives::kWritten);
 }
 
 void RcQueuePair::query(Attributes& attributes) const {

@@ -84,20 +84,43 @@ TEST(Neighbor, AnInitiatorIsStoppedWhileItWrites) {
         success(others.a.send_cq);
         EXPECT_TRUE(theirs.holds(9, kSize));
         ibv_mr* another = ibv_reg_mr(others.a.pd, theirs.data(), kSize, kAllAccess);
-        EXPECT_NE(another, nullptr);
+        ASSERT_NE(another, nullptr);
+        EXPECT_EQ(ibv_dereg_mr(another), 0);
+        { const Pair more; }
 
         signal_process(neighbor.pid, killed ? SIGKILL : SIGCONT);
         taker.join();
         neighbor.end(killed ? SIGKILL : 0);
         for (std::size_t i = 0; i < kSize; i++)
             ASSERT_EQ(here.memory.data()[i], 0xaa) << i << ", held " << held;
-        EXPECT_EQ(ibv_dereg_mr(another), 0);
     }
     if (by_memory()) {
         EXPECT_GT(waited, 1) << "it was never stopped in the middle of a copy";
     } else {
         EXPECT_EQ(waited, 0);
     }
+}
+
+// Its connection can be ended, whatever it stands in the middle of.
+TEST(Neighbor, AConnectionToAStoppedInitiatorEnds) {
+    Chance chance;
+    bool held = false;
+    for (int round = 0; round == 0 || (by_memory() && !held && round < 30); round++) {
+        Neighbor neighbor([](Here& there) { write_until_it_fails(there, IBV_WC_REM_ACCESS_ERR); });
+        Here here(neighbor.in, neighbor.out);
+        EXPECT_TRUE(wait_until([&] { return here.memory.load_word(kSize / 8 - 1) > 5; }));
+        const auto at = Clock::now() + chance.up_to(std::chrono::milliseconds(5));
+        while (Clock::now() < at) continue;
+        signal_process(neighbor.pid, SIGSTOP);
+        int status;
+        waitpid(neighbor.pid, &status, WUNTRACED);
+        new_log();
+        EXPECT_EQ(here.side.to_state(IBV_QPS_ERR), 0);
+        held = new_log().find("is in the middle of a transfer") != std::string::npos;
+        signal_process(neighbor.pid, SIGKILL);
+        neighbor.end(SIGKILL);
+    }
+    EXPECT_EQ(held, by_memory());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/call_fault.h"
 #include "base/reason.h"
+#include "base/stay_loaded.h"
 #include "host/client.h"
 #include "rdmacm/process.h"
 
@@ -64,6 +65,7 @@ Device* DeviceCache::open(ibv_device* device) {
     }
     opened->max_responder_resources = depth(attributes.max_qp_rd_atom);
     opened->max_initiator_depth = depth(attributes.max_qp_init_rd_atom);
+    stay_loaded([] {});  // or the next one that is loaded would open them again
     devices_.push_back(std::move(opened));
     return devices_.back().get();
 }

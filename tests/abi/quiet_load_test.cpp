@@ -158,6 +158,27 @@ TEST_P(QuietLoad, StaysOnceADeviceWasOpened) {
     EXPECT_TRUE(loaded("libibverbs.so.1"));
 }
 
+// Its devices stay open, whoever has them.
+TEST(ConnectionManager, StaysOnceItHasOpenedDevices) {
+    setenv("VERBENA_FABRIC", ("test-load-" + std::to_string(getpid())).c_str(), 1);
+    for (int round = 0; round < 2; round++) {
+        void* library = dlopen(RDMACM_PATH, RTLD_NOW);
+        ASSERT_TRUE(library) << dlerror();
+        const auto list = reinterpret_cast<void** (*)(int*)>(dlsym(library, "rdma_get_devices"));
+        const auto free_list = reinterpret_cast<void (*)(void**)>(dlsym(library, "rdma_free_devices"));
+        ASSERT_TRUE(list && free_list);
+        int count = 0;
+        void** const devices = list(&count);
+        ASSERT_GT(count, 0);
+        static void* first = nullptr;
+        if (round == 0) first = devices[0];
+        EXPECT_EQ(devices[0], first);
+        free_list(devices);
+        dlclose(library);
+        EXPECT_TRUE(loaded("librdmacm.so.1"));
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Libraries, QuietLoad, ::testing::Values(IBVERBS_PATH, RDMACM_PATH));
 
 }  // namespace

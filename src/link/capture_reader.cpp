@@ -7,27 +7,18 @@
 #include <tuple>
 #include <utility>
 
+#include "link/pcapng.h"
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
 
 namespace verbena::link {
 namespace {
 
-constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
-constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
-constexpr std::uint32_t kInterfaceDescription = 1;
-constexpr std::uint32_t kEnhancedPacket = 6;
-constexpr std::uint16_t kOptionComment = 1;
-constexpr std::uint16_t kOptionFlags = 2;       // of a packet: bits 1..0 say inbound or outbound
-constexpr std::uint16_t kOptionResolution = 9;  // of an interface
-constexpr std::uint16_t kLinkEthernet = 1;
-constexpr std::uint16_t kLinkRawIp = 101;
-constexpr std::size_t kUdpHeader = 8;
+using namespace pcapng;
 
-using Bytes = std::span<const std::uint8_t>;
+constexpr std::size_t kEthernetHeader = 14, kTag = 4, kUdpHeader = 8;
 
 std::uint16_t le16(Bytes b, std::size_t at) { return static_cast<std::uint16_t>(b[at] | b[at + 1] << 8); }
-std::uint32_t le32(Bytes b, std::size_t at) { return wire::load_le32(b.data() + at); }
 
 struct Interface {
     std::uint16_t link_type = 0;
@@ -72,25 +63,32 @@ bool read_udp(Bytes udp, CapturedPacket& packet) {
 
 bool read_frame(std::uint16_t link_type, Bytes frame, CapturedPacket& packet) {
     if (link_type == kLinkRawIp) return read_ip_packet(frame, packet);
-    if (link_type != kLinkEthernet || frame.size() < 14) return false;
-    std::uint16_t type = wire::load_be16(frame.data() + 12);
-    return (type == 0x0800 || type == 0x86dd) && read_ip_packet(frame.subspan(14), packet);
+    if (link_type != kLinkEthernet) return false;
+    while (frame.size() >= kEthernetHeader) {
+        const std::uint16_t type = wire::load_be16(frame.data() + kEthernetHeader - 2);
+        if (type == 0x0800 || type == 0x86dd) return read_ip_packet(frame.subspan(kEthernetHeader), packet);
+        if (type != 0x8100 && type != 0x88a8) return false;  // no tag of a VLAN (802.1Q, 802.1ad)
+        frame = frame.subspan(kTag);
+    }
+    return false;
 }
 
-bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedPacket& packet) {
-    if (body.size() < 20 || le32(body, 0) >= interfaces.size()) return false;
+bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedPacket& packet,
+                 CaptureGaps& gaps) {
+    if (body.size() < kPacketHeader || le32(body, 0) >= interfaces.size()) return false;
     const Interface& interface = interfaces[le32(body, 0)];
     std::uint64_t ticks = std::uint64_t{le32(body, 4)} << 32 | le32(body, 8);
     packet.nanoseconds = ticks * interface.nanoseconds_per_tick;
     std::size_t captured = le32(body, 12);
     std::size_t padded = (captured + 3) & ~std::size_t{3};
-    if (padded > body.size() - 20) return false;
-    for_each_option(body.subspan(20 + padded), [&](std::uint16_t code, Bytes value) {
-        if (code == kOptionFlags && value.size() == 4)
+    if (padded > body.size() - kPacketHeader) return false;
+    gaps.shortened += captured < le32(body, 16);
+    for_each_option(body.subspan(kPacketHeader + padded), [&](std::uint16_t code, Bytes value) {
+        if (code == kOptionPacketFlags && value.size() == 4)
             packet.direction = static_cast<Direction>(le32(value, 0) & 3);
         if (code == kOptionComment) packet.comment.assign(value.begin(), value.end());
     });
-    return read_frame(interface.link_type, body.subspan(20, captured), packet);
+    return read_frame(interface.link_type, body.subspan(kPacketHeader, captured), packet);
 }
 
 // The same packet seen leaving and arriving. An order and no hash, which a file could be made to defeat.
@@ -146,19 +144,22 @@ bool is_capture(Bytes content) {
     return content.size() >= 28 && le32(content, 0) == kSectionHeader && le32(content, 8) == kByteOrderMagic;
 }
 
-std::vector<CapturedPacket> packets_of_capture(Bytes content) {
+std::vector<CapturedPacket> packets_of_capture(Bytes content, CaptureGaps* gaps) {
     std::vector<CapturedPacket> packets;
     std::vector<Interface> interfaces;
-    while (content.size() >= 12) {
-        std::uint32_t type = le32(content, 0), length = le32(content, 4);
-        if (length < 12 || length > content.size()) break;  // the last block may be half written
-        Bytes body = content.subspan(8, length - 12);
+    CaptureGaps found;
+    Blocks blocks(content);
+    for (Bytes block; !(block = blocks.next()).empty();) {
+        const std::uint32_t type = le32(block, 0);
+        const Bytes body = block.subspan(kBlockHeader, block.size() - kBlockHeader - kBlockEnd);
         if (type == kSectionHeader) interfaces.clear();
         if (type == kInterfaceDescription && body.size() >= 8) interfaces.push_back(read_interface(body));
-        if (CapturedPacket packet; type == kEnhancedPacket && read_packet(body, interfaces, packet))
+        if (CapturedPacket packet; type == kEnhancedPacket && read_packet(body, interfaces, packet, found))
             packets.push_back(std::move(packet));
-        content = content.subspan(length);
     }
+    found.damaged = blocks.gaps();
+    found.cut_off = !blocks.rest().empty();
+    if (gaps) *gaps = found;
     return packets;
 }
 

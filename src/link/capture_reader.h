@@ -28,8 +28,16 @@ bool read_ip_packet(std::span<const std::uint8_t> ip, CapturedPacket& packet);
 // Whether a file that begins with these bytes is a pcapng file of this byte order.
 bool is_capture(std::span<const std::uint8_t> content);
 
+// What a capture lacks.
+struct CaptureGaps {
+    unsigned damaged = 0;    // places that are no whole block, but for the end
+    bool cut_off = false;    // its last block is not whole: it was being written
+    unsigned shortened = 0;  // packets that were captured in part (snapshot length)
+};
+
 // The RoCE v2 packets of a pcapng file's content, in its order.
-std::vector<CapturedPacket> packets_of_capture(std::span<const std::uint8_t> content);
+std::vector<CapturedPacket> packets_of_capture(std::span<const std::uint8_t> content,
+                                               CaptureGaps* gaps = nullptr);
 
 // Sorts by time; a packet that was captured both where it left and where it arrived is there once, as it
 // left.

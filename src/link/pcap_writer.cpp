@@ -1,9 +1,7 @@
-// pcapng: blocks of {type, total length, body, total length}, in host byte order as the section header's
-// magic tells (draft-ietf-opsawg-pcapng).
-
 #include "link/pcap_writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,20 +9,15 @@
 
 #include "base/reason.h"
 #include "base/uncancelled.h"
+#include "link/pcapng.h"
 #include "wire/byte_order.h"
 #include "wire/ip_header.h"
 
 namespace verbena::link {
 namespace {
 
-constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
-constexpr std::uint32_t kInterfaceDescription = 1;
-constexpr std::uint32_t kEnhancedPacket = 6;
-constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
-constexpr std::uint16_t kLinkTypeRaw = 101;  // begins with the IP header
-constexpr std::uint16_t kOptionEnd = 0, kOptionComment = 1, kOptionName = 2, kOptionApplication = 4,
-                        kOptionTimeResolution = 9;
-constexpr std::uint16_t kOptionPacketFlags = 2;
+using namespace pcapng;
+
 constexpr std::uint32_t kInbound = 1, kOutbound = 2;
 constexpr std::uint8_t kNanoseconds = 9;
 
@@ -122,21 +115,50 @@ bool PcapWriter::start(const std::string& application, const std::string& interf
     if (!put()) return false;
 
     Block description(block_, kInterfaceDescription);
-    description.put(kLinkTypeRaw);
+    description.put(kLinkRawIp);
     description.put(std::uint16_t{0});
     description.put(std::uint32_t{0});  // no limit of packet length
     description.option(kOptionName, interface.data(), interface.size());
-    description.option(kOptionTimeResolution, &kNanoseconds, 1);
+    description.option(kOptionResolution, &kNanoseconds, 1);
     description.option(kOptionEnd, nullptr, 0);
     description.finish();
     return put();
 }
 
 bool PcapWriter::put() {
-    if (failed_) return false;
-    failed_ = !file_.is(fd_) ||
-              uncancelled::write(fd_, block_.data(), block_.size()) != static_cast<ssize_t>(block_.size());
-    return !failed_;
+    if (!file_.is(fd_)) {
+        errno = EBADF;
+        return false;
+    }
+    const ssize_t written = uncancelled::write(fd_, block_.data(), block_.size());
+    if (written == static_cast<ssize_t>(block_.size())) return true;
+    if (written >= 0) {
+        take_back(written);
+        errno = ENOSPC;
+    }
+    return false;
+}
+
+// A half block at the file's end; behind which others may have written already, and whose readers then pass
+// it over.
+void PcapWriter::take_back(off_t size) const {
+    const off_t end = lseek(fd_, 0, SEEK_CUR);
+    struct stat status {};
+    if (size > 0 && end >= size && fstat(fd_, &status) == 0 && status.st_size == end)
+        static_cast<void>(ftruncate(fd_, end - size) + 0);
+}
+
+// Once for all who write to the file.
+void PcapWriter::note_a_loss(int error) const {
+    const int flags = fcntl(fd_, F_GETFL);
+    if (error == EBADF || flags < 0 || flags & kLacksPackets) return;
+    fcntl(fd_, F_SETFL, flags | kLacksPackets);
+    log(LogLevel::error, "the capture lacks packets from here on: %s", std::strerror(error));
+}
+
+bool PcapWriter::lacks_packets(int fd) {
+    const int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && flags & kLacksPackets;
 }
 
 void PcapWriter::write(const PacketEvent& event, Time time) {
@@ -162,7 +184,7 @@ void PcapWriter::write(const PacketEvent& event, Time time) {
     }
     packet.option(kOptionEnd, nullptr, 0);
     packet.finish();
-    put();
+    if (!put()) note_a_loss(errno);
 }
 
 }  // namespace verbena::link

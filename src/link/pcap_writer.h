@@ -6,6 +6,9 @@
 // is whole.
 #pragma once
 
+#include <fcntl.h>
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -33,24 +36,30 @@ class PcapWriter {
 
     // The file, to be joined by others; it stays the writer's.
     int fd() const { return fd_; }
+    // Whether somebody who writes to the file, or to what it was joined from, had to leave packets out.
+    static bool lacks_packets(int fd);
 
     // Begins a file whose descriptor is given, as create() does. nullptr with errno and a reason.
     static std::unique_ptr<PcapWriter> begin(int fd, const std::string& application,
                                              const std::string& interface);
 
-    // `time`: nanoseconds since 1970. A full disk ends the capture quietly.
+    // `time`: nanoseconds since 1970. What finds no room is missing; the log says so.
     void write(const PacketEvent& event, Time time);
 
    private:
     explicit PcapWriter(int fd) : fd_(fd) {}
     bool start(const std::string& application, const std::string& interface);
-    bool put();
+    bool put();  // false with errno
+    void take_back(off_t size) const;
+    void note_a_loss(int error) const;
+
+    // Those who write have nothing in common but the file's flags; this one means nothing to a file.
+    static constexpr int kLacksPackets = O_NONBLOCK;
 
     const int fd_;
     const FileIdentity file_ = FileIdentity::of(fd_);  // a program may close it
     std::mutex lock_;
     std::vector<std::uint8_t> block_;  // under construction
-    bool failed_ = false;
 };
 
 }  // namespace verbena::link

@@ -1,12 +1,15 @@
 #include "link/pcap_writer.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
 #include <iterator>
 
+#include "link/capture_reader.h"
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
 
@@ -19,10 +22,14 @@ std::uint32_t word(const std::vector<std::uint8_t>& bytes, std::size_t offset) {
     return value;
 }
 
+std::vector<std::uint8_t> content_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // The bodies of the packet blocks in a file, checking the frame of each block.
 std::vector<std::vector<std::uint8_t>> read_packets(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    const std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
+    const std::vector<std::uint8_t> bytes = content_of(path);
     std::vector<std::vector<std::uint8_t>> packets;
     for (std::size_t offset = 0; offset < bytes.size();) {
         const std::uint32_t type = word(bytes, offset), length = word(bytes, offset + 4);
@@ -37,6 +44,14 @@ std::vector<std::vector<std::uint8_t>> read_packets(const std::string& path) {
         offset += length;
     }
     return packets;
+}
+
+PacketEvent event_of(const wire::Path& path, const std::vector<std::uint8_t>& payload) {
+    PacketEvent event;
+    event.sent = true;
+    event.path = &path;
+    event.bytes = payload;
+    return event;
 }
 
 class PcapWriterTest : public ::testing::TestWithParam<bool> {
@@ -100,6 +115,64 @@ TEST_P(PcapWriterTest, ThePacketsIcrcRecomputesFromTheFile) {
 TEST_P(PcapWriterTest, AFileThatCannotBeMadeIsAReason) {
     EXPECT_EQ(PcapWriter::create("/nowhere/at/all", "test", "test"), nullptr);
     EXPECT_EQ(errno, ENOENT);
+}
+
+// Of three blocks the second is there in part, whatever part; but for the last words, for which those of the
+// third may be taken, as long as it.
+TEST_P(PcapWriterTest, WhoReadsPassesOverWhatSomebodyLeftHalfWritten) {
+    wire::Path path;
+    path.source = path.destination = Gid::from_ipv4(0x7f000001);
+    auto writer = PcapWriter::create(path_, "test", "test");
+    ASSERT_NE(writer, nullptr);
+    std::size_t ends[3];
+    for (std::size_t& end : ends) {
+        writer->write(event_of(path, std::vector<std::uint8_t>(40, 6)), kSecond);
+        end = content_of(path_).size();
+    }
+    const auto whole = content_of(path_);
+    CaptureGaps gaps;
+    EXPECT_EQ(packets_of_capture(whole, &gaps).size(), 3u);
+    EXPECT_EQ(gaps.damaged + gaps.cut_off + gaps.shortened, 0u);
+    for (std::size_t kept = 1; kept < ends[1] - ends[0] - 8; kept++) {
+        auto content = whole;
+        const auto at = content.begin() + static_cast<std::ptrdiff_t>(ends[0]);
+        content.erase(at + static_cast<std::ptrdiff_t>(kept),
+                      at + static_cast<std::ptrdiff_t>(ends[1] - ends[0]));
+        EXPECT_EQ(packets_of_capture(content, &gaps).size(), 2u) << kept;
+        EXPECT_EQ(gaps.damaged, 1u) << kept;
+        EXPECT_FALSE(gaps.cut_off) << kept;
+        content.resize(ends[0] + kept);
+        EXPECT_EQ(packets_of_capture(content, &gaps).size(), 1u) << kept;
+        EXPECT_EQ(gaps.damaged, 0u) << kept;
+        EXPECT_TRUE(gaps.cut_off) << kept;
+    }
+}
+
+// A full disk, as far as a test has one: what does not fit is missing, and what comes when there is room
+// again is there.
+TEST_P(PcapWriterTest, WhatFindsNoRoomIsMissing) {
+    wire::Path path;
+    path.source = path.destination = Gid::from_ipv4(0x7f000001);
+    const std::vector<std::uint8_t> payload(40, 6);
+    auto writer = PcapWriter::create(path_, "test", "test");
+    ASSERT_NE(writer, nullptr);
+    writer->write(event_of(path, payload), kSecond);
+    const std::size_t size = content_of(path_).size();
+    EXPECT_FALSE(PcapWriter::lacks_packets(writer->fd()));
+    rlimit before{};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    for (const std::size_t room : {0, 1, 60}) {
+        const rlimit full{size + room, before.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &full);
+        writer->write(event_of(path, payload), 2 * kSecond);
+        setrlimit(RLIMIT_FSIZE, &before);
+        EXPECT_EQ(content_of(path_).size(), size);
+        EXPECT_TRUE(PcapWriter::lacks_packets(writer->fd()));
+    }
+    signal(SIGXFSZ, handler);
+    writer->write(event_of(path, payload), 3 * kSecond);
+    EXPECT_EQ(read_packets(path_).size(), 2u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, PcapWriterTest, ::testing::Bool(),

@@ -1,30 +1,24 @@
 #include "report/capture_forms.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
+#include "link/pcapng.h"
 #include "wire/byte_order.h"
 
 namespace verbena::report {
 namespace {
 
-using Bytes = std::span<const std::uint8_t>;
+using namespace link::pcapng;
 using Content = std::vector<std::uint8_t>;
 
 // https://www.tcpdump.org/linktypes.html
-constexpr unsigned kEthernet = 1, kRawIp = 101, kCooked = 113, kCooked2 = 276;
-
-// pcapng (draft-ietf-opsawg-pcapng)
-constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a, kByteOrderMagic = 0x1a2b3c4d;
-constexpr std::uint32_t kInterfaceDescription = 1, kEnhancedPacket = 6;
-constexpr std::size_t kBlockHeader = 8, kBlockEnd = 4, kPacketHeader = 20;
-constexpr std::uint16_t kOptionResolution = 9;
+constexpr unsigned kCooked = 113, kCooked2 = 276;
 
 // pcap (draft-ietf-opsawg-pcap)
 constexpr std::uint32_t kMicroseconds = 0xa1b2c3d4, kNanoseconds = 0xa1b23c4d;
 constexpr std::size_t kFileHeader = 24, kRecordHeader = 16;
-
-std::uint32_t le32(Bytes bytes, std::size_t at) { return wire::load_le32(bytes.data() + at); }
 
 // The bytes of the header in front of an IP packet on an interface that is read as raw IP; both are multiples
 // of four, so that what follows stays aligned.
@@ -32,10 +26,10 @@ std::size_t header_of(unsigned link_type) {
     return link_type == kCooked ? 16 : link_type == kCooked2 ? 20 : 0;
 }
 
-unsigned read_as(unsigned link_type) { return header_of(link_type) ? kRawIp : link_type; }
+unsigned read_as(unsigned link_type) { return header_of(link_type) ? kLinkRawIp : link_type; }
 
 bool is_read(unsigned link_type) {
-    return link_type == kEthernet || link_type == kRawIp || header_of(link_type) != 0;
+    return link_type == kLinkEthernet || link_type == kLinkRawIp || header_of(link_type) != 0;
 }
 
 void put(Content& content, std::uint32_t value) {
@@ -55,12 +49,12 @@ void put_beginning(Content& content, unsigned link_type, std::uint32_t digits) {
         put(content, word);
 }
 
-void put_packet(Content& content, std::uint64_t ticks, Bytes packet) {
+void put_packet(Content& content, std::uint64_t ticks, Bytes packet, std::uint32_t original) {
     const auto size = static_cast<std::uint32_t>(packet.size());
     const std::uint32_t padding = (4 - size % 4) % 4;
     const auto length = static_cast<std::uint32_t>(kBlockHeader + kPacketHeader + kBlockEnd) + size + padding;
     for (const std::uint32_t word : {kEnhancedPacket, length, 0u, static_cast<std::uint32_t>(ticks >> 32),
-                                     static_cast<std::uint32_t>(ticks), size, size})
+                                     static_cast<std::uint32_t>(ticks), size, original})
         put(content, word);
     append(content, packet);
     content.resize(content.size() + padding);
@@ -85,16 +79,6 @@ bool form_of(Bytes content, ClassicForm& form) {
         if (magic == kMicroseconds || form.nanoseconds) return true;
     }
     return false;
-}
-
-// The next block of a pcapng file; empty if none is whole.
-Bytes take_block(Bytes& rest) {
-    if (rest.size() < kBlockHeader + kBlockEnd) return {};
-    const std::uint32_t length = le32(rest, 4);
-    if (length < kBlockHeader + kBlockEnd || length > rest.size()) return {};
-    const Bytes block = rest.first(length);
-    rest = rest.subspan(length);
-    return block;
 }
 
 bool describes_interface(Bytes block) {
@@ -122,19 +106,25 @@ Content from_classic_pcap(Bytes content, Unread& unread) {
         const std::uint64_t second = form.nanoseconds ? 1'000'000'000 : 1'000'000;
         const std::uint64_t ticks = form.number(rest, 0) * second + form.number(rest, 4);
         const std::size_t size = form.number(rest, 8);
-        if (size > rest.size() - kRecordHeader) break;  // half written
+        if (size > rest.size() - kRecordHeader) {
+            unread.gaps.cut_off = true;
+            break;
+        }
         const Bytes packet = rest.subspan(kRecordHeader, size);
         if (!is_read(type))
-            unread[type]++;
+            unread.links[type]++;
         else if (size >= header)
-            put_packet(made, ticks, packet.subspan(header));
+            put_packet(
+                made, ticks, packet.subspan(header),
+                std::max(form.number(rest, 12), form.number(rest, 8)) - static_cast<std::uint32_t>(header));
         rest = rest.subspan(kRecordHeader + size);
     }
     return made;
 }
 
 bool has_other_links(Bytes content) {
-    for (Bytes block; !(block = take_block(content)).empty();)
+    Blocks blocks(content);
+    for (Bytes block; !(block = blocks.next()).empty();)
         if (describes_interface(block) && (header_of(link_type_of(block)) || !is_read(link_type_of(block))))
             return true;
     return false;
@@ -143,7 +133,8 @@ bool has_other_links(Bytes content) {
 Content without_link_headers(Bytes content, Unread& unread) {
     Content made;
     std::vector<unsigned> types;  // of the section's interfaces
-    for (Bytes block; !(block = take_block(content)).empty();) {
+    Blocks blocks(content);
+    for (Bytes block; !(block = blocks.next()).empty();) {
         const std::uint32_t kind = le32(block, 0);
         const auto length = static_cast<std::uint32_t>(block.size());
         const std::size_t at = made.size();
@@ -160,7 +151,7 @@ Content without_link_headers(Bytes content, Unread& unread) {
         const unsigned type = types[le32(block, kBlockHeader)];
         const std::uint32_t captured = le32(block, kBlockHeader + 12);
         const auto header = static_cast<std::uint32_t>(header_of(type));
-        if (!is_read(type)) unread[type]++;
+        if (!is_read(type)) unread.links[type]++;
         if (!header || captured < header || captured > length - kBlockHeader - kPacketHeader - kBlockEnd)
             continue;
         // The packet again, without those bytes in front: the lengths of block and packet change.
@@ -172,15 +163,24 @@ Content without_link_headers(Bytes content, Unread& unread) {
                                    length - kBlockHeader - kPacketHeader - header - kBlockEnd));
         put(made, length - header);
     }
+    unread.gaps.damaged = blocks.gaps();
+    unread.gaps.cut_off = !blocks.rest().empty();
     return made;
 }
 
-std::string sentence_of(const Unread& unread) {
-    std::string text;
-    for (const auto& [type, packets] : unread)
-        text += (text.empty() ? "" : ", ") + std::to_string(packets) + " packets of link type " +
-                std::to_string(type);
-    return text.empty() ? text : text + ": not read, since only Ethernet, Linux cooked and raw IP are";
+std::vector<std::string> sentences_of(const Unread& unread) {
+    std::vector<std::string> sentences;
+    for (const auto& [type, packets] : unread.links)
+        sentences.push_back(std::to_string(packets) + " packets of link type " + std::to_string(type) +
+                            ": not read, since only Ethernet, Linux cooked and raw IP are");
+    if (const unsigned count = unread.gaps.damaged)
+        sentences.push_back("it is damaged in " + std::to_string(count) +
+                            (count == 1 ? " place" : " places") + ", and what was there is missing");
+    if (unread.gaps.cut_off) sentences.emplace_back("it ends in the middle of a packet, which is missing");
+    if (const unsigned count = unread.gaps.shortened)
+        sentences.push_back(std::to_string(count) + (count == 1 ? " packet was" : " packets were") +
+                            " captured in part; a longer snapshot (tcpdump -s 0) has all of them");
+    return sentences;
 }
 
 }  // namespace verbena::report

@@ -8,22 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "link/capture_reader.h"
+
 namespace verbena::report {
 
 // Whether a file that begins with these bytes is a pcap file, of either byte order and resolution.
 bool is_classic_pcap(std::span<const std::uint8_t> content);
 
-// Packets of link types that are not read, by type.
-using Unread = std::map<unsigned, unsigned>;
+// What could not be read of a capture.
+struct Unread {
+    std::map<unsigned, unsigned> links;  // packets, by their link type
+    link::CaptureGaps gaps;
+};
 
 std::vector<std::uint8_t> from_classic_pcap(std::span<const std::uint8_t> content, Unread& unread);
 // Whether a pcapng file has packets of other link types than Ethernet and raw IP. Others can be read as they
 // are.
 bool has_other_links(std::span<const std::uint8_t> content);
-// Of such a file. What is half written at its end is left out.
+// Of such a file.
 std::vector<std::uint8_t> without_link_headers(std::span<const std::uint8_t> content, Unread& unread);
 
-// "3 packets of link type 105 were not read"; empty if there are none.
-std::string sentence_of(const Unread& unread);
+// "3 packets of link type 105: not read, since ..."
+std::vector<std::string> sentences_of(const Unread& unread);
 
 }  // namespace verbena::report

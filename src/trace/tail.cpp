@@ -8,13 +8,13 @@
 #include <string_view>
 
 #include "link/capture_reader.h"
-#include "wire/byte_order.h"
+#include "link/pcapng.h"
 
 namespace verbena::trace {
 namespace {
 
-constexpr std::uint32_t kEnhancedPacket = 6;
-constexpr std::size_t kBlockHeader = 8, kPacketHeader = 20, kBlockEnd = 4;
+using namespace link::pcapng;
+
 constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // Calls take(data, size) for what the file has behind `at`, which moves on.
@@ -31,7 +31,7 @@ void let_go(int fd, off_t begin, off_t end) {
 }
 
 Json packet_event(std::span<const std::uint8_t> block, const link::CapturedPacket& packet) {
-    const std::size_t captured = wire::load_le32(block.data() + kBlockHeader + 12);
+    const std::size_t captured = le32(block, kBlockHeader + 12);
     Json event{{"k", "packet"},
                {"t", packet.nanoseconds},
                {"frame", to_base64(block.data() + kBlockHeader + kPacketHeader, captured)}};
@@ -69,12 +69,9 @@ std::vector<Json> PacketTail::read() {
     read_new(fd_, at_,
              [&](const char* data, std::size_t size) { rest_.insert(rest_.end(), data, data + size); });
     let_go(fd_, before, at_);
-    std::span<const std::uint8_t> rest = rest_;
-    while (rest.size() >= kBlockHeader + kBlockEnd) {
-        const std::size_t length = wire::load_le32(rest.data() + 4);
-        if (length < kBlockHeader + kBlockEnd || length > rest.size()) break;
-        const auto block = rest.first(length);
-        if (wire::load_le32(block.data()) != kEnhancedPacket) {
+    Blocks blocks(rest_);
+    for (Bytes block; !(block = blocks.next()).empty();) {
+        if (le32(block, 0) != kEnhancedPacket) {
             beginning_.insert(beginning_.end(), block.begin(), block.end());
         } else {
             std::vector<std::uint8_t> content = beginning_;
@@ -82,9 +79,8 @@ std::vector<Json> PacketTail::read() {
             for (const link::CapturedPacket& packet : link::packets_of_capture(content))
                 events.push_back(packet_event(block, packet));
         }
-        rest = rest.subspan(length);
     }
-    rest_.erase(rest_.begin(), rest_.end() - static_cast<std::ptrdiff_t>(rest.size()));
+    rest_.erase(rest_.begin(), rest_.end() - static_cast<std::ptrdiff_t>(blocks.rest().size()));
     return events;
 }
 

@@ -39,6 +39,7 @@ class Reader {
     void read(const Json& event) {
         const std::string kind = event.value("k", "");
         if (kind == "packet") return packet(event);
+        if (kind == "fault") recorded_.faults_fired += event.value("fired", 0u);
         const int pid = event.value("pid", 0);
         if (kind == "process") {
             if (event.contains("argv") && !event["argv"].empty()) names_[pid] = name_of(event["argv"][0]);

@@ -17,6 +17,7 @@ struct Recorded {
     std::map<std::string, unsigned> packets;   // "RC_SEND_ONLY"
     // By program and kind ("rping", "mr"): objects that were made and not destroyed.
     std::map<std::pair<std::string, std::string>, unsigned> left;
+    unsigned faults_fired = 0;            // of its plan, how often
     std::vector<std::string> unfinished;  // "rping in rdma_get_cm_event(event_channel 1)"
 };
 

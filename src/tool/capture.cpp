@@ -17,7 +17,9 @@
 #include <cstring>
 
 #include "base/write_all.h"
+#include "link/pcap_writer.h"
 #include "tool/shared_capture.h"
+#include "tool/sole_writer.h"
 
 namespace verbena::tool {
 namespace {
@@ -50,6 +52,7 @@ int capture(const std::string& file) {
                      fd < 0 ? std::strerror(errno) : "not a file; for a pipe, -w - writes to stdout");
         return 1;
     }
+    if (!become_sole_writer(fd, file)) return 1;
     sigset_t ends;
     sigemptyset(&ends);
     for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, each);
@@ -86,7 +89,9 @@ int capture(const std::string& file) {
         std::fprintf(stderr, "verbena: stdout: %s; the capture ends\n", std::strerror(error));
         return 1;
     }
-    return lost ? 1 : 0;
+    const bool lacks = link::PcapWriter::lacks_packets(fd);
+    if (lacks) std::fprintf(stderr, "verbena: %s: packets found no room and are missing\n", file.c_str());
+    return lost || lacks ? 1 : 0;
 }
 
 }  // namespace verbena::tool

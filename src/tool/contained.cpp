@@ -32,7 +32,7 @@ class Ends {
    public:
     Ends() {
         sigemptyset(&set_);
-        for (const int each : {SIGINT, SIGTERM, SIGHUP}) {
+        for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
             struct sigaction now {};
             if (sigaction(each, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set_, each);
         }

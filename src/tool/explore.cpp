@@ -116,9 +116,11 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& comma
     for (const Trial& trial : trials) {
         const Run run = run_once(command, trial.plan, timeout);
         if (const int signal = run.outcome.interrupted_by) die_of(signal);
-        const explore::Verdict verdict = judge(
-            trial, {run.outcome.timed_out, run.outcome.exit_status, run.outcome.exit_status == kNeverFired},
-            run.recorded, without.recorded);
+        const explore::Verdict verdict =
+            judge(trial,
+                  {run.outcome.timed_out, run.outcome.exit_status,
+                   run.outcome.exit_status == kNeverFired && run.recorded.faults_fired == 0},
+                  run.recorded, without.recorded);
         counts[static_cast<std::size_t>(verdict.finding)]++;
         if (options.json)
             list.push_back({{"finding", to_string(verdict.finding)},

@@ -19,21 +19,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool is_all(const std::string& which) { return which.empty() || which == "all"; }
+using Which = std::optional<std::string>;
+
+bool is_all(const Which& which) { return !which || *which == "all"; }
 
 // The programs that are meant; false when it was told that there is none.
-bool find_programs(Look& look, const std::string& which, std::vector<observe::Program>& out) {
+bool find_programs(Look& look, const Which& which, std::vector<observe::Program>& out) {
     observe::Snapshot snapshot;
     if (look.take(observe::Depth::counters, snapshot) != 0) {
         std::fprintf(stderr, "verbena: %s\n", last_reason());
         return false;
     }
     const bool all = is_all(which);
-    const std::uint64_t pid = faults::number_of(which).value_or(0);
+    const std::uint64_t pid = all ? 0 : faults::number_of(*which).value_or(0);
     for (observe::Program& program : snapshot.programs)
         if (all || program.pid == pid) out.push_back(std::move(program));
-    if (!out.empty() || which.empty()) return true;
-    tell_that_there_is_no_program(all ? "" : which);
+    if (!out.empty() || !which) return true;
+    tell_that_there_is_no_program(all ? "" : *which);
     return false;
 }
 
@@ -98,13 +100,13 @@ int complain(const char* what) {
 
 int fault(const FaultOptions& options) {
     if (options.calls) return list_calls();
-    const bool adds = !options.plan.empty();
+    const bool adds = options.plan.has_value();
     if (options.list + options.clear + adds != 1)
         return complain("a pid (or all) and a plan of faults, or one of --list, --clear, --calls");
-    if (!is_all(options.program) && !faults::number_of(options.program))
-        return complain(("'" + options.program + "' is no pid, and not 'all'").c_str());
+    if (!is_all(options.program) && !faults::number_of(*options.program))
+        return complain(("'" + printable(*options.program) + "' is no pid, and not 'all'").c_str());
     std::vector<faults::PlannedRule> rules;
-    if (adds && !read_plan(options.plan, rules)) return 2;
+    if (adds && !read_plan(*options.plan, rules)) return 2;
     Look look;
     std::vector<observe::Program> programs;
     if (!find_programs(look, options.program, programs)) return 1;

@@ -1,13 +1,14 @@
 // verbena fault: plans of faults of programs that run.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace verbena::tool {
 
 struct FaultOptions {
-    std::string program;  // a pid or "all"; empty with `list`, `clear`: all
-    std::string plan;     // what to add: text, or the name of a file
+    std::optional<std::string> program;  // a pid or "all"; none with `list`, `clear`: all
+    std::optional<std::string> plan;     // what to add: text, or the name of a file
     bool list = false, clear = false, calls = false, json = false;
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "report/conversation.h"
+#include "tool/read_files.h"
 #include "wire/cm_messages.h"
 #include "wire/packet.h"
 
@@ -153,8 +154,9 @@ class Rows {
     void flush_traffic() {
         for (int side : {report::kLeft, report::kRight})
             if (const Traffic::Flow& flow = traffic_.flows[side]; flow.packets)
-                rows_.push_back(
-                    {traffic_.nanoseconds, side, format("%u packets", flow.packets), flow.detail()});
+                rows_.push_back({traffic_.nanoseconds, side,
+                                 format(flow.packets == 1 ? "%u packet" : "%u packets", flow.packets),
+                                 flow.detail()});
         traffic_ = {};
     }
 
@@ -166,13 +168,7 @@ class Rows {
 
 int draw_handshake(const std::vector<std::string>& files) {
     report::Recording recording;
-    std::string error;
-    for (const std::string& file : files)
-        if (!report::read_recording(file, recording, error)) {
-            std::fprintf(stderr, "verbena: %s\n", error.c_str());
-            return 1;
-        }
-    report::merge_recording(recording);
+    if (!read_files(files, recording)) return 1;
     std::vector<report::ViewedPacket> views;
     unsigned number = 0;
     for (const report::Conversation& conversation : report::find_conversations(recording, views)) {
@@ -189,7 +185,6 @@ int draw_handshake(const std::vector<std::string>& files) {
         rows.draw();
     }
     if (number) return 0;
-    for (const std::string& remark : recording.remarks) std::fprintf(stderr, "verbena: %s\n", remark.c_str());
     std::fprintf(stderr, "verbena: no CM handshake among %zu packets\n", recording.packets.size());
     return 1;
 }

@@ -2,16 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <new>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "tool/argument_checks.h"
 #include "tool/capture.h"
 #include "tool/doctor.h"
 #include "tool/explain.h"
@@ -33,27 +32,20 @@ using namespace verbena::tool;
 namespace {
 
 void add_run_options(CLI::App& command, RunOptions& options) {
-    command.add_option("--fabric", options.fabric,
-                       "A fabric of its own: only programs of the same fabric and network namespace meet");
-    command.add_option("--log", options.log, "level[,file=PATH]: none, error, warn, info, debug");
-    command.add_option("--capture", options.capture, "Write the program's packets to FILE.PID (pcapng)");
+    command
+        .add_option("--fabric", options.fabric,
+                    "A fabric of its own: only programs of the same fabric and network namespace meet")
+        ->check(wrong_if_empty);
+    command.add_option("--log", options.log, "level[,file=PATH]: none, error, warn, info, debug")
+        ->check(wrong_if_empty);
+    command.add_option("--capture", options.capture, "Write the program's packets to FILE.PID (pcapng)")
+        ->check(wrong_if_empty);
     command.add_option("--fault", options.faults,
                        "Faults to happen to the program, or a file with such a plan (docs/faults.md)");
     command.add_flag("--sockets", options.sockets,
                      "The program's TCP connections go over RDMA (both ends need it)");
-    command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...");
-}
-
-// What is counted from 1.
-std::string wrong_count(const std::string& text) {
-    std::uint32_t count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    const bool right = error == std::errc() && end == text.data() + text.size() && count >= 1;
-    return right ? std::string() : text + " is no number from 1 on";
-}
-
-std::string wrong_language(const std::string& text) {
-    return text == "en" || text == "zh" ? std::string() : text + " is neither en nor zh";
+    command.add_option("--disable", options.disable, "Features not to use, separated by commas: gso,gro,...")
+        ->check(wrong_if_empty);
 }
 
 // Options of those commands that take no value.
@@ -74,7 +66,8 @@ int program_begins(int argc, char** argv) {
         if (word == "--") return at + 1;
         if (word == "-h" || word == "--help") return argc;
         const bool flag = std::find(std::begin(kFlags), std::end(kFlags), word) != std::end(kFlags);
-        at += word.find('=') == std::string_view::npos && !flag ? 2 : 1;
+        const bool attached = word.find('=') != std::string_view::npos || (word.size() > 2 && word[1] != '-');
+        at += attached || flag ? 1 : 2;
     }
     return std::min(at, argc);
 }
@@ -122,15 +115,19 @@ int command_line(int argc, char** argv) {
     auto* trace_command = add_watching("trace",
                                        "Show a program's calls, completions and packets: verbena trace "
                                        "[OPTIONS] [--] PROGRAM [ARGUMENT...]");
-    trace_command->add_option("-o,--output", tracing.output,
-                              "Write to this file instead of stderr; .json: for Perfetto");
+    trace_command
+        ->add_option("-o,--output", tracing.output,
+                     "Write to this file instead of stderr; .json: for Perfetto")
+        ->check(wrong_if_empty);
     trace_command->add_flag("--perfetto", tracing.perfetto,
                             "In the form that Perfetto reads (ui.perfetto.dev)");
-    trace_command->add_option("-e,--calls", tracing.calls, "Calls to show: rdma_*,ibv_modify_qp");
+    trace_command->add_option("-e,--calls", tracing.calls, "Calls to show: rdma_*,ibv_modify_qp")
+        ->check(wrong_if_empty);
     auto* record_command = add_watching(
         "record",
         "Keep all of that in a file for verbena report: verbena record [OPTIONS] [--] PROGRAM [ARGUMENT...]");
-    record_command->add_option("-o,--output", tracing.output, "The file; verbena.vrec if not given");
+    record_command->add_option("-o,--output", tracing.output, "The file; verbena.vrec if not given")
+        ->check(wrong_if_empty);
 
     bool json = false;
     auto add_look = [&](const char* name, const char* description) {
@@ -147,12 +144,13 @@ int command_line(int argc, char** argv) {
         ->delimiter(',')
         ->check(CLI::IsMember({"calls", "messages", "packets"}));
     explore_command->add_option("-t,--timeout", exploring.timeout, "Seconds after which a run hangs")
-        ->check(CLI::Range(0.1, 86400.0));
+        ->check(between(0.1, 86400));
     explore_command->add_option("-n,--limit", exploring.limit, "Faults to try, at most");
-    explore_command->add_option("--fabric", exploring.fabric, "The fabric; without, one of its own");
+    explore_command->add_option("--fabric", exploring.fabric, "The fabric; without, one of its own")
+        ->check(wrong_if_empty);
 
     auto* env_command =
-        app.add_subcommand("env", "Print the environment of run for a shell: eval $(verbena env)");
+        app.add_subcommand("env", "Print the environment of run for a shell: eval \"$(verbena env)\"");
     add_run_options(*env_command, options);
     env_command->remove_option(env_command->get_option("--fault"));  // somebody has to wait for the end
 
@@ -162,7 +160,7 @@ int command_line(int argc, char** argv) {
     TopOptions top;
     auto* top_command = add_look("top", "Show what the programs do, again and again (q ends it)");
     top_command->add_option("-d,--delay", top.delay, "Seconds between two looks (2)")
-        ->check(CLI::Range(0.01, 86400.0));
+        ->check(between(0.01, 86400));
     top_command->add_option("-n,--count", top.count, "Looks; without, until q")->check(wrong_count);
 
     StatOptions stat;
@@ -179,7 +177,9 @@ int command_line(int argc, char** argv) {
     std::string capture_file;
     auto* capture_command = app.add_subcommand(
         "capture", "Write the packets of all programs of the user to a file (pcapng), until Ctrl-C");
-    capture_command->add_option("-w,--write", capture_file, "The file; - is stdout")->required();
+    capture_command->add_option("-w,--write", capture_file, "The file; - is stdout")
+        ->check(wrong_if_empty)
+        ->required();
 
     FaultOptions faults;
     auto* fault_command = add_look(
@@ -200,7 +200,8 @@ int command_line(int argc, char** argv) {
         "report", "Make an HTML page of recordings or captures: verbena report a.vrec b.vrec -o report.html");
     report_command->add_option("FILE", report_options.files, ".vrec or pcapng files, merged by time")
         ->required();
-    report_command->add_option("-o", report_options.output, "Where to write it (report.html); - for stdout");
+    report_command->add_option("-o", report_options.output, "Where to write it (report.html); - for stdout")
+        ->check(wrong_if_empty);
     report_command->add_option("--lang", report_options.language, "en or zh; the default is that of LANG")
         ->check(wrong_language);
     report_command->add_flag("--svg", report_options.picture,
@@ -228,15 +229,19 @@ int command_line(int argc, char** argv) {
     std::vector<char*> words(argv, argv + argc);
     if (argc > 1 && std::string_view(argv[1]) == "help") {  // [help, COMMAND] is [COMMAND, --help]
         const auto is_asked = [&](const CLI::App* each) { return each->get_name() == argv[2]; };
-        if (argc > 2 && app.get_subcommands(is_asked).empty()) return complain(app, argv[2], "");
+        const bool of_one = argc > 2 && argv[2][0] != '-';
+        if (of_one && app.get_subcommands(is_asked).empty()) return complain(app, argv[2], "");
         static char help[] = "--help";
-        words = {argv[0], argc > 2 ? argv[2] : help, help};
-        words.resize(argc > 2 ? 3 : 2);
+        words = {argv[0], of_one ? argv[2] : help, help};
+        words.resize(of_one ? 3 : 2);
     }
+    const auto is_first = [&](const CLI::App* each) { return each->get_name() == argv[1]; };
     try {
         app.parse(static_cast<int>(words.size()), words.data());
     } catch (const CLI::ParseError& error) {
-        if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+        const bool known = argc < 2 || words[1][0] == '-' || std::string_view(argv[1]) == "help" ||
+                           !app.get_subcommands(is_first).empty();
+        if (error.get_exit_code() == 0 && known) return app.exit(error);  // --help, --version
         return complain(app, argc > 1 ? argv[1] : "", error.what());
     }
 
@@ -278,9 +283,13 @@ int command_line(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     set_right_what_is_inherited();
-    const int status = command_line(argc, argv);
-    const bool written = std::fflush(stdout) == 0 && !std::ferror(stdout);
-    if (written || status != 0) return status;
+    int status = 1;
+    try {
+        status = command_line(argc, argv);
+    } catch (const std::bad_alloc&) {
+        std::fprintf(stderr, "verbena: no memory\n");
+    }
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
     std::fprintf(stderr, "verbena: not everything could be written to stdout\n");
-    return 1;
+    return status != 0 ? status : 1;
 }

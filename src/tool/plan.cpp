@@ -8,6 +8,7 @@
 #include <iterator>
 #include <random>
 
+#include "base/printable.h"
 #include "base/reason.h"
 #include "tool/scratch_file.h"
 
@@ -17,17 +18,21 @@ bool read_plan(const std::string& given, std::vector<faults::PlannedRule>& rules
     std::string text = given, from;
     struct stat status {};
     if (stat(given.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) {
+        constexpr std::size_t kMost = 1 << 20;
         std::ifstream file(given);
-        text.assign(std::istreambuf_iterator<char>(file), {});
-        if (!file) {
-            std::fprintf(stderr, "verbena: the plan %s cannot be read\n", given.c_str());
+        text.resize(kMost + 1);
+        file.read(text.data(), static_cast<std::streamsize>(text.size()));
+        if (!file.is_open() || file.bad() || file.gcount() > static_cast<std::streamsize>(kMost)) {
+            std::fprintf(stderr, "verbena: the plan %s %s\n", printable(given).c_str(),
+                         file.gcount() > 0 ? "is longer than 1 MiB" : "cannot be read");
             return false;
         }
+        text.resize(static_cast<std::size_t>(file.gcount()));
         from = given + ", ";
     }
     faults::PlanError error;
     if (faults::parse_plan(text, rules, error)) return true;
-    std::fprintf(stderr, "verbena: the plan of faults: %s%s\n", from.c_str(), error.to_string().c_str());
+    std::fprintf(stderr, "verbena: the plan of faults: %s\n", printable(from + error.to_string()).c_str());
     return false;
 }
 

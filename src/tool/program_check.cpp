@@ -109,7 +109,11 @@ std::string foreign_folder(const std::string& rpath, const std::string& file) {
 }  // namespace
 
 std::string find_program(const std::string& name, const std::string& other_than) {
-    if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : std::string();
+    const auto can_be_run = [](const std::string& file, struct stat& status) {
+        return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(file.c_str(), X_OK) == 0;
+    };
+    struct stat status {};
+    if (name.find('/') != std::string::npos) return can_be_run(name, status) ? name : std::string();
     const char* path = std::getenv("PATH");
     std::istringstream folders(path ? path : kDefaultPath);
     std::string folder;
@@ -117,10 +121,9 @@ std::string find_program(const std::string& name, const std::string& other_than)
     const bool has_other = !other_than.empty() && stat(other_than.c_str(), &other) == 0;
     while (std::getline(folders, folder, ':')) {
         std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-        struct stat status {};
-        if (stat(candidate.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+        if (!can_be_run(candidate, status)) continue;
         if (has_other && status.st_dev == other.st_dev && status.st_ino == other.st_ino) continue;
-        if (access(candidate.c_str(), X_OK) == 0) return candidate;
+        return candidate;
     }
     return {};
 }

@@ -9,9 +9,11 @@
 #include <cstring>
 #include <utility>
 
+#include "adapter/clock.h"
 #include "base/write_all.h"
 #include "host/launch.h"
 #include "tool/json_text.h"
+#include "tool/sole_writer.h"
 
 namespace verbena::tool {
 
@@ -27,12 +29,14 @@ bool RecordingFile::open(const std::string& name) {
     return fd_ >= 0;
 }
 
-void RecordingFile::begin() {
+bool RecordingFile::begin() {
     struct stat status {};
-    if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return;  // a device, which cannot be read again
+    if (!become_sole_writer(fd_, name_)) return false;
+    if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return true;  // a device: it is not read again
     if (ftruncate(fd_, 0) != 0) error_ = errno;
     // Of what the programs write, queue pairs are enough.
     events_ = std::make_unique<trace::EventTail>(fd_, R"("k":"qp")");
+    return true;
 }
 
 void RecordingFile::add(std::vector<trace::Json> packets) {
@@ -43,11 +47,28 @@ void RecordingFile::add(std::vector<trace::Json> packets) {
     for (const trace::Json& packet : waiting_)
         if (all || concerned_.concerns(packet, data_)) lines += json_text(packet) + "\n";
     waiting_ = std::move(packets);
+    append(lines);
+}
+
+void RecordingFile::append(const std::string& lines) {
     const int error = write_all(fd_, lines);
     half_line_ = error != 0;
     if (error) error_ = error;
 }
 
-void RecordingFile::end() { add({}); }
+void RecordingFile::end() { add(std::vector<trace::Json>()); }
+
+void RecordingFile::add(const faults::Board& plan) {
+    std::string lines = half_line_ ? "\n" : "";
+    for (unsigned index = 0; index < plan.count(); index++) {
+        const trace::Json line{{"k", "fault"},
+                               {"t", adapter::wall_clock()},
+                               {"plan", plan.text(index)},
+                               {"seen", plan.seen(index)},
+                               {"fired", plan.fired(index)}};
+        lines += json_text(line) + "\n";
+    }
+    append(lines);
+}
 
 }  // namespace verbena::tool

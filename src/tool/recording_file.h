@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "faults/board.h"
 #include "trace/concerned.h"
 #include "trace/tail.h"
 
@@ -20,16 +21,20 @@ class RecordingFile {
 
     // False when the reason was told. What is in the file stays there until begin().
     bool open(const std::string& name);
-    void begin();
+    bool begin();
     // Packets are kept back until the next call, when it is known which of them concern the programs.
     void add(std::vector<trace::Json> packets);
-    void end();                           // the last ones
+    void end();  // the last ones
+    // What became of a plan of faults, for those who read the file.
+    void add(const faults::Board& plan);
     int error() const { return error_; }  // an errno, if not all packets could be written
 
     const std::string& name() const { return name_; }
     const std::string& path() const { return path_; }
 
    private:
+    void append(const std::string& lines);
+
     const bool data_;
     std::string name_, path_;
     int fd_ = -1, error_ = 0;

@@ -34,6 +34,7 @@ class ActivePlan {
     // 0, or an exit status when the reason was told. Without a plan in `options` nothing happens. Over the
     // system's libraries it is the interposer's to obey, which is told of it in `options`.
     int begin(RunOptions& options);
+    const faults::Board* board() const { return board_.get(); }  // nullptr: there is no plan
     // Says what never fired: kNeverFired if there was any such (supervise.h), otherwise 0.
     int end();
     ~ActivePlan();
@@ -48,7 +49,7 @@ class ActivePlan {
 // (supervise.h).
 int run(const RunOptions& options, const std::vector<std::string>& command);
 
-// Prints the same environment for a shell: eval $(verbena env).
+// Prints the same environment for a shell: eval "$(verbena env)".
 int print_environment(const RunOptions& options);
 
 }  // namespace verbena::tool

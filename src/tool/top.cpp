@@ -39,8 +39,7 @@ class Terminal {
                   tcgetattr(STDIN_FILENO, &before_) == 0) {
         struct sigaction action {};
         action.sa_handler = [](int) { interrupted = 1; };
-        sigaction(SIGINT, &action, nullptr);
-        sigaction(SIGTERM, &action, nullptr);
+        for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(each, &action, nullptr);
         if (!is_one_) return;
         take_keys();
         std::printf("\x1b[?25l");  // no cursor
@@ -55,10 +54,11 @@ class Terminal {
     Terminal& operator=(const Terminal&) = delete;
 
     bool is_one() const { return is_one_; }
-    unsigned lines() const {
+    winsize size() const {
         winsize size{};
-        constexpr unsigned kUnknown = 24;
-        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : kUnknown;
+        if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) size.ws_row = 24;
+        if (size.ws_col == 0) size.ws_col = 80;
+        return size;
     }
     // False: the user has had enough.
     bool wait(double seconds) const {
@@ -141,19 +141,30 @@ void print_json(const std::vector<Row>& all, double seconds) {
     std::printf("%s\n", json_text(look).c_str());
 }
 
+std::string line_of(const Row& row) {
+    char line[160];
+    std::snprintf(line, sizeof line, "%8u %-15s %5zu %8sB %8sB %9s %9s %9s %9s %9s", row.pid,
+                  row.command.c_str(), row.queue_pairs, short_number(row.sent).c_str(),
+                  short_number(row.received).c_str(), short_number(row.packets_sent).c_str(),
+                  short_number(row.packets_received).c_str(), short_number(row.messages_sent).c_str(),
+                  short_number(row.messages_received).c_str(), short_number(row.repeated).c_str());
+    return line;
+}
+
+// What the terminal has no room for would break its lines.
 void print_table(const std::vector<Row>& all, const Terminal& terminal) {
-    const unsigned room = terminal.is_one() ? terminal.lines() - 2 : ~0u;
-    if (terminal.is_one()) std::printf("\x1b[H\x1b[2J");
-    std::printf("%8s %-15s %5s %9s %9s %9s %9s %9s %9s %9s\n", "PID", "COMMAND", "QP", "SENT/s", "RECVD/s",
-                "PKTS/s", "PKTS IN/s", "SENDS/s", "RECVS/s", "AGAIN/s");
-    for (unsigned i = 0; i < all.size() && i < room; i++) {
-        const Row& row = all[i];
-        std::printf("%8u %-15s %5zu %8sB %8sB %9s %9s %9s %9s %9s\n", row.pid, row.command.c_str(),
-                    row.queue_pairs, short_number(row.sent).c_str(), short_number(row.received).c_str(),
-                    short_number(row.packets_sent).c_str(), short_number(row.packets_received).c_str(),
-                    short_number(row.messages_sent).c_str(), short_number(row.messages_received).c_str(),
-                    short_number(row.repeated).c_str());
+    static const std::string kHead =
+        "     PID COMMAND            QP    SENT/s   RECVD/s    PKTS/s PKTS IN/s   SENDS/s   RECVS/s   "
+        "AGAIN/s";
+    std::size_t lines = all.size(), columns = std::string::npos;
+    if (terminal.is_one()) {
+        const winsize size = terminal.size();
+        columns = size.ws_col;
+        lines = std::min<std::size_t>(lines, size.ws_row > 2 ? size.ws_row - 2u : 0);
+        std::printf("\x1b[H\x1b[2J");
     }
+    std::printf("%s\n", kHead.substr(0, columns).c_str());
+    for (std::size_t i = 0; i < lines; i++) std::printf("%s\n", line_of(all[i]).substr(0, columns).c_str());
 }
 
 }  // namespace

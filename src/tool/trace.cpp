@@ -11,10 +11,13 @@
 
 #include "adapter/clock.h"
 #include "tool/event_losses.h"
+#include "tool/program_check.h"
 #include "tool/recording_file.h"
 #include "tool/scratch_file.h"
+#include "tool/sole_writer.h"
 #include "tool/supervise.h"
 #include "tool/watched_packets.h"
+#include "tool/words.h"
 #include "trace/concerned.h"
 #include "trace/perfetto.h"
 #include "trace/tail.h"
@@ -61,13 +64,16 @@ class Output {
         file_ = name_.empty() ? stderr : std::fopen(name_.c_str(), "ae");
         return file_ || complain(name_);
     }
-    // What is in the file stays there until now.
-    void begin(const TraceOptions& options) {
-        if (file_ != stderr) [[maybe_unused]]
-            const int no_file = ftruncate(fileno(file_), 0);
+    // What is in the file stays there until now. False when the reason was told.
+    bool begin(const TraceOptions& options) {
+        if (file_ != stderr) {
+            if (!become_sole_writer(fileno(file_), name_)) return false;
+            [[maybe_unused]] const int no_file = ftruncate(fileno(file_), 0);
+        }
         const bool json =
             options.output.size() > 5 && options.output.rfind(".json") == options.output.size() - 5;
         if (options.perfetto || json) perfetto_ = std::make_unique<trace::Perfetto>(file_);
+        return true;
     }
     void show(const Json& event, Part part) {
         const std::string kind = event.value("k", "");
@@ -100,18 +106,16 @@ class Output {
     std::unique_ptr<trace::Perfetto> perfetto_;
 };
 
-// The interposer's environment, the fabric's packets, faults: what both commands need before the program
-// starts.
-int prepare_watched(const TraceOptions& options, const std::string& events,
-                    const std::vector<std::string>& command, ActivePlan& plan, EventLosses& losses,
-                    WatchedPackets& packets) {
+// The interposer's environment and the fabric's packets: what both commands need before the program starts,
+// and before anything that is there is overwritten. 0, or an exit status when the reason was told.
+int prepare_watched(const TraceOptions& options, RunOptions& run, const std::string& events,
+                    const std::vector<std::string>& command, EventLosses& losses, WatchedPackets& packets) {
     if (!losses.open()) return 1;
-    RunOptions run = options.run;
     run.interposer.emplace_back("VERBENA_TRACE_EVENTS", events);
     run.interposer.emplace_back(losses.variable(), losses.path());
     run.interposer.emplace_back("VERBENA_TRACE_DATA", options.no_data ? "0" : "1");
-    if (int status = plan.begin(run)) return status;
     if (int status = prepare(run, command)) return status;
+    if (find_program(command[0]).empty()) return become(command);  // which says why not
     return options.no_packets || options.run.system || packets.begin() ? 0 : 1;
 }
 
@@ -125,9 +129,11 @@ int trace(const TraceOptions& options, const std::vector<std::string>& command) 
         EventLosses losses;
         WatchedPackets packets;
         Output output(options);
+        RunOptions run = options.run;
+        if (int wrong = plan.begin(run)) return wrong;
         if (!output.open(options) || !events.open("trace")) return 1;
-        if (int wrong = prepare_watched(options, events.path(), command, plan, losses, packets)) return wrong;
-        output.begin(options);
+        if (int wrong = prepare_watched(options, run, events.path(), command, losses, packets)) return wrong;
+        if (!output.begin(options)) return 1;
         trace::EventTail tail(events.fd(), trace::Afterwards::goes);
         trace::Timeline timeline([&](const Json& event, Part part) { output.show(event, part); });
         const auto collect = [&] {
@@ -156,13 +162,16 @@ int record(const TraceOptions& options, const std::vector<std::string>& command)
         ActivePlan plan;
         EventLosses losses;
         WatchedPackets packets;
+        RunOptions run = options.run;
+        if (int wrong = plan.begin(run)) return wrong;
         if (!file.open(options.output.empty() ? "verbena.vrec" : options.output)) return 1;
-        if (int wrong = prepare_watched(options, file.path(), command, plan, losses, packets)) return wrong;
-        file.begin();
+        if (int wrong = prepare_watched(options, run, file.path(), command, losses, packets)) return wrong;
+        if (!file.begin()) return 1;
         status = run_and_wait(command, [&] { file.add(packets.read()); });
         packets.end();
         file.add(packets.read());
         file.end();
+        if (plan.board()) file.add(*plan.board());
         instead_of_0 = plan.end();
         if (!losses.tell(file.name(), file.error())) instead_of_0 = 1;
     }

@@ -102,6 +102,32 @@ class Capture(Case):
                 self.assertIn("Verbena fault: drop opcode=send nth=1", self.tshark("-T", "fields", "-e", "frame.comment"))
                 self.assertGreaterEqual(self.opcodes().count(SEND_ONLY), 2)
 
+    def test_one_writer_of_a_file(self):
+        capture = self.capture(self.file)
+        before = os.path.getsize(self.file)
+        second = run(VERBENA, "capture", "-w", self.file)
+        self.assertEqual((1, f"verbena: {self.file}: another verbena command is writing to it\n"),
+                         (second.returncode, second.stderr))
+        self.assertEqual(before, os.path.getsize(self.file))
+        self.end(capture)
+        self.end(self.capture(self.file))
+
+    @unittest.skipIf(run("unshare", "-m", "true").returncode, "only root can make a namespace of mounts")
+    def test_no_room(self):
+        """On a disk of one page."""
+        disk = os.path.join(self.folder, "disk")
+        os.mkdir(disk)
+        script = 'mount -t tmpfs -o size=4k none "$1" && exec "$2" capture -w "$1/all.pcapng"'
+        capture = subprocess.Popen(["unshare", "-m", "sh", "-c", script, "sh", disk, VERBENA], env=ENVIRONMENT, stderr=subprocess.PIPE)
+        self.addCleanup(capture.kill)
+        self.assertIn(b"capturing to", capture.stderr.readline())
+        for _ in range(12):
+            self.ends("send write read", "wire")
+        capture.send_signal(signal.SIGINT)
+        _, errors = capture.communicate(timeout=SECONDS)
+        self.assertEqual((1, f"verbena: {disk}/all.pcapng: packets found no room and are missing\n"),
+                         (capture.returncode, errors.decode()))
+
     def test_mistakes(self):
         for file, sentence in (("/nowhere/file", "No such file"), ("/dev/null", "not a file")):
             result = run(VERBENA, "capture", "-w", file)

@@ -74,6 +74,12 @@ class Fragile(Case):
 
 
 class Others(Case):
+    def test_an_exit_status_of_the_programs(self):
+        """As if nothing had fired."""
+        source = "#include <infiniband/verbs.h>\nint main(void) { int n; return ibv_get_device_list(&n) ? 0 : 125; }"
+        result = run(VERBENA, "explore", "-j", "--only", "calls", "--", self.compile("ends", source, "-libverbs"))
+        self.assertEqual([("ok", 125)], list({(each["finding"], each["exit_status"]) for each in json.loads(result.stdout)}))
+
     def test_a_program_that_fails_anyway(self):
         result = run(VERBENA, "explore", "--", "false")
         self.assertEqual(2, result.returncode)

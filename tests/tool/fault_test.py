@@ -233,6 +233,8 @@ class Running(Base):
     def test_who_is_not_there(self):
         self.assertIn("no program of pid 1 has opened a device", self.fault("1", "drop", status=1).stderr)
         self.assertIn("'x' is no pid", self.fault("x", "drop", status=2).stderr)
+        self.assertIn("'' is no pid", self.fault("", "drop", status=2).stderr)
+        self.assertIn("is longer than 1 MiB", self.fault("all", "/dev/zero", status=2).stderr)
         self.fault(status=2)
         self.fault("all", "explode", status=2)
 

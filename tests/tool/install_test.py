@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """install_test.py BUILD: an installation in a folder of its own builds and runs programs with plain -lrdmacm -libverbs,
-and leaves nothing behind; `eval $(verbena env)` does the same for a shell."""
+and leaves nothing behind; `eval "$(verbena env)"` does the same for a shell."""
 
 import os
 import pathlib

@@ -382,6 +382,20 @@ class Report(Recordings):
         text = self.report(self.write("text.vrec", "no recording\nat all\n"), status=1)
         self.assertRegex(text, r"^verbena: \S+text\.vrec:1: parse error")
 
+    def test_the_page_replaces_no_recording(self):
+        good = line("process", argv=["a"])
+        file = self.write("only.vrec", good + "\n")
+        os.link(file, file + ".link")
+        for output in (file, file + ".link"):
+            self.assertIn("is one of the files to be shown", run(VERBENA, "report", "-o", output, file).stderr)
+        with open(file, encoding="utf-8") as text:
+            self.assertEqual(good + "\n", text.read())
+
+    def test_what_is_missing_is_told_at_once(self):
+        file = self.write("half.vrec", line("process", argv=["a"]) + '\n{"k": "ca')
+        for command in (["report", "-o", "-"], ["handshake"]):
+            self.assertRegex(run(VERBENA, *command, file).stderr, r"^verbena: \S+half\.vrec:2: parse error .*; the line is left out\n")
+
     def test_lines_without_an_end(self):
         """Whoever wrote them was killed, or the disk was full."""
         good, call = line("process", argv=["a"]), line("call", call="x")

@@ -227,6 +227,11 @@ class Mistakes(Case):
         self.assertIn("--nope", self.complaint("run", "--nope", "3", "--", "true"))
         self.assertIn("needs a program", self.complaint("run"))
         self.assertIn("'bogus'", self.complaint("help", "bogus"))
+        self.assertIn("'frob'", self.complaint("frob", "--help"))
+        for option in ("--fabric", "--log", "--capture", "--disable"):
+            self.assertIn(f"{option}: it is empty", self.complaint("run", option, "", "--", "true"))
+        for wrong in ("nan", "0", "1e9", "x"):
+            self.assertIn(f"{wrong} is no number from 0.1", self.complaint("explore", "-t", wrong, "true"))
         self.complaint()
 
     def test_settings(self):

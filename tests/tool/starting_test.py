@@ -144,12 +144,12 @@ class Killed(Case):
         kept = os.path.join(folder, "verbena-of-the-user")
         with open(kept, "w", encoding="utf-8"):
             pass
-        file = os.path.join(self.folder, "it.vrec")
-        commands = (("trace",), ("record", "-o", file), ("run", "--strict", "--fault", "drop"))
+        commands = (("trace",), ("record", "-o", os.path.join(self.folder, "{}.vrec")), ("run", "--strict", "--fault", "drop"))
         for words in commands:
-            killed, lives = (subprocess.Popen([VERBENA, *words, "--", "sh", "-c", "echo ready; exec cat"], env=settings, stdin=subprocess.PIPE,
-                                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-                             for _ in range(2))
+            killed, lives = (subprocess.Popen([VERBENA, *(word.format(number) for word in words), "--", "sh", "-c", "echo ready; exec cat"],
+                                              env=settings, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                              stderr=subprocess.DEVNULL, start_new_session=True)
+                             for number in range(2))
             for each in (killed, lives):
                 self.addCleanup(each.wait)
                 for end in (each.stdin, each.stdout):

@@ -150,6 +150,35 @@ class Forms(Traced):
             frames = [base64.b64decode(event["frame"]) for event in events if event["k"] == "packet"]
             self.assertIn(0x04, {frame[28] for frame in frames})  # RC SEND ONLY behind IPv4 and UDP
 
+    def test_what_is_there_stays_until_something_comes(self):
+        file = self.write("kept", "precious")
+        for command in ("trace", "record"):
+            for words, status in ((["/nowhere/program"], 127), (["/"], 126), (["--fault", "explode", "--", "true"], 2)):
+                result = run(VERBENA, command, "-o", file, *words)
+                self.assertEqual(status, result.returncode, result.stderr)
+                self.assertEqual("precious", pathlib.Path(file).read_text(encoding="utf-8"))
+        self.assertEqual(2, run(VERBENA, "record", "-o", file + ".new", "--fault", "explode", "--", "true").returncode)
+        self.assertFalse(os.path.exists(file + ".new"))
+
+    def test_a_file_of_one_command(self):
+        for command in ("trace", "record"):
+            file = os.path.join(self.folder, command)
+            first = subprocess.Popen([VERBENA, command, "-o", file, "--", "sh", "-c", "echo; read line"], env=ENVIRONMENT,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self.addCleanup(first.kill)
+            first.stdout.readline()
+            second = run(VERBENA, command, "-o", file, "--", "true")
+            self.assertEqual((1, f"verbena: {file}: another verbena command is writing to it\n"),
+                             (second.returncode, second.stderr))
+            first.communicate(b"\n", timeout=SECONDS)
+
+    def test_a_recording_tells_of_its_faults(self):
+        _, told = self.tell(self.two_ends(), "send", options=("--fault", "drop opcode=send nth=1; fail call=ibv_reg_mr nth=9 errno=ENOMEM"),
+                            command="record")
+        faults = [event for event in map(json.loads, told.splitlines()) if event["k"] == "fault"]
+        self.assertEqual([("drop opcode=send nth=1", 1), ("fail call=ibv_reg_mr nth=9 errno=ENOMEM", 0)],
+                         [(fault["plan"], fault["fired"]) for fault in faults])
+
     def test_what_is_left_out(self):
         _, told = self.tell(self.two_ends(), "send", options=("--no-data",))
         self.assertNotIn("ibv_post_", told)

@@ -11,9 +11,12 @@
 #include <cstdarg>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "rspreload/config.h"
+#include "rspreload/descriptor.h"
 #include "rspreload/entries.h"
+#include "rspreload/ports.h"
 #include "rspreload/real.h"
 #include "rspreload/sets.h"
 #include "rspreload/settings.h"
@@ -27,33 +30,28 @@ void remember(sockaddr_storage& storage, socklen_t& length, const sockaddr* addr
     if (address) std::memcpy(&storage, address, length);
 }
 
-int close_with(int fd, int error) {
-    real().close(fd);
-    errno = error;
-    return -1;
-}
-
 // As the kernel, which has a number for the connection before it takes one from the backlog: without one the
 // connection stays there.
 int accept_rsocket(int listener, sockaddr* address, socklen_t* length, int domain, int type, int flags) {
-    const int fd = real().socket(domain, type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0);
-    if (fd < 0) return -1;
+    Descriptor fd(real().socket(domain, type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0));
+    if (fd.get() < 0) return -1;
     const int rs = raccept(listener, address, length);
-    if (rs < 0) return close_with(fd, errno);
+    if (rs < 0) return -1;
     const int before = errno;
     auto entry = std::make_unique<Entry>();
     entry->domain = domain;
     entry->type = type;
     entry->rs = rs;
-    if (!insert(fd, entry.get())) {
+    if (!insert(fd.get(), entry.get())) {
         rclose(rs);
-        return close_with(fd, EMFILE);
+        errno = EMFILE;
+        return -1;
     }
     static_cast<void>(entry.release());
     rfcntl(rs, F_SETFD, long{FD_CLOEXEC});
     if (flags & SOCK_NONBLOCK) rfcntl(rs, F_SETFL, long{O_NONBLOCK});
     errno = before;
-    return fd;
+    return fd.keep();
 }
 
 int accept_any(int fd, sockaddr* address, socklen_t* length, int flags) {
@@ -104,9 +102,10 @@ bool needs_an_error_queue(int level, int option) {
 extern "C" {
 
 int socket(int domain, int type, int protocol) {
-    const int fd = real().socket(domain, type, protocol);
-    const int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 || !wanted(domain, kind, protocol) || is_library_code(__builtin_return_address(0))) return fd;
+    Descriptor made(real().socket(domain, type, protocol));
+    const int fd = made.get(), kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 || !wanted(domain, kind, protocol) || is_library_code(__builtin_return_address(0)))
+        return made.keep();
     const int before = errno;
     auto entry = std::make_unique<Entry>();
     restore_settings();
@@ -116,25 +115,30 @@ int socket(int domain, int type, int protocol) {
         entry->state = State::fork_idle;
     } else {
         entry->rs = rsocket(domain, type | SOCK_CLOEXEC, protocol);
-        if (entry->rs < 0 && is_out_of_means(errno)) return close_with(fd, errno);
+        if (entry->rs < 0 && is_out_of_means(errno)) return -1;
         errno = before;
-        if (entry->rs < 0) return fd;  // no RDMA here: the kernel's socket it is
+        if (entry->rs < 0) return made.keep();  // no RDMA here: the kernel's socket it is
     }
     if (insert(fd, entry.get()))
         static_cast<void>(entry.release());
     else if (entry->rs >= 0)
         rclose(entry->rs);
-    return fd;
+    return made.keep();
 }
 
 int bind(int fd, const sockaddr* address, socklen_t length) {
     const Held entry(fd);
     const int rs = rsocket_of(fd);
     if (rs < 0) return real().bind(fd, address, length);
-    const int result = rbind(rs, address, length);
+    sockaddr_storage local{};
+    socklen_t size = 0;
+    remember(local, size, address, length);
+    const int result = entry->type == SOCK_STREAM && address ? bind_both(fd, rs, *entry, local, size)
+                                                             : rbind(rs, address, length);
     if (result == 0) {
         entry->bound = true;
-        remember(entry->local, entry->local_length, address, length);
+        entry->local = local;
+        entry->local_length = size;
         return 0;
     }
     // An address that no RDMA device has may be one of the host's all the same. And the connection manager

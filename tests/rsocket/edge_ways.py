@@ -125,6 +125,29 @@ def a_writer_whose_reader_leaves():
     assert error_of(lambda: client.send(b"x", socket.MSG_NOSIGNAL)) == errno.EPIPE
 
 
+def a_port_of_another():
+    """One that a server without rsockets has is not free; one that the system chooses is free for everybody."""
+    plain = ("import socket, sys\nlistener = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+             "print(listener.getsockname()[1], flush=True)\nsys.stdin.read()")
+
+    def start(port):
+        return subprocess.Popen([sys.executable, "-c", plain, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL, env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
+
+    with start(0) as other:
+        port = int(other.stdout.readline())
+        with socket.socket() as listener:
+            assert error_of(lambda: listener.bind((HERE[0], port))) == errno.EADDRINUSE
+            listener.bind(HERE)  # another one will do
+            listener.listen()
+            with start(listener.getsockname()[1]) as late:
+                assert late.communicate()[0] == b"" and late.returncode
+            with socket.create_connection(listener.getsockname(), timeout=SECONDS) as client:
+                client.sendall(b"x")
+                assert listener.accept()[0].recv(1) == b"x"
+        other.communicate()
+
+
 def data_with_the_request():
     """MSG_FASTOPEN connects, too."""
     listener = socket.create_server(HERE)
@@ -155,7 +178,7 @@ def word_from_the_error_queue():
 
 WAYS = {way.__name__: way for way in (
     none_to_connect_with, none_to_accept_with, none_while_a_client_comes, what_came_before_the_reader_stopped,
-    a_writer_whose_reader_leaves, data_with_the_request, word_from_the_error_queue)}
+    a_writer_whose_reader_leaves, a_port_of_another, data_with_the_request, word_from_the_error_queue)}
 
 if __name__ == "__main__":
     WAYS[sys.argv[1]]()

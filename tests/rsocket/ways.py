@@ -328,8 +328,8 @@ def signals_of_a_closed_connection():
 
 
 PLAIN = """
-import socket
-listener = socket.create_server(("127.0.0.1", 0))
+import socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 print(listener.getsockname()[1], flush=True)
 while True:
     connection, _ = listener.accept()
@@ -341,14 +341,14 @@ while True:
 """
 
 
-def plain_server():
+def plain_server(port=0):
     """A peer that knows no rsockets, whatever this program does; its address."""
-    return server_of({name: value for name, value in os.environ.items() if name != "LD_PRELOAD"})
+    return server_of({name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}, port)
 
 
 @contextlib.contextmanager
-def server_of(environment):
-    server = subprocess.Popen([sys.executable, "-c", PLAIN], stdout=subprocess.PIPE, text=True, env=environment)
+def server_of(environment, port=0):
+    server = subprocess.Popen([sys.executable, "-c", PLAIN, str(port)], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield HERE[0], int(server.stdout.readline())
     finally:
@@ -360,10 +360,10 @@ def server_of(environment):
 def closed_while_it_connects():
     """The call goes on with what it began with, and leaves the number to whoever gets it next."""
     over_rsockets = "librspreload" in os.environ.get("LD_PRELOAD", "")
-    with plain_server() as address:
-        # To which the number of a rsocket that cannot connect would be connected.
-        listener = socket.create_server(address if over_rsockets else HERE, backlog=1)
-        address, ended = listener.getsockname(), []
+    listener = socket.create_server(HERE, backlog=1)
+    address, ended = listener.getsockname(), []
+    # To which the number of a rsocket that cannot connect would be connected.
+    with plain_server(address[1] if over_rsockets else 0):
         name = struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", address[1], socket.inet_aton(address[0]))
         waiting = [socket.socket() for _ in range(6)]
         for client in waiting[1:]:

@@ -45,6 +45,11 @@ Real look_up() {
     find(found.write, "write");
     find(found.writev, "writev");
     find(found.sendfile, "sendfile");
+    find(found.sendmmsg, "sendmmsg");
+    find(found.recvmmsg, "recvmmsg");
+    find(found.preadv2, "preadv2");
+    find(found.pwritev2, "pwritev2");
+    find(found.splice, "splice");
     find(found.poll, "poll");
     find(found.ppoll, "ppoll");
     find(found.select, "select");

@@ -41,6 +41,11 @@ struct Real {
     ssize_t (*write)(int, const void*, std::size_t);
     ssize_t (*writev)(int, const iovec*, int);
     ssize_t (*sendfile)(int, int, off_t*, std::size_t);
+    int (*sendmmsg)(int, mmsghdr*, unsigned, int);
+    int (*recvmmsg)(int, mmsghdr*, unsigned, int, timespec*);
+    ssize_t (*preadv2)(int, const iovec*, int, off_t, int);
+    ssize_t (*pwritev2)(int, const iovec*, int, off_t, int);
+    ssize_t (*splice)(int, off64_t*, int, off64_t*, std::size_t, unsigned);
     int (*poll)(pollfd*, nfds_t, int);
     int (*ppoll)(pollfd*, nfds_t, const timespec*, const sigset_t*);
     int (*select)(int, fd_set*, fd_set*, fd_set*, timeval*);

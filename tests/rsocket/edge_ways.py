@@ -3,6 +3,7 @@
 kernel's. Ends with "done" where all is as with TCP; as ways.py, which see."""
 
 import contextlib
+import ctypes
 import errno
 import os
 import resource
@@ -161,6 +162,57 @@ def data_with_the_request():
             assert server.recv(100) == b"at once"
 
 
+class Message(ctypes.Structure):
+    """mmsghdr of one piece."""
+    _fields_ = [("name", ctypes.c_void_p), ("name_length", ctypes.c_uint32), ("pieces", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("control_length", ctypes.c_size_t),
+                ("flags", ctypes.c_size_t), ("length", ctypes.c_size_t)]
+
+
+def several_messages():
+    """sendmmsg, recvmmsg, pwritev2 and preadv2."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    client, server = connected()
+
+    def move(call, end, sizes, *more):
+        buffers = [ctypes.create_string_buffer(size) for size in sizes]
+        pieces = [(ctypes.c_size_t * 2)(ctypes.addressof(buffer), len(buffer)) for buffer in buffers]
+        messages = (Message * len(sizes))(*(Message(pieces=ctypes.addressof(piece), count=1) for piece in pieces))
+        for buffer, letter in zip(buffers, b"abcdefgh"):
+            buffer[:] = bytes([letter]) * len(buffer)
+        moved = call(end.fileno(), messages, len(sizes), *more)
+        return moved, [(message.length, buffer.raw[:message.length]) for message, buffer in zip(messages, buffers)]
+
+    assert move(libc.sendmmsg, client, [3, 5], 0)[0] == 2
+    while len(server.recv(8, socket.MSG_PEEK)) < 8:
+        pass
+    moved, got = move(libc.recvmmsg, server, [2, 4, 4], socket.MSG_DONTWAIT, None)
+    assert moved == 3 and got == [(2, b"aa"), (4, b"abbb"), (2, b"bb")], (moved, got)
+    assert move(libc.recvmmsg, server, [2], socket.MSG_DONTWAIT, None)[0] == -1 and ctypes.get_errno() == errno.EAGAIN
+    assert move(libc.sendmmsg, client, [3], 0)[0] == 1
+    assert move(libc.recvmmsg, server, [8, 8], 0x10000, None)[0] == 1  # MSG_WAITFORONE
+    assert os.pwritev(client.fileno(), [b"by ", b"vector"], -1, 0) == 9
+    assert select.select([server], [], [], SECONDS)[0]
+    pieces = [bytearray(4), bytearray(20)]
+    assert os.preadv(server.fileno(), pieces, -1, os.RWF_NOWAIT) == 9 and pieces[0] + pieces[1][:5] == b"by vector"
+    assert error_of(lambda: os.preadv(server.fileno(), pieces, -1, os.RWF_NOWAIT)) == errno.EAGAIN
+    assert error_of(lambda: os.preadv(server.fileno(), pieces, 0, os.RWF_NOWAIT)) == errno.ESPIPE
+
+
+def from_a_pipe():
+    """By splice, or as programs go on where that is not to be had."""
+    client, server = connected()
+    out, into = os.pipe()
+    os.write(into, b"through a pipe")
+    try:
+        assert os.splice(out, client.fileno(), 100) == 14
+    except OSError as error:
+        assert error.errno == errno.EINVAL, error
+        client.sendall(os.read(out, 100))
+    assert select.select([server], [], [], SECONDS)[0]
+    assert server.recv(100) == b"through a pipe"
+
+
 def word_from_the_error_queue():
     """Who is let send without a copy hears when the bytes are free."""
     client, server = connected()
@@ -178,7 +230,7 @@ def word_from_the_error_queue():
 
 WAYS = {way.__name__: way for way in (
     none_to_connect_with, none_to_accept_with, none_while_a_client_comes, what_came_before_the_reader_stopped,
-    a_writer_whose_reader_leaves, a_port_of_another, data_with_the_request, word_from_the_error_queue)}
+    a_writer_whose_reader_leaves, a_port_of_another, data_with_the_request, several_messages, from_a_pipe, word_from_the_error_queue)}
 
 if __name__ == "__main__":
     WAYS[sys.argv[1]]()

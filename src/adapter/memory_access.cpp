@@ -283,6 +283,12 @@ Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, st
     return whole(process_vm_writev(pid_, pieces.data() + count, 1, remote + 1, 1, 0), tail);
 }
 
+bool ForeignMemory::sends(const QpRecord& qp, std::uint32_t number) {
+    const auto state = static_cast<transport::QpState>(qp.state.load(std::memory_order_seq_cst));
+    return qp.number.load(std::memory_order_acquire) == number &&
+           (state == transport::QpState::rts || state == transport::QpState::sqd);
+}
+
 bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
                           std::span<const iovec> into) const {
     constexpr unsigned kMaxPieces = 65;
@@ -290,9 +296,8 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
         into.size() >= kMaxPieces)
         return false;
     const QpRecord* qp = find(qp_number);
-    if (!qp) return false;
-    const auto state = static_cast<transport::QpState>(qp->state.load(std::memory_order_seq_cst));
-    if (state != transport::QpState::rts && state != transport::QpState::sqd) return false;
+    if (!qp || !sends(*qp, qp_number)) return false;
+    const std::uint64_t created = qp->created;
     std::array<iovec, kMaxPieces> local, remote;
     std::ranges::copy(into, local.begin());
     std::ranges::copy(from, remote.begin());
@@ -309,6 +314,9 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
     if (process_vm_readv(pid_, local.data(), into.size() + more, remote.data(), from.size() + more, 0) !=
         static_cast<ssize_t>(length))
         return false;
+    // What has not been acknowledged is the sender's again only when its queue pair sends no more.
+    __sync_synchronize();
+    if (!sends(*qp, qp_number) || qp->created != created) return false;
     return shows ? Presence::state(header_.present) == Presence::State::here
                  : std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
 }

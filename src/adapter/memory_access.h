@@ -15,9 +15,9 @@
 // nothing else lies there then but by chance.
 //
 // Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
-// can send, and its presence is looked at afterwards, or else the nonce read in the same call. A queue pair
-// that fails by itself does not wait for who is fetching just then. Those that we write into receives which a
-// peer shows (transport/shown_receives.h) pass the same checks, by the receive's lkey.
+// can send. Afterwards that is looked at again, and the process's presence, or else the nonce that was read
+// in the same call: so nobody waits for who is fetching. Those that we write into receives which a peer shows
+// (transport/shown_receives.h) pass the same checks, by the receive's lkey.
 //
 // What leaves as packets, besides: immediate data and atomics; requests behind one that is not yet
 // acknowledged; windows, on-demand and null regions; the first request while the target's queue pair is in
@@ -79,6 +79,7 @@ class ForeignMemory final : public link::PeerMemory {
     ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);
     bool reads_nonce() const;
     const QpRecord* find(std::uint32_t number) const;
+    static bool sends(const QpRecord& qp, std::uint32_t number);
     const transport::BusyCounters& busy_of(const QpRecord& qp) const { return busy_[&qp - queue_pairs_]; }
     // Whether it is connected with that one of ours.
     bool is_of(const QpRecord& qp, const wire::Path& path, std::uint32_t qp_number) const;

@@ -242,6 +242,7 @@ void LocalPeers::wake_overlooked() {
 
 void LocalPeers::wait_for_them(const memory::Work& work, Duration most) {
     using Clock = std::chrono::steady_clock;
+    const NoCancellation whole;                         // who calls has taken something away already
     constexpr unsigned kShort = 1024, kLookAtPid = 16;  // rounds
     constexpr auto kNap = std::chrono::microseconds(100);
     constexpr auto kTell = std::chrono::seconds(1);
@@ -272,7 +273,9 @@ void LocalPeers::wait_for_them(const memory::Work& work, Duration most) {
                     sched_yield();
                     continue;
                 }
+                const int before = errno;
                 std::this_thread::sleep_for(kNap);
+                errno = before;
                 const auto waited = Clock::now() - *began;
                 if (waited >= std::chrono::nanoseconds(most)) return;
                 if (told || waited < kTell) continue;

@@ -47,7 +47,7 @@ class PeerMemory {
    public:
     virtual ~PeerMemory() = default;
     // Copies what lies there into `into`, which is as long, for a queue pair of the peer's that has sent it
-    // and is alive. All or nothing of use. The peer's mark is held (LocalMark).
+    // and could still send behind that. All or nothing of use. Nobody waits for who is at that.
     virtual bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
                        std::span<const iovec> into) const = 0;
     // In a child after fork(): the parent's right to the peer's memory must not live on in it.

@@ -25,15 +25,12 @@ bool ReferredPayload::read(std::span<const std::uint8_t> references) {
 }
 
 bool ReferredPayload::fetch(std::uint32_t sender, std::span<const iovec> into) {
-    if (peer_.memory && peer_.out) {
-        const LocalMark mark(*peer_.out, {sender, memory::Work::kNoRegion});
-        if (peer_.memory->fetch(sender, {pieces_.data(), count_}, into)) {
-            fetched_ = length_;
-            return true;
-        }
+    if (!peer_.memory || !peer_.memory->fetch(sender, {pieces_.data(), count_}, into)) {
+        decline();
+        return false;
     }
-    decline();
-    return false;
+    fetched_ = length_;
+    return true;
 }
 
 }  // namespace verbena::link

@@ -437,9 +437,6 @@ TEST_F(LocalRingTest, AndAtWhat) {
         EXPECT_EQ(marked({.qp = 5}), 1u);
     }
     EXPECT_EQ(marked({}), 0u);
-    const LocalMark reads(*producer_, {.qp = 9, .region = memory::Work::kNoRegion});
-    EXPECT_EQ(marked({.region = 9}), 0u);
-    EXPECT_EQ(marked({.qp = 9}), 1u);
 }
 
 TEST_F(LocalRingTest, TwoThreads) {

@@ -12,9 +12,6 @@ namespace verbena::memory {
 // What somebody works on: by which queue pair of ours, and in which region (its index). 0: any of them, or
 // one that is not known yet.
 struct Work {
-    // What it reads was sent to it, by no region's key.
-    static constexpr std::uint32_t kNoRegion = 0xff'ffff;
-
     std::uint32_t qp = 0;      // 24 bits
     std::uint32_t region = 0;  // 24 bits
 

@@ -1,7 +1,31 @@
 // Two processes of one host, one of which stands still for a while (SIGSTOP, a debugger).
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
 #include <thread>
 
 #include "neighbor.h"
+
+namespace verbena::verbs_test {
+namespace {
+
+// Large payloads that this process has begun to fetch; it stops in front of one, as it would anywhere.
+std::atomic<int> fetches_until_stopped{0};
+
+}  // namespace
+}  // namespace verbena::verbs_test
+
+// In place of the C library's, for Verbena's libraries, too.
+extern "C" [[gnu::visibility("default")]] ssize_t process_vm_readv(pid_t pid, const iovec* local,
+                                                                   unsigned long locals, const iovec* remote,
+                                                                   unsigned long remotes,
+                                                                   unsigned long flags) {
+    constexpr std::size_t kLarge = 64 << 10;
+    if (remotes > 0 && remote[0].iov_len > kLarge && verbena::verbs_test::fetches_until_stopped > 0 &&
+        --verbena::verbs_test::fetches_until_stopped == 0)
+        raise(SIGSTOP);  // this thread first
+    return syscall(SYS_process_vm_readv, pid, local, locals, remote, remotes, flags);
+}
 
 namespace verbena::verbs_test {
 namespace {
@@ -99,6 +123,46 @@ TEST(Neighbor, AnInitiatorIsStoppedWhileItWrites) {
     } else {
         EXPECT_EQ(waited, 0);
     }
+}
+
+// Who fetches a payload late finds the sender's memory as the program has left it since: that is no message.
+TEST(Neighbor, AReceiverIsStoppedBeforeItFetches) {
+    if (!by_memory()) GTEST_SKIP() << "packets bring their payloads along";
+    Neighbor neighbor([](Here& there) {
+        fetches_until_stopped = 3;
+        there.memory.fill(1);
+        EXPECT_EQ(there.side.post_receive(1, there.memory.sge(0, kSize)), 0);
+        there.meet();
+        const auto until = Clock::now() + std::chrono::seconds(20);
+        for (bool ended = false; Clock::now() < until && !ended;) {
+            ibv_wc wc{};
+            if (ibv_poll_cq(there.side.receive_cq, 1, &wc) > 0) {
+                if (wc.status != IBV_WC_SUCCESS) break;
+                EXPECT_TRUE(there.memory.holds(7, kSize));
+                EXPECT_EQ(there.side.post_receive(1, there.memory.sge(0, kSize)), 0);
+            } else if (fetches_until_stopped == 0) {  // and goes on
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                ended = ibv_poll_cq(there.side.receive_cq, 1, &wc) == 0;
+                EXPECT_TRUE(ended);
+            }
+        }
+    });
+    Here here(neighbor.in, neighbor.out);
+    here.memory.fill(7);
+    here.meet();
+    int status = 0;
+    const auto until = Clock::now() + std::chrono::seconds(20);
+    while (Clock::now() < until && !WIFSTOPPED(status)) {
+        ASSERT_EQ(here.post(IBV_WR_SEND, kSize), 0);
+        ibv_wc wc{};
+        while (ibv_poll_cq(here.side.send_cq, 1, &wc) == 0 && !WIFSTOPPED(status))
+            waitpid(neighbor.pid, &status, WUNTRACED | WNOHANG);
+    }
+    ASSERT_TRUE(WIFSTOPPED(status)) << "it fetched nothing";
+    EXPECT_EQ(here.side.to_state(IBV_QPS_ERR), 0);
+    here.memory.set_all(0xaa);
+    signal_process(neighbor.pid, SIGCONT);
+    neighbor.end(0);
 }
 
 // Its connection can be ended, whatever it stands in the middle of.

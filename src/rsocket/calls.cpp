@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "rsocket/datagram.h"
 #include "rsocket/epoll.h"
@@ -30,6 +31,23 @@ auto with_socket(const char* name, int fd, Act act) -> decltype(act(std::declval
     socket.reset();  // the end of one that was closed meanwhile changes errno
     errno = error;
     return result;
+}
+
+// In the table. nullptr with errno.
+std::shared_ptr<Socket> make_socket(int domain, int type) {
+    Service* const service = Service::get();
+    if (!service) return nullptr;
+    std::shared_ptr<Socket> socket;
+    if (type == SOCK_STREAM) {
+        socket = std::make_shared<Stream>(domain, *service);
+    } else {
+        auto datagram = std::make_shared<Datagram>(domain, *service);
+        if (datagram->open_udp() != 0) return nullptr;
+        socket = std::move(datagram);
+    }
+    if (socket->open() != 0) return nullptr;
+    insert_socket(socket);
+    return socket;
 }
 
 int check(const iovec* pieces, std::size_t count) {
@@ -87,22 +105,11 @@ int rsocket(int domain, int type, int protocol) {
         (kind != SOCK_DGRAM || (protocol != 0 && protocol != IPPROTO_UDP)))
         return fail_minus_one(EOPNOTSUPP, "type %d, protocol %d; rsockets are SOCK_STREAM or SOCK_DGRAM",
                               type, protocol);
-    Service* service = Service::get();
-    if (!service) return -1;
-    std::shared_ptr<Socket> socket;
-    if (kind == SOCK_STREAM) {
-        socket = std::make_shared<Stream>(domain, *service);
-    } else {
-        auto datagram = std::make_shared<Datagram>(domain, *service);
-        if (datagram->open_udp() != 0) return -1;
-        socket = std::move(datagram);
-    }
-    if (socket->open() != 0) return -1;
+    const auto socket = unless_out_of_memory([&] { return make_socket(domain, kind); });
+    if (!socket) return -1;
     socket->set_nonblocking((type & SOCK_NONBLOCK) != 0);
     if (!(type & SOCK_CLOEXEC)) fcntl(socket->fd(), F_SETFD, 0);
-    const int fd = socket->fd();
-    insert_socket(std::move(socket));
-    return fd;
+    return socket->fd();
 }
 
 int rbind(int fd, const sockaddr* address, socklen_t length) {

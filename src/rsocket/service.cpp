@@ -1,6 +1,7 @@
 #include "rsocket/service.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "base/no_signals.h"
@@ -48,6 +50,7 @@ Service* Service::get() {
     if (owner.load() == own_pid()) return current.load();
     auto service = std::unique_ptr<Service>(new Service);
     if (int error = service->start()) {
+        service.reset();
         errno = error;
         return nullptr;
     }
@@ -183,7 +186,7 @@ void Service::read_events(rdma_event_channel* channel) {
     for (;;) {
         rdma_cm_event* event = nullptr;
         if (rdma_get_cm_event(channel, &event) != 0) {
-            if (errno == EAGAIN || errno == EINTR) return;
+            if (errno != EIO) return;
             // Without its daemon the channel stays readable for ever and never brings anything.
             epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel->fd, nullptr);
             ended_ = channel;
@@ -241,29 +244,38 @@ Time Service::run_timers() {
 
 void Service::loop() {
     for (;;) {
-        const Time next = run_timers();
-        int timeout = -1;
-        if (next != kNever)
-            timeout = static_cast<int>(
-                std::clamp<Time>((next - now() + kMillisecond - 1) / kMillisecond, 0, 3'600'000));
-        epoll_event events[16];
-        const int count = epoll_wait(epoll_fd_, events, 16, timeout);
-        for (int i = 0; i < count; i++) {
-            const int fd = events[i].data.fd;
-            if (fd == kick_fd_) {
-                std::uint64_t ignored;
-                [[maybe_unused]] auto size = read(kick_fd_, &ignored, sizeof ignored);
-            } else if (rdma_event_channel* const channel = channel_of(fd)) {
-                read_events(channel);
-            } else {
-                std::shared_ptr<ServiceClient> client;
-                {
-                    std::lock_guard lock(mutex_);
-                    auto found = descriptors_.find(fd);
-                    if (found != descriptors_.end()) client = found->second.lock();
-                }
-                if (client) client->descriptor_ready();
+        try {
+            turn();
+        } catch (const std::bad_alloc&) {  // what it was about is still to be read, or asked for again
+            log(LogLevel::error, "no memory for what rsockets do in the background");
+            poll(nullptr, 0, 1);
+        }
+    }
+}
+
+void Service::turn() {
+    const Time next = run_timers();
+    int timeout = -1;
+    if (next != kNever)
+        timeout = static_cast<int>(
+            std::clamp<Time>((next - now() + kMillisecond - 1) / kMillisecond, 0, 3'600'000));
+    epoll_event events[16];
+    const int count = epoll_wait(epoll_fd_, events, 16, timeout);
+    for (int i = 0; i < count; i++) {
+        const int fd = events[i].data.fd;
+        if (fd == kick_fd_) {
+            std::uint64_t ignored;
+            [[maybe_unused]] auto size = read(kick_fd_, &ignored, sizeof ignored);
+        } else if (rdma_event_channel* const channel = channel_of(fd)) {
+            read_events(channel);
+        } else {
+            std::shared_ptr<ServiceClient> client;
+            {
+                std::lock_guard lock(mutex_);
+                auto found = descriptors_.find(fd);
+                if (found != descriptors_.end()) client = found->second.lock();
             }
+            if (client) client->descriptor_ready();
         }
     }
 }

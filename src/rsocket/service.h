@@ -66,6 +66,7 @@ class Service {
     int start();
     static void* run(void* service);
     void loop();
+    void turn();
     rdma_event_channel* open_channel();  // in `channels_`; nullptr with errno and a reason
     rdma_event_channel* living_channel();
     rdma_event_channel* channel_of(int fd);

@@ -21,8 +21,6 @@ namespace {
 
 constexpr Duration kNap = 5 * kMillisecond;
 
-bool is_want_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
-
 }  // namespace
 
 Time now() {

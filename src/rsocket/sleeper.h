@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 #include <sys/epoll.h>
 
+#include <cerrno>
 #include <cstdint>
 
 #include "base/time.h"
@@ -15,6 +16,9 @@
 namespace verbena::rsocket {
 
 Time now();
+
+// Of which a process that closes something has some again.
+constexpr bool is_want_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
 
 // Who wants to hear that something has changed at a socket, or that its descriptor was emptied. Called with
 // the socket's locks held.

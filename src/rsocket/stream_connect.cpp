@@ -18,9 +18,6 @@ namespace {
 constexpr int kResolveMs = 2'000;
 constexpr unsigned kMostBacklog = 4096;
 
-// Of those that a program which closes something has again.
-bool is_out_of_means(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
-
 int errno_of_status(int status) { return status < 0 && status > -4096 ? -status : EHOSTUNREACH; }
 
 rdma_conn_param parameters_with(std::span<const std::uint8_t> hello) {
@@ -127,7 +124,7 @@ std::shared_ptr<Socket> Stream::accept() {
         return nullptr;
     }
     if (ready_.empty() && phase_ == Phase::listening)
-        return fail_null(starved_, "no means for another rsocket: %s", std::strerror(starved_));
+        return fail_null(starved_, "no descriptors for another rsocket: %s", std::strerror(starved_));
     if (ready_.empty())
         return fail_null(error_ ? std::exchange(error_, 0) : EINVAL, "the socket does not listen");
     std::shared_ptr<Stream> child = std::move(ready_.front());
@@ -341,7 +338,7 @@ void Stream::accept_requests(Lock& lock) {
            (phase_ != Phase::listening || ready_.size() + children_.size() <= backlog_)) {
         const CmEvent request = requests_.front();
         const int error = phase_ == Phase::listening ? start_child(request) : ECONNABORTED;
-        if (is_out_of_means(error)) {  // the peer goes on asking
+        if (is_want_of_descriptors(error)) {  // the peer goes on asking
             starved_ = error;
             return nudge();
         }

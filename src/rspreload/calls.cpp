@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/own_file.h"
 #include "rspreload/config.h"
 #include "rspreload/descriptor.h"
 #include "rspreload/entries.h"
@@ -30,24 +31,34 @@ void remember(sockaddr_storage& storage, socklen_t& length, const sockaddr* addr
     if (address) std::memcpy(&storage, address, length);
 }
 
+int no_more() {
+    errno = EMFILE;
+    return -1;
+}
+
 // As the kernel, which has a number for the connection before it takes one from the backlog: without one the
 // connection stays there.
 int accept_rsocket(int listener, sockaddr* address, socklen_t* length, int domain, int type, int flags) {
-    Descriptor fd(real().socket(domain, type | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)), 0));
+    Descriptor fd(real().socket(domain, type | SOCK_CLOEXEC | (flags & SOCK_NONBLOCK), 0));
     if (fd.get() < 0) return -1;
+    if (!has_place(fd.get())) return no_more();
+    const auto identity = verbena::FileIdentity::of(fd.get());
     const int rs = raccept(listener, address, length);
+    const bool taken = !identity.is(fd.get());  // by dup2(), as only one that is free may be
+    if (taken) fd.keep();
     if (rs < 0) return -1;
     const int before = errno;
+    if (taken) fd.reset(real().socket(domain, type | SOCK_CLOEXEC | (flags & SOCK_NONBLOCK), 0));
     auto entry = std::make_unique<Entry>();
     entry->domain = domain;
     entry->type = type;
     entry->rs = rs;
     if (!insert(fd.get(), entry.get())) {
         rclose(rs);
-        errno = EMFILE;
-        return -1;
+        return no_more();
     }
     static_cast<void>(entry.release());
+    if (!(flags & SOCK_CLOEXEC)) real().fcntl(fd.get(), F_SETFD, 0);
     rfcntl(rs, F_SETFD, long{FD_CLOEXEC});
     if (flags & SOCK_NONBLOCK) rfcntl(rs, F_SETFL, long{O_NONBLOCK});
     errno = before;
@@ -96,6 +107,17 @@ bool needs_an_error_queue(int level, int option) {
            (option == SO_ZEROCOPY || option == SO_TIMESTAMPING_OLD || option == SO_TIMESTAMPING_NEW);
 }
 
+bool is_zero(const void* value, socklen_t size) {
+    int number = 1;
+    if (value && size >= sizeof number) std::memcpy(&number, value, sizeof number);
+    return number == 0;
+}
+
+bool may_be_a_rsocket(int fd) {
+    const Held entry(fd);
+    return entry && entry->state != State::plain && !is_of_a_parent(*entry);
+}
+
 }  // namespace
 
 #pragma GCC visibility push(default)
@@ -133,19 +155,22 @@ int bind(int fd, const sockaddr* address, socklen_t length) {
     sockaddr_storage local{};
     socklen_t size = 0;
     remember(local, size, address, length);
-    const int result = entry->type == SOCK_STREAM && address ? bind_both(fd, rs, *entry, local, size)
-                                                             : rbind(rs, address, length);
-    if (result == 0) {
+    const bool asks_tcp = entry->type == SOCK_STREAM && address && !entry->bound;
+    const Bound result = asks_tcp                          ? bind_both(fd, rs, *entry, local, size)
+                         : rbind(rs, address, length) == 0 ? Bound::yes
+                                                           : Bound::no;
+    if (result == Bound::yes) {
         entry->bound = true;
         entry->local = local;
         entry->local_length = size;
         return 0;
     }
+    if (result == Bound::not_by_tcp) return -1;
     // An address that no RDMA device has may be one of the host's all the same. And the connection manager
     // has one listener for a port: who shares it comes second, and serves the peers without rsockets.
     const bool kernel_may =
         errno == ENODEV || errno == EADDRNOTAVAIL || (errno == EADDRINUSE && entry->shares_port);
-    if (entry->type != SOCK_STREAM || !kernel_may) return result;
+    if (entry->type != SOCK_STREAM || !kernel_may) return -1;
     become_plain(fd, *entry);
     const int plain = real().bind(fd, address, length);
     move_registrations(fd, *entry);
@@ -155,7 +180,7 @@ int bind(int fd, const sockaddr* address, socklen_t length) {
 int listen(int fd, int backlog) {
     const Held entry(fd);
     const int rs = rsocket_of(fd);
-    if (rs >= 0) return rlisten(rs, backlog);
+    if (rs >= 0) return listen_both(fd, rs, *entry, backlog);
     const int result = real().listen(fd, backlog);
     if (result == 0 && entry && entry->state == State::fork_idle) entry->state = State::fork_listen;
     return result;
@@ -222,11 +247,11 @@ int getsockname(int fd, sockaddr* address, socklen_t* length) {
 // The kernel's socket gets every option too: it may have to take over.
 int setsockopt(int fd, int level, int option, const void* value, socklen_t size) {
     const int rs = rsocket_of(fd);
-    if (rs < 0) return real().setsockopt(fd, level, option, value, size);
-    if (needs_an_error_queue(level, option)) {
+    if (needs_an_error_queue(level, option) && may_be_a_rsocket(fd) && !is_zero(value, size)) {
         errno = EOPNOTSUPP;
         return -1;
     }
+    if (rs < 0) return real().setsockopt(fd, level, option, value, size);
     const int before = errno;
     const int result = rsetsockopt(rs, level, option, value, size);
     const int error = errno;

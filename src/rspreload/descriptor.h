@@ -19,6 +19,7 @@ class Descriptor {
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
     int get() const { return fd_; }
+    void reset(int fd) { fd_ = fd; }  // of one that was kept
     int keep() { return std::exchange(fd_, -1); }
 
    private:

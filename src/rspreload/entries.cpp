@@ -18,8 +18,7 @@
 namespace verbena::rspreload {
 namespace {
 
-constexpr std::size_t kMost = kMostDescriptors;
-std::array<std::atomic<Entry*>, kMost> entries;
+std::array<std::atomic<Entry*>, kMostDescriptors> entries;
 
 // Held while an entry is found and counted, so that it does not end in between: for some instructions, after
 // any of which the entries are whole. So a forked child takes it over from a thread that it does not have.
@@ -52,9 +51,9 @@ void warn_of_parents(int fd) {
 }
 
 // As if the network had failed.
-int answer_for_parent(int fd, const Entry& entry, Use use) {
+int answer_for_parent(int fd, Use use) {
     warn_of_parents(fd);
-    if (use == Use::look || use == Use::ready) return entry.rs.load(std::memory_order_relaxed);
+    if (use == Use::look || use == Use::ready) return kPlain;  // a socket without a connection
     errno = ECONNRESET;
     return kNotYet;
 }
@@ -78,7 +77,7 @@ void warn_of_passing(int fd) {
 }
 
 Entry* find(int fd) {
-    if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return nullptr;
+    if (!has_place(fd)) return nullptr;
     return entries[static_cast<std::size_t>(fd)].load(std::memory_order_acquire);
 }
 
@@ -97,7 +96,7 @@ int rsocket_for(int fd, Use use, int flags) {
     const Entry* found = find(fd);
     if (!found) return kPlain;
     if (is_of_a_parent(*found)) [[unlikely]]
-        return answer_for_parent(fd, *found, use);
+        return answer_for_parent(fd, use);
     switch (found->state.load(std::memory_order_acquire)) {
         case State::ready:
             return found->rs.load(std::memory_order_relaxed);
@@ -133,7 +132,7 @@ int rsocket_of(int fd) {
 }
 
 bool insert(int fd, Entry* entry) {
-    if (fd < 0 || static_cast<std::size_t>(fd) >= kMost) return false;
+    if (!has_place(fd)) return false;
     entry->pid = own_pid();
     remove_set(fd);
     replace(fd, entry);
@@ -141,7 +140,7 @@ bool insert(int fd, Entry* entry) {
 }
 
 bool share(int from, int to) {
-    if (to < 0 || static_cast<std::size_t>(to) >= kMost || is_vfork_child()) return false;
+    if (!has_place(to) || is_vfork_child()) return false;
     Held entry(from);
     if (!entry) return false;
     replace(to, entry.keep());

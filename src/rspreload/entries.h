@@ -45,6 +45,7 @@ struct Entry {
     int domain = 0, type = 0;
     pid_t pid = 0;
     bool bound = false;
+    bool listens = false;
     bool shares_port = false;  // SO_REUSEPORT
     sockaddr_storage local{}, peer{};
     socklen_t local_length = 0, peer_length = 0;
@@ -95,6 +96,7 @@ int rsocket_of(int fd);
 // The log says why a rsocket that is sent to another process does not work there.
 void warn_of_passing(int fd);
 
+constexpr bool has_place(int fd) { return fd >= 0 && static_cast<std::size_t>(fd) < kMostDescriptors; }
 // What stood under the number before was closed by a way that nobody saw. False: the number is too large.
 bool insert(int fd, Entry* entry);
 // The descriptor was duplicated by the kernel; what stood under the new number ends. False: it is ordinary.

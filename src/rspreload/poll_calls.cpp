@@ -125,14 +125,17 @@ class Translated {
     }
     void answer() {
         for (nfds_t i = 0; i < count_; i++)
-            fds_[i].revents = all_[i].fd == kParents ? fails(fds_[i]) : all_[i].revents;
+            fds_[i].revents = is_parents(i) ? fails(fds_[i]) : all_[i].revents;
     }
 
    private:
     static constexpr int kParents = -2;  // a parent's rsocket (entries.h), for which nobody waits
 
-    // Whatever is done with it tells of its failure.
+    bool is_parents(nfds_t i) const { return all_[i].fd == kParents && fds_[i].fd >= 0; }
+    // Whatever is done with a connection tells of its failure. Who waits for a listener would do so for ever.
     static short fails(const pollfd& entry) {
+        const Held held(entry.fd);
+        if (held && held->listens) return POLLNVAL;
         constexpr short kAsked = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
         return static_cast<short>((entry.events & kAsked) | POLLERR | POLLHUP);
     }

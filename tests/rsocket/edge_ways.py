@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -43,7 +44,7 @@ def error_of(call):
 
 def none_to_connect_with():
     """The program hears that it has none, and not that nobody listens."""
-    errors = set()
+    errors = []
 
     def connect(address):
         with socket.socket() as client:
@@ -52,8 +53,8 @@ def none_to_connect_with():
     with server_of(os.environ) as address:  # which has descriptors: it would refuse indeed
         for free in range(12):  # how many a connection needs is not the program's to know
             with no_descriptors(256, free):
-                errors.add(error_of(lambda: connect(address)))
-    assert errors <= {0, errno.EMFILE} and errno.EMFILE in errors, errors
+                errors.append(error_of(lambda: connect(address)))
+    assert errors[0] == errno.EMFILE and set(errors) <= {0, errno.EMFILE} and errors == sorted(errors, reverse=True), errors
 
 
 def none_to_accept_with():
@@ -124,6 +125,59 @@ def a_writer_whose_reader_leaves():
     leaver.join()
     assert error_of(lambda: client.send(b"x", socket.MSG_NOSIGNAL)) == errno.ECONNRESET
     assert error_of(lambda: client.send(b"x", socket.MSG_NOSIGNAL)) == errno.EPIPE
+
+
+def who_may_bind():
+    """As with TCP: what is bound once is bound for good, and the first ports are root's; one may listen without."""
+    with socket.socket() as listener:
+        listener.bind(HERE)
+        assert error_of(lambda: listener.bind(listener.getsockname())) == errno.EINVAL
+    with socket.socket() as listener:
+        listener.listen()
+        with socket.socket() as other:
+            assert error_of(lambda: other.bind(("", listener.getsockname()[1]))) == errno.EADDRINUSE
+        with socket.create_connection((HERE[0], listener.getsockname()[1]), timeout=SECONDS):
+            listener.accept()[0].close()
+    if os.getuid() == 0 and os.fork() == 0:
+        os.seteuid(65534)
+        with socket.socket() as listener:
+            os._exit(error_of(lambda: listener.bind((HERE[0], 80))) != errno.EACCES)
+    elif os.getuid() == 0:
+        assert os.wait()[1] == 0
+
+
+def nothing_of_a_waiting_accept_is_seen():
+    """Neither by programs that are started meanwhile, nor by who takes a number for a file of its own."""
+    def own():
+        return {number for number in os.listdir("/proc/self/fd") if int(number) < 100 and os.path.exists(f"/proc/self/fd/{number}")}
+
+    listener = socket.create_server(HERE)
+    before, accepted = own(), []
+    thread = threading.Thread(target=lambda: accepted.append(listener.accept()[0]), daemon=True)
+    thread.start()
+    while not (reserved := own() - before) and "librspreload" in os.environ.get("LD_PRELOAD", ""):
+        pass
+    file = os.open("/dev/null", os.O_RDONLY)
+    for number in reserved:
+        assert not os.get_inheritable(int(number))
+        os.dup2(file, int(number))
+    with socket.create_connection(listener.getsockname(), timeout=SECONDS) as client:
+        client.sendall(b"x")
+        thread.join()
+        assert accepted[0].recv(1) == b"x"
+    for number in reserved:
+        assert os.readlink(f"/proc/self/fd/{number}") == "/dev/null"
+
+
+def entries_that_are_switched_off():
+    """poll(2) ignores negative numbers, whatever they are."""
+    client, server = connected()
+    client.sendall(b"x")
+    assert select.select([server], [], [], SECONDS)[0]
+    entries = struct.pack("=" + "ihh" * 3, server.fileno(), select.POLLIN, 0, ~1, select.POLLIN, 7, -1, select.POLLIN, 7)
+    buffer = ctypes.create_string_buffer(entries, len(entries))
+    assert ctypes.CDLL(None).poll(buffer, ctypes.c_ulong(3), 1000) == 1
+    assert struct.unpack("=" + "ihh" * 3, buffer.raw)[2::3] == (select.POLLIN, 0, 0)
 
 
 def a_port_of_another():
@@ -230,7 +284,8 @@ def word_from_the_error_queue():
 
 WAYS = {way.__name__: way for way in (
     none_to_connect_with, none_to_accept_with, none_while_a_client_comes, what_came_before_the_reader_stopped,
-    a_writer_whose_reader_leaves, a_port_of_another, data_with_the_request, several_messages, from_a_pipe, word_from_the_error_queue)}
+    a_writer_whose_reader_leaves, who_may_bind,
+    nothing_of_a_waiting_accept_is_seen, entries_that_are_switched_off, a_port_of_another, data_with_the_request, several_messages, from_a_pipe, word_from_the_error_queue)}
 
 if __name__ == "__main__":
     WAYS[sys.argv[1]]()

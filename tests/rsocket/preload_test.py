@@ -91,10 +91,15 @@ if os.fork() == 0:
     poll = select.poll()
     poll.register(server, select.POLLIN)
     assert poll.poll() == [(server.fileno(), select.POLLIN | select.POLLERR | select.POLLHUP)]
-    assert select.select([listener, server], [server], []) == ([listener, server], [server], [])
+    assert select.select([server], [server], []) == ([server], [server], [])
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    assert poll.poll() == [(listener.fileno(), select.POLLNVAL)]
+    assert error_of(lambda: select.select([listener], [], [])) == errno.EBADF
+    assert listener.getsockname() and error_of(server.getpeername) == errno.ENOTCONN
     assert error_of(lambda: select.epoll().register(server)) == errno.EBADF
     assert error_of(lambda: server.recv(1)) == error_of(lambda: server.send(b"x")) == errno.ECONNRESET
-    assert error_of(listener.accept)
+    assert error_of(listener.accept) == errno.EINVAL
     print("done", flush=True)
     os._exit(0)
 assert os.wait()[1] == 0

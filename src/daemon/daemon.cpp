@@ -32,10 +32,8 @@ constexpr const char* kReach = "programs reach each other in this network namesp
 
 // A user namespace other than the machine's own is part of the daemon's name (host/address_name.h), by which
 // programs of others do not find it.
-std::string reach(const std::string& fabric) {
-    const std::string name = host::daemon_address(geteuid(), fabric);
-    const bool contained = name.find('-') < name.rfind('/');
-    return std::string(kReach) + (contained ? ", and nobody of another user namespace" : "");
+std::string reach() {
+    return std::string(kReach) + (host::in_user_namespace() ? ", and nobody of another user namespace" : "");
 }
 
 template <std::size_t size>
@@ -95,13 +93,13 @@ int Daemon::open_queues() {
     setup.gro = features().gro;
     setup.steering = features().steering;
     if (!is_default()) {
-        wire_note_ = "fabric \"" + options_.fabric + "\" is separate: its " + reach(options_.fabric);
+        wire_note_ = "fabric \"" + options_.fabric + "\" is separate: its " + reach();
     } else if (wait_for_port(wire::kUdpPort, options_.port_patience, wire_note_)) {
         wire_ = true;
         wire_note_.clear();  // of the time when somebody else still had it
         setup.port = wire::kUdpPort;
     } else {
-        wire_note_ += std::string(": this user's ") + reach(options_.fabric);
+        wire_note_ += std::string(": this user's ") + reach();
     }
     if (int error = queues_.open(setup)) return error;
     if (!wire_) {

@@ -46,6 +46,8 @@ int fabric_of_environment(std::string& name) {
     return 0;
 }
 
+bool in_user_namespace() { return !user_namespace().empty(); }
+
 std::string daemon_address(uid_t user, std::string_view fabric) {
     return "verbena/" + std::to_string(user) + user_namespace() + "/" + std::string(fabric);
 }

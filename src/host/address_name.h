@@ -30,6 +30,9 @@ bool is_fabric_name(std::string_view name);
 // VERBENA_FABRIC, or "default". 0, or EINVAL with a reason if it is no name for a fabric.
 int fabric_of_environment(std::string& name);
 
+// Not the machine's own: its programs and those outside do not find each other's daemon.
+bool in_user_namespace();
+
 std::string daemon_address(uid_t user, std::string_view fabric);
 std::string start_lock_address(uid_t user, std::string_view fabric);
 std::string service_address();

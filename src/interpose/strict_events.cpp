@@ -79,7 +79,7 @@ Events end_wait(Unacknowledged State::*ledger, const void* object, Sentence sent
     const std::string how = waits(state().*ledger, object);
     if (how.empty()) return {};
     Locked locked(lock);
-    const Events events = (state().*ledger).give_up(object);
+    Events events = (state().*ledger).give_up(object);
     if (!events.empty()) tell("unacknowledged", object, sentence(how, events));  // else just now
     return events;
 }

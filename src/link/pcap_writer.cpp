@@ -90,6 +90,7 @@ std::unique_ptr<PcapWriter> PcapWriter::create(const std::string& path, const st
 std::unique_ptr<PcapWriter> PcapWriter::begin(int fd, const std::string& application,
                                               const std::string& interface) {
     std::unique_ptr<PcapWriter> writer(new PcapWriter(fd));
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~kLacksPackets);  // as which it may have been opened
     if (!writer->start(application, interface))
         return fail_null(errno, "the capture file: %s", std::strerror(errno));
     return writer;
@@ -139,13 +140,13 @@ bool PcapWriter::put() {
     return false;
 }
 
-// A half block at the file's end; behind which others may have written already, and whose readers then pass
-// it over.
+// A half block at the file's end. If somebody has written behind it readers pass it over; who writes between
+// these calls, to a disk that is full, loses that block.
 void PcapWriter::take_back(off_t size) const {
     const off_t end = lseek(fd_, 0, SEEK_CUR);
     struct stat status {};
-    if (size > 0 && end >= size && fstat(fd_, &status) == 0 && status.st_size == end)
-        static_cast<void>(ftruncate(fd_, end - size) + 0);
+    if (size > 0 && end >= size && fstat(fd_, &status) == 0 && status.st_size == end) [[maybe_unused]]
+        const int gone = ftruncate(fd_, end - size);
 }
 
 // Once for all who write to the file.

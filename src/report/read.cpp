@@ -340,7 +340,7 @@ bool read_recording(const std::string& name, std::istream& stream, Recording& re
     unread.gaps.cut_off |= gaps.cut_off;
     unread.gaps.shortened = gaps.shortened;
     for (const std::string& sentence : sentences_of(unread))
-        recording.remarks.push_back(name + ": " + sentence);
+        recording.remarks.push_back(std::string(name).append(": ").append(sentence));
     link::merge_captures(packets);
     for (auto& packet : packets) recording.packets.push_back({std::move(packet), file, false});
     return true;

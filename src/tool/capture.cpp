@@ -17,7 +17,9 @@
 #include <cstring>
 
 #include "base/write_all.h"
+#include "host/address_name.h"
 #include "link/pcap_writer.h"
+#include "tool/ending_signals.h"
 #include "tool/shared_capture.h"
 #include "tool/sole_writer.h"
 
@@ -55,15 +57,16 @@ int capture(const std::string& file) {
     if (!become_sole_writer(fd, file)) return 1;
     sigset_t ends;
     sigemptyset(&ends);
-    for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&ends, each);
-    if (signal(SIGHUP, SIG_DFL) == SIG_IGN) sigdelset(&ends, SIGHUP), signal(SIGHUP, SIG_IGN);  // nohup
+    for (const int each : ending_signals()) sigaddset(&ends, each);
     sigprocmask(SIG_BLOCK, &ends, nullptr);
     signal(SIGPIPE, SIG_IGN);
     const int signals = signalfd(-1, &ends, SFD_CLOEXEC);
 
     SharedCapture shared;
     if (!shared.begin(fd, file)) return 1;
-    std::fprintf(stderr, "verbena: capturing to %s; Ctrl-C ends it\n", file == "-" ? "stdout" : file.c_str());
+    std::fprintf(stderr, "verbena: capturing to %s%s; Ctrl-C ends it\n",
+                 file == "-" ? "stdout" : file.c_str(),
+                 host::in_user_namespace() ? ", of programs in this user namespace" : "");
 
     off_t copied = 0;
     bool lost = false;

@@ -17,6 +17,7 @@
 #include <system_error>
 
 #include "adapter/clock.h"
+#include "tool/ending_signals.h"
 #include "tool/scratch_file.h"
 #include "tool/words.h"
 
@@ -32,10 +33,7 @@ class Ends {
    public:
     Ends() {
         sigemptyset(&set_);
-        for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-            struct sigaction now {};
-            if (sigaction(each, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set_, each);
-        }
+        for (const int each : ending_signals()) sigaddset(&set_, each);
         sigprocmask(SIG_BLOCK, &set_, &before_);
     }
     // 0, a little later, if none came.

@@ -14,6 +14,7 @@
 
 #include "adapter/clock.h"
 #include "base/reason.h"
+#include "tool/ending_signals.h"
 #include "tool/json_text.h"
 #include "tool/look.h"
 
@@ -39,7 +40,7 @@ class Terminal {
                   tcgetattr(STDIN_FILENO, &before_) == 0) {
         struct sigaction action {};
         action.sa_handler = [](int) { interrupted = 1; };
-        for (const int each : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaction(each, &action, nullptr);
+        for (const int each : ending_signals()) sigaction(each, &action, nullptr);
         if (!is_one_) return;
         take_keys();
         std::printf("\x1b[?25l");  // no cursor

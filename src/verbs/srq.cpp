@@ -51,7 +51,7 @@ ibv_srq* make(Context* context, ibv_pd* pd_handle, void* srq_context, const ibv_
     srq->queue = std::make_shared<transport::ReceiveQueue>(attr.max_wr, attr.max_sge, setup);
     srq->number = context->process->adapter().add_shared_queue(srq->queue);
     if (srq->number == 0) return fail_null(ENOMEM, "all numbers of shared receive queues are in use");
-    made.release();  // it is known to others from now on
+    static_cast<void>(made.release());  // it is known to others from now on
     ibv_srq* base = srq->base();
     base->context = pd_handle->context;
     base->srq_context = srq_context;

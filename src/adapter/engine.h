@@ -127,6 +127,7 @@ class Engine {
     static void* run(void* engine);
     static std::atomic<unsigned> helpers_;
     void helper();
+    void take_turn(Mode mode);
     void tick();
     void stand_in();
     bool serve();

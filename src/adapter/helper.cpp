@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "adapter/presence.h"
 #include "adapter/waiting.h"
 #include "adapter/yielding.h"
+#include "base/reason.h"
 #include "base/signal_event.h"
 
 namespace verbena::adapter {
@@ -43,19 +45,27 @@ void Engine::helper() {
         // Somebody polls, and as soon as nobody does any more a tick of ours notices.
         link_.set_polled(mode == Mode::ticking);
         if (mode != Mode::armed) adapter_.set_crowded(false);
-        switch (mode) {
-            case Mode::ticking:
-                tick();
-                break;
-            case Mode::armed:
-                stand_in();
-                break;
-            case Mode::resting:
-                take_orders(kNever);
-                break;
+        try {
+            take_turn(mode);
+        } catch (const std::bad_alloc&) {
+            // What was under way is as good as lost on the way: it comes again.
+            log(LogLevel::error, "no memory for what goes on in the background");
+            const timespec nap = to_timespec(kTick);
+            ppoll(nullptr, 0, &nap, nullptr);
         }
     }
     link_.set_polled(false);
+}
+
+void Engine::take_turn(Mode mode) {
+    switch (mode) {
+        case Mode::ticking:
+            return tick();
+        case Mode::armed:
+            return stand_in();
+        case Mode::resting:
+            take_orders(kNever);
+    }
 }
 
 // The helper has been woken up.

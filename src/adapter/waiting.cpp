@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "adapter/clock.h"
 
@@ -12,10 +13,23 @@ timespec to_timespec(Time time) {
     return {static_cast<time_t>(time / kSecond), static_cast<long>(time % kSecond)};
 }
 
+namespace {
+
+// A process may have been left fewer descriptors (ulimit -n) than are polled here: then poll(2) refuses.
+int nap_instead(Time until) {
+    constexpr Duration kNap = kMillisecond;
+    const timespec time = to_timespec(until == 0 ? 0 : std::clamp<Time>(until - now(), 0, kNap));
+    ppoll(nullptr, 0, &time, nullptr);
+    errno = EINVAL;
+    return -1;
+}
+
+}  // namespace
+
 int poll_until(pollfd* fds, nfds_t count, Time until) {
-    if (until == kNever) return ppoll(fds, count, nullptr, nullptr);
     const timespec left = to_timespec(until == 0 ? 0 : std::max<Time>(until - now(), 0));
-    return ppoll(fds, count, &left, nullptr);
+    const int ready = ppoll(fds, count, until == kNever ? nullptr : &left, nullptr);
+    return ready < 0 && errno == EINVAL ? nap_instead(until) : ready;
 }
 
 bool every_handler_restarts() {

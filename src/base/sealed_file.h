@@ -15,9 +15,11 @@ namespace verbena {
 // exec(). -1 with errno.
 int create_memory_file(const char* name);
 
-// Why there are no such files at all: the kernel does not know them, or a filter on system calls forbids
-// them.
-inline bool forbids_memory_files(int error) { return error == ENOSYS || error == EPERM || error == EACCES; }
+// Why there are no such files, or none of that size: the kernel does not know them, a filter on system calls
+// forbids them, or ulimit -f does.
+inline bool forbids_memory_files(int error) {
+    return error == ENOSYS || error == EPERM || error == EACCES || error == EFBIG;
+}
 
 // So many zero bytes for good; likewise. EFBIG: no file of the process may be that large (ulimit -f).
 int create_sealed_file(const char* name, std::size_t size);

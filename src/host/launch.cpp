@@ -178,14 +178,16 @@ int find_daemon(std::string& path) {
         return fail(errno, "VERBENA_DAEMON=%s: %s", setting, std::strerror(errno));
     }
     const std::string folder = own_folder();
-    for (const char* place :
-         {"/../bin/verbenad", "/../../bin/verbenad", "/../libexec/verbena/verbenad", "/verbenad"}) {
+    // Of the build, of an installation (`make install`), and of a folder with everything in it.
+    for (const char* place : {"/../bin/verbenad", "/../../libexec/verbena/verbenad", "/../../bin/verbenad",
+                              "/../libexec/verbena/verbenad", "/verbenad"}) {
         path = folder + place;
         if (access(path.c_str(), X_OK) == 0) return 0;
     }
     return fail(ENOENT,
-                "verbenad is neither in %s/../bin nor in %s/../libexec/verbena; VERBENA_DAEMON can name it",
-                folder.c_str(), folder.c_str());
+                "verbenad is neither in bin nor in libexec/verbena beside the libraries' folder %s; "
+                "VERBENA_DAEMON can name it",
+                folder.c_str());
 }
 
 int launch_daemon(const std::string& fabric) {

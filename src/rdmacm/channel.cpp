@@ -15,6 +15,7 @@
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/own_file.h"
 #include "base/reason.h"
 #include "host/client.h"
@@ -303,7 +304,7 @@ extern "C" {
 rdma_event_channel* rdma_create_event_channel() {
     if (const Fault fault{"rdma_create_event_channel"}) return fault.null();
     Call call("rdma_create_event_channel");
-    return open_channel().get();
+    return unless_out_of_memory([] { return open_channel().get(); });
 }
 
 void rdma_destroy_event_channel(rdma_event_channel* channel) {

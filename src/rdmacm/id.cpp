@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "host/client.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
@@ -264,9 +265,10 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
     Call call("rdma_create_id");
     if (!id) return fail_minus_one(EINVAL, "id is NULL: nowhere to put the new id");
     ibv_qp_type type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
-    auto created = create_id(channel, context, ps, type);
+    rdma_cm_id* const created =
+        unless_out_of_memory([&] { return create_id(channel, context, ps, type).get(); });
     if (!created) return -1;
-    *id = created.get();
+    *id = created;
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "adapter/engine.h"
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/posting.h"
@@ -55,8 +56,8 @@ struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {
     Call call("ibv_create_comp_channel");
     const NoCancellation whole;
     if (!is_usable(*Context::of(context))) return nullptr;
-    auto* channel = new (std::nothrow) Channel;
-    if (!channel) return fail_null(ENOMEM, "no memory");
+    Channel* const channel = unless_out_of_memory([] { return new Channel; });
+    if (!channel) return nullptr;
     if (channel->events.fd() < 0) {
         delete channel;
         return fail_null(EMFILE, "no file descriptor for the channel");

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <new>
 
 #include "adapter/adapter.h"
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/mapping.h"
 #include "verbs/process.h"
@@ -60,21 +62,29 @@ Region* register_memory(const Registration& wanted) {
         errno = error;
         return nullptr;
     }
-    auto* region = new (std::nothrow) Region;
+    std::unique_ptr<Region> region(new (std::nothrow) Region);
     if (!region) return fail_null(ENOMEM, "no memory");
+    memory::RegionTable& regions = context->process->adapter().regions();
     const std::uint64_t iova = access & memory::kZeroBased ? 0 : wanted.iova;
     memory::Keys keys;
-    if (int error = context->process->adapter().regions().add(pd->number, wanted.address, wanted.length, iova,
-                                                              access, keys)) {
-        delete region;
+    const auto made = [&] {
+        if (int error = regions.add(pd->number, wanted.address, wanted.length, iova, access, keys))
+            return error;
+        const int error = unless_out_of_memory([&] {
+            adopt(*region, wanted.pd, keys);
+            return 0;
+        });
+        if (error) regions.remove(keys.lkey);
+        return error;
+    };
+    if (int error = unless_out_of_memory(made)) {
         errno = error;
         return nullptr;
     }
-    adopt(*region, wanted.pd, keys);
     region->access = access;
     region->base.addr = wanted.address;
     region->base.length = wanted.length;
-    return region;
+    return region.release();
 }
 
 void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
@@ -83,10 +93,10 @@ void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
     region.base.handle = keys.lkey >> 8;
     region.base.lkey = keys.lkey;
     region.base.rkey = keys.rkey;
-    Pd::of(pd)->enter();
     Context* context = Context::of(pd->context);
     std::lock_guard lock(context->objects_lock);
     context->regions.insert(&region);
+    Pd::of(pd)->enter();
 }
 
 void forget(Region* region) {

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/domains.h"
 #include "verbs/objects.h"
@@ -79,7 +80,8 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) && (!attr->alloc || !attr->free))
         return fail_null(EINVAL, "IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS needs both alloc and free");
     Pd* parent = Pd::of(attr->pd);
-    Pd* domain = new_pd(context, parent->number, std::make_shared<Pd::Users>(0));
+    Pd* domain =
+        unless_out_of_memory([&] { return new_pd(context, parent->number, std::make_shared<Pd::Users>(0)); });
     if (!domain) return nullptr;
     domain->parent = parent;
     parent->enter();
@@ -102,14 +104,24 @@ struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {
     Call call("ibv_alloc_pd");
     if (!is_usable(*Context::of(context))) return nullptr;
     static std::atomic<memory::PdNumber> next{1};
-    Pd* pd = new_pd(context, next.fetch_add(1), std::make_shared<Pd::Users>(0));
-    if (!pd) return nullptr;
-    const Context& owner = *Context::of(context);
-    pd->record =
-        owner.process->show(owner, {.kind = adapter::ObjectKind::protection_domain, .number = pd->number});
-    std::lock_guard lock(known_lock);
-    known()[pd->number] = pd->shared_users;
-    return &pd->base;
+    return unless_out_of_memory([&]() -> ibv_pd* {
+        const memory::PdNumber number = next.fetch_add(1);
+        const auto users = std::make_shared<Pd::Users>(0);
+        {
+            std::lock_guard lock(known_lock);
+            known()[number] = users;
+        }
+        Pd* pd = new_pd(context, number, users);
+        if (!pd) {
+            std::lock_guard lock(known_lock);
+            known().erase(number);
+            return nullptr;
+        }
+        const Context& owner = *Context::of(context);
+        pd->record =
+            owner.process->show(owner, {.kind = adapter::ObjectKind::protection_domain, .number = number});
+        return &pd->base;
+    });
 }
 
 int ibv_dealloc_pd(struct ibv_pd* handle) {

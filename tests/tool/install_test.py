@@ -9,7 +9,7 @@ import shutil
 import sys
 import unittest
 
-from tool import BUILD, LIBRARIES, ROOT, VERBENA, WHOSE, Case, run
+from tool import BUILD, ENVIRONMENT, LIBRARIES, ROOT, VERBENA, WHOSE, Case, run
 
 MAKEFILE = "LDLIBS = -lrdmacm -libverbs -ldl\nwhose: whose.c\n"
 # What a program that asks for reasons is built with.
@@ -57,6 +57,14 @@ class Installation(Case):
         ran = run(verbena, "run", "--", "./whose", cwd=work)
         folder = os.path.join(self.prefix, "lib/verbena")
         self.assertEqual(f"{folder}/libibverbs.so.1 {folder}/librdmacm.so.1 devices\n", ran.stdout, ran.stderr)
+
+    def test_the_libraries_find_their_daemon(self):
+        """By themselves, for programs that throw their environment away."""
+        settings = {"LD_LIBRARY_PATH": os.path.join(self.prefix, "lib/verbena"), "PATH": os.environ["PATH"],
+                    "VERBENA_FABRIC": ENVIRONMENT["VERBENA_FABRIC"] + "-bare"}
+        result = run("ibv_devinfo", "-l", env=settings)
+        self.assertEqual((0, ""), (result.returncode, result.stderr))
+        self.assertIn("verbena_lo", result.stdout)
 
     def test_the_system_is_left_alone(self):
         installed = self.files()

@@ -2,7 +2,11 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <array>
+#include <cstdlib>
 #include <fstream>
+#include <new>
+#include <utility>
 
 #include "harness.h"
 
@@ -72,6 +76,36 @@ TEST_F(OutOfMemory, SharedReceiveQueues) {
     ASSERT_EQ(ibv_query_srq(srq, &now), 0);
     EXPECT_EQ(now.max_wr, 4u) << "as it was";
     EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+// Nor for anything else: what a call needs for itself is little.
+TEST_F(OutOfMemory, WhereThereIsNoneAtAll) {
+    struct Link {
+        Link* next;
+    };
+    Link* all = nullptr;
+    std::array<int, 4> errors{};
+    const auto refused_by = [&](std::size_t which, auto make) {
+        errno = 0;
+        const auto* made = make();
+        errors[which] = made ? -1 : errno;
+    };
+    rlimit before{};
+    getrlimit(RLIMIT_AS, &before);
+    const rlimit none{1, before.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    for (std::size_t size = 1 << 20; size >= sizeof(Link); size /= 2)
+        while (void* const taken = std::malloc(size)) all = new (taken) Link{all};
+    refused_by(0, [&] { return ibv_alloc_pd(side.context); });
+    refused_by(1, [&] { return ibv_reg_mr(side.pd, &errors, sizeof errors, IBV_ACCESS_LOCAL_WRITE); });
+    refused_by(2, [&] { return ibv_create_comp_channel(side.context); });
+    refused_by(3, [&] { return ibv_create_cq(side.context, 10, nullptr, nullptr, 0); });
+    for (Link* each = all; each;) std::free(std::exchange(each, each->next));
+    setrlimit(RLIMIT_AS, &before);
+    for (const int error : errors) EXPECT_EQ(error, ENOMEM);
+    ibv_mr* region = ibv_reg_mr(side.pd, &errors, sizeof errors, IBV_ACCESS_LOCAL_WRITE);
+    ASSERT_TRUE(region) << "memory is there again";
+    EXPECT_EQ(ibv_dereg_mr(region), 0);
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ listener = socket.create_server(("127.0.0.1", 0))
 client, server = pair(listener)
 print(flush=True)
 os.kill(int(sys.stdin.readline()), signal.SIGKILL)
-assert error_of(lambda: server.recv(1)) == error_of(listener.accept) == errno.ENETDOWN
+assert error_of(lambda: server.recv(1)) in (errno.ENETDOWN, errno.ECONNRESET)  # its queue pair may end first
+assert error_of(listener.accept) == errno.ENETDOWN
 for _ in range(3):
     pair(socket.create_server(("127.0.0.1", 0)))
 print("done")

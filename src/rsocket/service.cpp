@@ -20,7 +20,6 @@
 #include "base/reason.h"
 #include "base/signal_event.h"
 #include "base/stay_loaded.h"
-#include "host/client.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/process.h"
 #include "rsocket/sleeper.h"
@@ -122,8 +121,8 @@ rdma_event_channel* Service::living_channel() {
         std::lock_guard lock(mutex_);
         last = channels_.back();
     }
-    const auto known = rdmacm::find_channel(last);
-    const bool over = last == ended_.load() || (known && known->generation != host::generation());
+    pollfd end{last->fd, 0, 0};
+    const bool over = poll(&end, 1, 0) > 0 && (end.revents & (POLLHUP | POLLERR)) != 0;
     return over ? open_channel() : last;
 }
 
@@ -189,7 +188,6 @@ void Service::read_events(rdma_event_channel* channel) {
             if (errno != EIO) return;
             // Without its daemon the channel stays readable for ever and never brings anything.
             epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, channel->fd, nullptr);
-            ended_ = channel;
             return;
         }
         CmEvent copy;

@@ -9,7 +9,6 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -81,7 +80,6 @@ class Service {
     std::mutex mutex_;
     // The last is the one in use. Those before are of daemons that have died, and of ids that are left.
     std::vector<rdma_event_channel*> channels_;
-    std::atomic<rdma_event_channel*> ended_{nullptr};  // the last whose daemon was seen to end
     std::unordered_map<rdma_cm_id*, std::weak_ptr<ServiceClient>> ids_;
     std::unordered_map<int, std::weak_ptr<ServiceClient>> descriptors_;
     struct Timer {

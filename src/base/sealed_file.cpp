@@ -27,12 +27,15 @@ int create_memory_file(const char* name) {
     return out_of_the_way(fd);
 }
 
-int create_sized_file(const char* name, std::size_t size) {
+bool may_be_as_large(std::size_t size) {
     rlimit largest{};
-    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && size > largest.rlim_cur) {
-        errno = EFBIG;  // ftruncate() would end the program by SIGXFSZ
-        return -1;
-    }
+    if (getrlimit(RLIMIT_FSIZE, &largest) != 0 || size <= largest.rlim_cur) return true;
+    errno = EFBIG;
+    return false;
+}
+
+int create_sized_file(const char* name, std::size_t size) {
+    if (!may_be_as_large(size)) return -1;
     const int fd = create_memory_file(name);
     if (fd < 0) return -1;
     if (ftruncate(fd, static_cast<off_t>(size)) == 0 &&

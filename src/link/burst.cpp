@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/features.h"
 #include "base/memcheck.h"
@@ -349,10 +350,9 @@ void BurstBuilder::failed(const Message& message, int error) {
         send_singly(message);
         return;
     }
-    const std::uint64_t lost = counters_.lost.load(std::memory_order_relaxed);
     count(counters_.lost, message.segments);
-    if (lost == 0 || error == EMSGSIZE)
-        log(LogLevel::info, "%u packets of %zu bytes from %s to %s did not leave: %s%s", message.segments,
+    if (std::exchange(last_error_, error) != error)  // a packet filter refuses all that come
+        log(LogLevel::warn, "%u packets of %zu bytes from %s to %s did not leave: %s%s", message.segments,
             message.segment_size, to_string(message.path.source).c_str(),
             to_string(message.path.destination).c_str(), std::strerror(error),
             error == EMSGSIZE ? " (the route's MTU is smaller than the queue pair's path MTU)" : "");

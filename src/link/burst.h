@@ -119,6 +119,7 @@ class BurstBuilder final : public wire::PacketSink {
     const std::uint16_t destination_port_;
     wire::RecentIcrcs icrcs_;
     SendCounters counters_;
+    int last_error_ = 0;  // an errno, which was told
 
     std::array<Message, kMaxMessages> messages_;
     unsigned message_count_ = 0;

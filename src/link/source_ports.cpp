@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/own_socket.h"
 #include "base/reason.h"
@@ -60,8 +61,9 @@ SourcePorts::Source SourcePorts::open(Family& family, bool ipv4, std::uint16_t w
     std::uint16_t port = 0;
     if (fd >= 0 && prepare_send_socket(fd, domain) == 0) port = bind_near(fd, domain, wanted);
     if (port == 0) {
-        log(LogLevel::warn, "no socket to send %s packets from: %s", ipv4 ? "IPv4" : "IPv6",
-            std::strerror(errno));
+        if (std::exchange(last_error_, errno) != errno)
+            log(LogLevel::warn, "no socket to send %s packets from: %s", ipv4 ? "IPv4" : "IPv6",
+                std::strerror(errno));
         if (fd >= 0) close(fd);
         if (count == 0) return {};
         return {family.entries[0].fd, family.entries[0].port};

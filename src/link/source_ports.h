@@ -45,6 +45,7 @@ class SourcePorts {
 
     Family families_[2];
     std::mutex lock_;
+    int last_error_ = 0;  // an errno, which was told
 };
 
 }  // namespace verbena::link

@@ -39,7 +39,7 @@ bool all_closed(const Context& of_file) {
 
 int make_command_file(std::uint32_t index, std::uint64_t node_guid) {
     const CommandFile content{kMagic, static_cast<std::uint32_t>(getpid()), index, node_guid};
-    int fd = create_memory_file("verbena-context");
+    int fd = may_be_as_large(sizeof content) ? create_memory_file("verbena-context") : -1;
     if (fd < 0 && forbids_memory_files(errno)) {  // a descriptor, then, that nobody can import
         fd = out_of_the_way(eventfd(0, EFD_CLOEXEC));
         if (fd >= 0) return fd;

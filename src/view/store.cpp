@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/reason.h"
+#include "base/sealed_file.h"
 #include "base/write_all.h"
 
 namespace verbena::view {
@@ -45,6 +46,7 @@ std::uint64_t hash_of(std::span<const Entry> tree) {
 }
 
 int write_file(const std::string& path, const std::string& text) {
+    if (!may_be_as_large(text.size())) return errno;
     int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
     if (fd < 0) return errno;
     const int error = write_all(fd, text);

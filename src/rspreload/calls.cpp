@@ -44,10 +44,11 @@ int accept_rsocket(int listener, sockaddr* address, socklen_t* length, int domai
     if (!has_place(fd.get())) return no_more();
     const auto identity = verbena::FileIdentity::of(fd.get());
     const int rs = raccept(listener, address, length);
+    const int before = errno;
     const bool taken = !identity.is(fd.get());  // by dup2(), as only one that is free may be
     if (taken) fd.keep();
+    errno = before;
     if (rs < 0) return -1;
-    const int before = errno;
     if (taken) fd.reset(real().socket(domain, type | SOCK_CLOEXEC | (flags & SOCK_NONBLOCK), 0));
     auto entry = std::make_unique<Entry>();
     entry->domain = domain;

@@ -83,6 +83,7 @@ TEST_F(OutOfMemory, WhereThereIsNoneAtAll) {
     struct Link {
         Link* next;
     };
+    constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE;
     Link* all = nullptr;
     std::array<int, 4> errors{};
     const auto refused_by = [&](std::size_t which, auto make) {
@@ -97,13 +98,13 @@ TEST_F(OutOfMemory, WhereThereIsNoneAtAll) {
     for (std::size_t size = 1 << 20; size >= sizeof(Link); size /= 2)
         while (void* const taken = std::malloc(size)) all = new (taken) Link{all};
     refused_by(0, [&] { return ibv_alloc_pd(side.context); });
-    refused_by(1, [&] { return ibv_reg_mr(side.pd, &errors, sizeof errors, IBV_ACCESS_LOCAL_WRITE); });
+    refused_by(1, [&] { return ibv_reg_mr(side.pd, &errors, sizeof errors, kWritable); });
     refused_by(2, [&] { return ibv_create_comp_channel(side.context); });
     refused_by(3, [&] { return ibv_create_cq(side.context, 10, nullptr, nullptr, 0); });
     for (Link* each = all; each;) std::free(std::exchange(each, each->next));
     setrlimit(RLIMIT_AS, &before);
     for (const int error : errors) EXPECT_EQ(error, ENOMEM);
-    ibv_mr* region = ibv_reg_mr(side.pd, &errors, sizeof errors, IBV_ACCESS_LOCAL_WRITE);
+    ibv_mr* region = ibv_reg_mr(side.pd, &errors, sizeof errors, kWritable);
     ASSERT_TRUE(region) << "memory is there again";
     EXPECT_EQ(ibv_dereg_mr(region), 0);
 }

@@ -27,8 +27,9 @@ int nap_instead(Time until) {
 }  // namespace
 
 int poll_until(pollfd* fds, nfds_t count, Time until) {
-    const timespec left = to_timespec(until == 0 ? 0 : std::max<Time>(until - now(), 0));
-    const int ready = ppoll(fds, count, until == kNever ? nullptr : &left, nullptr);
+    const bool looks = until == 0, waits = until == kNever;
+    const timespec left = to_timespec(looks || waits ? 0 : std::max<Time>(until - now(), 0));
+    const int ready = ppoll(fds, count, waits ? nullptr : &left, nullptr);
     return ready < 0 && errno == EINVAL ? nap_instead(until) : ready;
 }
 

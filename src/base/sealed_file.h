@@ -21,12 +21,12 @@ inline bool forbids_memory_files(int error) {
     return error == ENOSYS || error == EPERM || error == EACCES || error == EFBIG;
 }
 
-// So many zero bytes for good; likewise. EFBIG: no file of the process may be that large (ulimit -f).
-int create_sealed_file(const char* name, std::size_t size);
-
 // Whether a file of this process may have so many bytes (ulimit -f). EFBIG if not: writing them would end the
 // program by SIGXFSZ.
 bool may_be_as_large(std::size_t size);
+
+// So many zero bytes for good; likewise. EFBIG: no file of the process may be that large (ulimit -f).
+int create_sealed_file(const char* name, std::size_t size);
 
 // The same, for a file that its maker maps before close_to_writers().
 int create_sized_file(const char* name, std::size_t size);

@@ -74,7 +74,7 @@ bool read_frame(std::uint16_t link_type, Bytes frame, CapturedPacket& packet) {
 }
 
 bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedPacket& packet,
-                 CaptureGaps& gaps) {
+                 unsigned& shortened) {
     if (body.size() < kPacketHeader || le32(body, 0) >= interfaces.size()) return false;
     const Interface& interface = interfaces[le32(body, 0)];
     std::uint64_t ticks = std::uint64_t{le32(body, 4)} << 32 | le32(body, 8);
@@ -82,7 +82,7 @@ bool read_packet(Bytes body, const std::vector<Interface>& interfaces, CapturedP
     std::size_t captured = le32(body, 12);
     std::size_t padded = (captured + 3) & ~std::size_t{3};
     if (padded > body.size() - kPacketHeader) return false;
-    gaps.shortened += captured < le32(body, 16);
+    shortened += captured < le32(body, 16);
     for_each_option(body.subspan(kPacketHeader + padded), [&](std::uint16_t code, Bytes value) {
         if (code == kOptionPacketFlags && value.size() == 4)
             packet.direction = static_cast<Direction>(le32(value, 0) & 3);
@@ -147,19 +147,21 @@ bool is_capture(Bytes content) {
 std::vector<CapturedPacket> packets_of_capture(Bytes content, CaptureGaps* gaps) {
     std::vector<CapturedPacket> packets;
     std::vector<Interface> interfaces;
-    CaptureGaps found;
+    unsigned shortened = 0;
     Blocks blocks(content);
     for (Bytes block; !(block = blocks.next()).empty();) {
         const std::uint32_t type = le32(block, 0);
         const Bytes body = block.subspan(kBlockHeader, block.size() - kBlockHeader - kBlockEnd);
         if (type == kSectionHeader) interfaces.clear();
         if (type == kInterfaceDescription && body.size() >= 8) interfaces.push_back(read_interface(body));
-        if (CapturedPacket packet; type == kEnhancedPacket && read_packet(body, interfaces, packet, found))
+        if (CapturedPacket packet;
+            type == kEnhancedPacket && read_packet(body, interfaces, packet, shortened))
             packets.push_back(std::move(packet));
     }
-    found.damaged = blocks.gaps();
-    found.cut_off = !blocks.rest().empty();
-    if (gaps) *gaps = found;
+    if (!gaps) return packets;
+    gaps->damaged += blocks.gaps();
+    gaps->cut_off |= !blocks.rest().empty();
+    gaps->shortened += shortened;
     return packets;
 }
 

@@ -35,7 +35,7 @@ struct CaptureGaps {
     unsigned shortened = 0;  // packets that were captured in part (snapshot length)
 };
 
-// The RoCE v2 packets of a pcapng file's content, in its order.
+// The RoCE v2 packets of a pcapng file's content, in its order; what it lacks is added to `gaps`.
 std::vector<CapturedPacket> packets_of_capture(std::span<const std::uint8_t> content,
                                                CaptureGaps* gaps = nullptr);
 

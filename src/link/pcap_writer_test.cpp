@@ -138,10 +138,12 @@ TEST_P(PcapWriterTest, WhoReadsPassesOverWhatSomebodyLeftHalfWritten) {
         const auto at = content.begin() + static_cast<std::ptrdiff_t>(ends[0]);
         content.erase(at + static_cast<std::ptrdiff_t>(kept),
                       at + static_cast<std::ptrdiff_t>(ends[1] - ends[0]));
+        gaps = {};
         EXPECT_EQ(packets_of_capture(content, &gaps).size(), 2u) << kept;
         EXPECT_EQ(gaps.damaged, 1u) << kept;
         EXPECT_FALSE(gaps.cut_off) << kept;
         content.resize(ends[0] + kept);
+        gaps = {};
         EXPECT_EQ(packets_of_capture(content, &gaps).size(), 1u) << kept;
         EXPECT_EQ(gaps.damaged, 0u) << kept;
         EXPECT_TRUE(gaps.cut_off) << kept;

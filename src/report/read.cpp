@@ -328,17 +328,13 @@ bool read_recording(const std::string& name, std::istream& stream, Recording& re
     if (!classic && !link::is_capture(begin)) return read_lines(name, stream, file, recording, error);
     const std::vector<std::uint8_t> content{std::istreambuf_iterator<char>(stream), {}};
     Unread unread;
-    link::CaptureGaps gaps;
     std::vector<link::CapturedPacket> packets;
     if (classic)
-        packets = link::packets_of_capture(from_classic_pcap(content, unread), &gaps);
+        packets = link::packets_of_capture(from_classic_pcap(content, unread), &unread.gaps);
     else if (has_other_links(content))
-        packets = link::packets_of_capture(without_link_headers(content, unread), &gaps);
+        packets = link::packets_of_capture(without_link_headers(content, unread), &unread.gaps);
     else
-        packets = link::packets_of_capture(content, &gaps);
-    unread.gaps.damaged += gaps.damaged;
-    unread.gaps.cut_off |= gaps.cut_off;
-    unread.gaps.shortened = gaps.shortened;
+        packets = link::packets_of_capture(content, &unread.gaps);
     for (const std::string& sentence : sentences_of(unread))
         recording.remarks.push_back(std::string(name).append(": ").append(sentence));
     link::merge_captures(packets);

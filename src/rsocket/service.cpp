@@ -22,6 +22,7 @@
 #include "base/stay_loaded.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/process.h"
+#include "rsocket/epoll_marks.h"
 #include "rsocket/sleeper.h"
 #include "verbs/private.h"
 
@@ -32,9 +33,8 @@ namespace {
 int no_descriptors(int error) { return fail(error, "no descriptors for rsockets: %s", std::strerror(error)); }
 
 int listen_to(int epoll, int fd) {
-    epoll_event event{EPOLLIN, {}};
-    event.data.fd = fd;
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : no_descriptors(errno);
+    const int error = add_to(epoll, fd);
+    return error ? no_descriptors(error) : 0;
 }
 
 }  // namespace
@@ -126,8 +126,7 @@ rdma_event_channel* Service::living_channel() {
     return over ? open_channel() : last;
 }
 
-rdma_event_channel* Service::channel_of(int fd) {
-    std::lock_guard lock(mutex_);
+rdma_event_channel* Service::channel_of(int fd) const {
     const auto found = std::ranges::find(channels_, fd, &rdma_event_channel::fd);
     return found == channels_.end() ? nullptr : *found;
 }
@@ -264,17 +263,20 @@ void Service::turn() {
         if (fd == kick_fd_) {
             std::uint64_t ignored;
             [[maybe_unused]] auto size = read(kick_fd_, &ignored, sizeof ignored);
-        } else if (rdma_event_channel* const channel = channel_of(fd)) {
-            read_events(channel);
-        } else {
-            std::shared_ptr<ServiceClient> client;
-            {
-                std::lock_guard lock(mutex_);
-                auto found = descriptors_.find(fd);
-                if (found != descriptors_.end()) client = found->second.lock();
-            }
-            if (client) client->descriptor_ready();
+            continue;
         }
+        std::shared_ptr<ServiceClient> client;
+        rdma_event_channel* channel = nullptr;
+        {
+            std::lock_guard lock(mutex_);
+            auto found = descriptors_.find(fd);
+            if (found != descriptors_.end())
+                client = found->second.lock();
+            else
+                channel = channel_of(fd);
+        }
+        if (client) client->descriptor_ready();
+        if (channel) read_events(channel);
     }
 }
 

@@ -68,7 +68,7 @@ class Service {
     void turn();
     rdma_event_channel* open_channel();  // in `channels_`; nullptr with errno and a reason
     rdma_event_channel* living_channel();
-    rdma_event_channel* channel_of(int fd);
+    rdma_event_channel* channel_of(int fd) const;  // under mutex_
     void read_events(rdma_event_channel* channel);
     Time run_timers();
     void kick() const;

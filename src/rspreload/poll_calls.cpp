@@ -143,15 +143,17 @@ class Translated {
         return timeout < 0 || (other >= 0 && other < timeout) ? other : timeout;
     }
 
+    void set_aside_if_parents(pollfd& entry) {
+        const Held held(entry.fd);
+        if (!held || !is_of_a_parent(*held)) return;
+        entry.fd = kParents;
+        parents_++;
+    }
     void translate(nfds_t i) {
         pollfd& entry = all_[i];
         const int rs = rsocket_for(entry.fd, entry.events & POLLOUT ? Use::ready : Use::look);
-        if (const Entry* known = find(entry.fd); known && is_of_a_parent(*known)) {
-            entry.fd = kParents;
-            parents_++;
-            return;
-        }
         if (rs >= 0) entry.fd = rs;
+        if (rs == kPlain) return set_aside_if_parents(entry);
         if (rs != kNotYet) return;
         const Held held(entry.fd);
         if (!held || held->state != State::fork_active) return;

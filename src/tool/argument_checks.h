@@ -9,13 +9,19 @@
 
 namespace verbena::tool {
 
+// The whole text as a number; false if it is none.
+template <class Number>
+bool is_number(const std::string& text, Number& value) {
+    const char* const behind = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), behind, value);
+    return error == std::errc() && end == behind;
+}
+
 // A number within limits; CLI::Range() takes what is no number (nan) for one.
 inline auto between(double least, double most) {
     return [=](const std::string& text) {
         double value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool whole = error == std::errc() && end == text.data() + text.size();
-        if (whole && value >= least && value <= most) return std::string();
+        if (is_number(text, value) && value >= least && value <= most) return std::string();
         char wrong[80];
         std::snprintf(wrong, sizeof wrong, " is no number from %g to %g", least, most);
         return text + wrong;
@@ -25,9 +31,7 @@ inline auto between(double least, double most) {
 // What is counted from 1.
 inline std::string wrong_count(const std::string& text) {
     std::uint32_t count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    const bool right = error == std::errc() && end == text.data() + text.size() && count >= 1;
-    return right ? std::string() : text + " is no number from 1 on";
+    return is_number(text, count) && count >= 1 ? std::string() : text + " is no number from 1 on";
 }
 
 inline std::string wrong_language(const std::string& text) {

@@ -42,7 +42,7 @@ bool RecordingFile::begin() {
 void RecordingFile::add(std::vector<trace::Json> packets) {
     if (events_)
         for (const trace::Json& event : events_->read()) trace::leniently([&] { concerned_.note(event); });
-    std::string lines = half_line_ ? "\n" : "";
+    std::string lines;
     const bool all = data_ && !events_;
     for (const trace::Json& packet : waiting_)
         if (all || concerned_.concerns(packet, data_)) lines += json_text(packet) + "\n";
@@ -51,7 +51,7 @@ void RecordingFile::add(std::vector<trace::Json> packets) {
 }
 
 void RecordingFile::append(const std::string& lines) {
-    const int error = write_all(fd_, lines);
+    const int error = write_all(fd_, (half_line_ ? "\n" : "") + lines);
     half_line_ = error != 0;
     if (error) error_ = error;
 }
@@ -59,7 +59,7 @@ void RecordingFile::append(const std::string& lines) {
 void RecordingFile::end() { add(std::vector<trace::Json>()); }
 
 void RecordingFile::add(const faults::Board& plan) {
-    std::string lines = half_line_ ? "\n" : "";
+    std::string lines;
     for (unsigned index = 0; index < plan.count(); index++) {
         const trace::Json line{{"k", "fault"},
                                {"t", adapter::wall_clock()},

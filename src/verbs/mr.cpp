@@ -66,18 +66,14 @@ Region* register_memory(const Registration& wanted) {
     if (!region) return fail_null(ENOMEM, "no memory");
     memory::RegionTable& regions = context->process->adapter().regions();
     const std::uint64_t iova = access & memory::kZeroBased ? 0 : wanted.iova;
-    memory::Keys keys;
-    const auto made = [&] {
-        if (int error = regions.add(pd->number, wanted.address, wanted.length, iova, access, keys))
-            return error;
-        const int error = unless_out_of_memory([&] {
-            adopt(*region, wanted.pd, keys);
-            return 0;
-        });
-        if (error) regions.remove(keys.lkey);
-        return error;
-    };
-    if (int error = unless_out_of_memory(made)) {
+    memory::Keys keys{};
+    const int error = unless_out_of_memory([&] {
+        const int refused = regions.add(pd->number, wanted.address, wanted.length, iova, access, keys);
+        if (!refused) adopt(*region, wanted.pd, keys);
+        return refused;
+    });
+    if (error) {
+        if (keys.lkey != 0) regions.remove(keys.lkey);
         errno = error;
         return nullptr;
     }

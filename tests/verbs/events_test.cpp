@@ -33,9 +33,7 @@ namespace {
 bool wait_for(ibv_context* context, ibv_event_type type) {
     ibv_async_event event;
     do {
-        if (!readable(context->async_fd, kPatienceMs)) return false;
-        if (ibv_get_async_event(context, &event) != 0) return false;
-        ibv_ack_async_event(&event);
+        if (!next_event(context, event)) return false;
     } while (event.event_type != type);
     return true;
 }

@@ -93,6 +93,12 @@ bool readable(int fd, int milliseconds) {
     return poll(&waiting, 1, milliseconds) == 1;
 }
 
+bool next_event(ibv_context* context, ibv_async_event& event) {
+    if (!readable(context->async_fd, kPatienceMs) || ibv_get_async_event(context, &event) != 0) return false;
+    ibv_ack_async_event(&event);
+    return true;
+}
+
 Memory::Memory(ibv_pd* pd, std::size_t bytes, int access) : size(bytes), words_(bytes / 8 + 1) {
     mr = ibv_reg_mr(pd, words_.data(), bytes, access);
     if (!mr) ADD_FAILURE() << "ibv_reg_mr: " << std::strerror(errno);

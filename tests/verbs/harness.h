@@ -40,6 +40,8 @@ ibv_context* open_loopback();
 
 bool wait_until(const std::function<bool()>& done, int milliseconds = kPatienceMs);
 bool readable(int fd, int milliseconds = 0);
+// The next asynchronous event, which is waited for, acknowledged.
+bool next_event(ibv_context* context, ibv_async_event& event);
 
 struct Options {
     int cqe = 512;

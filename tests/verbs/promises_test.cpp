@@ -10,13 +10,6 @@
 namespace verbena::verbs_test {
 namespace {
 
-bool next_event(ibv_context* context, ibv_async_event& event) {
-    if (!readable(context->async_fd, kPatienceMs)) return false;
-    if (ibv_get_async_event(context, &event) != 0) return false;
-    ibv_ack_async_event(&event);
-    return true;
-}
-
 // ibv_reg_mr(3): what a region's first byte is called, by its own side and by the peer.
 struct Base {
     const char* name;

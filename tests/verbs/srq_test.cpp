@@ -33,8 +33,8 @@ int set_error(ibv_qp* qp) {
     return ibv_modify_qp(qp, &attributes, IBV_QP_STATE);
 }
 
-// The next asynchronous event, acknowledged; -1: none.
-int next_event(ibv_context* context, const void* element) {
+// The asynchronous event that is there, acknowledged; -1: none.
+int event_by_now(ibv_context* context, const void* element) {
     const int flags = fcntl(context->async_fd, F_GETFL);
     fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK);
     ibv_async_event event;
@@ -162,15 +162,15 @@ TEST(Srq, TheLimitIsReportedOnce) {
         success(pair.a.send_cq);
     };
     send();
-    EXPECT_EQ(next_event(b.context, b.srq), -1);
+    EXPECT_EQ(event_by_now(b.context, b.srq), -1);
     send();
-    EXPECT_EQ(next_event(b.context, b.srq), IBV_EVENT_SRQ_LIMIT_REACHED);
+    EXPECT_EQ(event_by_now(b.context, b.srq), IBV_EVENT_SRQ_LIMIT_REACHED);
     EXPECT_EQ(query(b.srq).srq_limit, 0u);
     send();
-    EXPECT_EQ(next_event(b.context, b.srq), -1);
+    EXPECT_EQ(event_by_now(b.context, b.srq), -1);
     // Too late to wait for a request to be taken.
     ASSERT_EQ(modify(b.srq, 0, 8, IBV_SRQ_LIMIT), 0);
-    EXPECT_EQ(next_event(b.context, b.srq), IBV_EVENT_SRQ_LIMIT_REACHED);
+    EXPECT_EQ(event_by_now(b.context, b.srq), IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
 TEST(Srq, AnErrorTakesNothingFromTheQueue) {
@@ -179,7 +179,7 @@ TEST(Srq, AnErrorTakesNothingFromTheQueue) {
     for (std::uint64_t id = 0; id < 4; id++) ASSERT_EQ(b.post_receive(id, nullptr, 0), 0);
     ASSERT_EQ(set_error(b.qp), 0);
     EXPECT_TRUE(empty(b.receive_cq));
-    EXPECT_EQ(next_event(b.context, b.qp), IBV_EVENT_QP_LAST_WQE_REACHED);
+    EXPECT_EQ(event_by_now(b.context, b.qp), IBV_EVENT_QP_LAST_WQE_REACHED);
     EXPECT_TRUE(refused(ENOMEM, [&] { return b.post_receive(4, nullptr, 0); }));
 }
 

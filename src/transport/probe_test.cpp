@@ -204,5 +204,47 @@ TEST(ProbeOfALoss, IsFoundWhileMoreIsPosted) {
     EXPECT_EQ(again->headers.bth.opcode, wire::Opcode::rc_read_request);
 }
 
+// 10..11 of 10..20 is repeated because of a NAK.
+Probe repaired() {
+    Probe probe;
+    probe.gap();
+    probe.repair();
+    EXPECT_TRUE(probe.repairs());
+    EXPECT_FALSE(probe.sent(10, 11, 20, false));
+    EXPECT_FALSE(probe.repairs());
+    return probe;
+}
+
+TEST(Repair, TellsWhetherThePeerKeepsWhatLiesBehindAGap) {
+    Probe kept = repaired();
+    EXPECT_EQ(kept.progressed(15), Says::over);
+    EXPECT_TRUE(kept.may_repair());
+    EXPECT_FALSE(kept.sent(15, 16, 20, false));
+    EXPECT_EQ(kept.progressed(18), Says::over) << "after a silence, too";
+
+    Probe dropped = repaired();
+    EXPECT_EQ(dropped.progressed(11), Says::lost);
+    EXPECT_TRUE(dropped.may_repair()) << "the next one may have been lost as well";
+    dropped.repair();
+    dropped.sent(11, 12, 20, false);
+    EXPECT_EQ(dropped.progressed(12), Says::lost);
+    EXPECT_FALSE(dropped.may_repair());
+    dropped.peer_keeps();
+    EXPECT_TRUE(dropped.may_repair());
+}
+
+TEST(Repair, IsNoProbeWithoutAnAnswer) {
+    Probe probe = repaired();
+    EXPECT_FALSE(probe.sent(10, 11, 20, false)) << "the first after a silence";
+    EXPECT_TRUE(probe.sent(10, 11, 20, false));
+}
+
+TEST(Repair, IsOverBeforeItLeaves) {
+    Probe probe;
+    probe.repair();
+    probe.progressed(12);
+    EXPECT_FALSE(probe.repairs());
+}
+
 }  // namespace
 }  // namespace verbena::transport::testing

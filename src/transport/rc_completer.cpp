@@ -72,9 +72,11 @@ void RcRequester::receive(const wire::Packet& packet, Time now) {
         }
         case wire::Opcode::rc_atomic_ack:
             atomic_response(packet, now);
+            responses_ahead(now);
             break;
         default:
             read_response(packet, now);
+            responses_ahead(now);
             break;
     }
     if (!failed_) finish_progress(now);
@@ -106,20 +108,10 @@ void RcRequester::refused(std::uint32_t psn, std::uint8_t code, Time now) {
     if (!acknowledge_before(psn, now)) return implied_nak(now);
     if (code == static_cast<std::uint8_t>(wire::NakCode::psn_sequence_error)) {
         shared_.rare().sequence_naks_received++;
-        return sequence_error(now);
+        return sequence_error(true, now);
     }
     const NakMeaning meaning = meaning_of(code);
     if (!failed_) fail_head(meaning.status, meaning.error, now);
-}
-
-// Obeyed once for each una_: the packets behind the gap that are still on their way cause no second retreat.
-// What the same packet acknowledged counts first, since una_ is then another one.
-void RcRequester::sequence_error(Time now) {
-    finish_progress(now);
-    if (went_back_ || resume_at_ != kNever) return;
-    went_back_ = true;
-    probe_.gap();
-    lost();
 }
 
 // IBA 9.7.5.2.8: the request at `psn` found no receive; it is repeated after the time that the responder
@@ -142,7 +134,11 @@ void RcRequester::receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time
 void RcRequester::read_response(const wire::Packet& packet, Time now) {
     const wire::Bth& bth = packet.headers.bth;
     SendEntry* entry = awaiting(bth.psn, now);
-    if (entry == nullptr) return;
+    if (entry == nullptr) {
+        if (!failed_ && packet.aside.psns == 1 && wire::psn_less(una_, bth.psn))
+            rest_->ahead.keep(packet, una_);
+        return;
+    }
     const std::uint32_t index = una_offset(), packets = packet.aside.psns;
     const std::uint32_t wanted = step(*entry, index);
     const std::uint64_t offset = std::uint64_t{index} * shared_.mtu();
@@ -246,7 +242,7 @@ void RcRequester::complete_head(Time now) {
 // Data did not come, but a later response did.
 void RcRequester::implied_nak(Time now) {
     shared_.rare().implied_naks++;
-    sequence_error(now);
+    sequence_error(false, now);
 }
 
 // If una_ moved: counters, timers, cursor and probe. Once for each packet that came.
@@ -255,12 +251,13 @@ void RcRequester::finish_progress(Time now) {
     progress_undisturbed(now);
     if (pacing_ == Pacing::measures && rest_->pace.measures_sends()) [[unlikely]]
         tell_pace(now, !queue_.empty() && queue_.at(0).is_send() && rest_->pace.is_of(queue_.at(0).length));
-    went_back_ = false;
+    went_back_ = probe_due_ = false;
     resume_at_ = kNever;
     if (wire::psn_less(next_psn_, una_)) {  // the cursor had gone back for nothing
         cursor_to_una();
         flow_.withdraw();
         outstanding_reads_ = 0;
+        probe_.peer_keeps();
     }
     if (recovering_ && wire::psn_less_equal(rest_->recovery_end, una_)) recovering_ = false;
     const bool measurable = sampled();

@@ -2,6 +2,7 @@
 #include "transport/rc_requester.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/copy.h"
 #include "transport/mutation.h"
@@ -9,7 +10,6 @@
 namespace verbena::transport {
 namespace {
 
-constexpr std::uint32_t kAckRequestInterval = 16;  // packets
 constexpr Duration kPause = 40 * kMicrosecond;
 constexpr Duration kFullPause = 200 * kMicrosecond;  // the receiver may be stopped: not too many looks
 constexpr Duration kCompletionDelay = 20 * kMicrosecond;
@@ -47,6 +47,12 @@ void RcRequester::pace() {
     rest_->pacer.limit(shared_.attributes().rate_limit, shared_.attributes().max_burst);
     paced_ = rest_->pacer.limited();
     rest_->rate_allows_at = kNever;
+}
+
+// A READ's data is the peer's to send.
+std::uint32_t RcRequester::wire_size(const SendEntry& entry, std::uint32_t packet,
+                                     std::uint32_t count) const {
+    return entry.is_read() ? Flow::kPacketOverhead : size(entry, packet, packet + count);
 }
 
 void RcRequester::count_against_rate(std::uint32_t bytes, Time now) {
@@ -191,10 +197,7 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         complete_sent(now);
         if (now >= rest_->pause_over) next_burst(sink, now);
     }
-    if (probe_due_ && budget > 0) {
-        send_probe(sink, now);
-        sent++;
-    }
+    if (probe_due_ && budget > 0 && send_probe(sink, now)) sent++;
     while (sent < budget && may_send()) {
         if (const unsigned whole = send_whole(sink, now, budget - sent, riding)) {
             sent += whole;
@@ -249,6 +252,13 @@ void RcRequester::complete_sent(Time now) {
     if (!failed_) finish_progress(now);
 }
 
+// Packets. Of a small window half: the other one is under way while the answer to the first is.
+std::uint32_t RcRequester::ack_request_interval() const {
+    constexpr std::uint32_t kMost = 16;
+    const std::uint32_t half = flow_.window() / 2 / (shared_.mtu() + Flow::kPacketOverhead);
+    return std::clamp<std::uint32_t>(half, 1, kMost);
+}
+
 bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost) {
     if (!shared_.reliable()) {
         rest_->burst += cost;
@@ -257,7 +267,7 @@ bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t pac
     // The last packet of each message; every few packets between; and before the window closes.
     since_ack_request_ += packets;
     const bool ask = current_packet_ + packets == entry.packets ||
-                     since_ack_request_ >= kAckRequestInterval ||
+                     since_ack_request_ >= ack_request_interval() ||
                      flow_.closes(cost, shared_.mtu() + Flow::kPacketOverhead);
     if (ask) since_ack_request_ = 0;
     return ask;
@@ -276,9 +286,10 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     // a run is the one that asks for an acknowledgement.
     const bool again = wire::psn_add(entry.first_psn, packet) != max_psn_;
     if (packet == 0 || rest == 2 || again || paced_) return {};
-    const std::uint32_t longest =
-        std::min({sink.longest_run(a.path, a.destination_qp), kAckRequestInterval - since_ack_request_,
-                  flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most});
+    const std::uint32_t interval = ack_request_interval();
+    const std::uint32_t longest = std::min({sink.longest_run(a.path, a.destination_qp),
+                                            interval - std::min(interval, since_ack_request_),
+                                            flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most});
     return {std::clamp<std::uint32_t>(longest, 1, rest - 1), true};
 }
 
@@ -303,8 +314,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     flow_.corrects(expected_cost, left ? cost(entry, packet, packet + count) : 0);
     if (!left) return 0;
     entry.beside_window = false;
-    // A READ's data is the peer's to send.
-    count_against_rate(entry.is_read() ? Flow::kPacketOverhead : size(entry, packet, packet + count), now);
+    count_against_rate(wire_size(entry, packet, count), now);
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         served_since(now, now);
@@ -329,52 +339,6 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
         current_packet_ = 0;
     }
     return is_run ? count : 1;
-}
-
-// The oldest unacknowledged packet once more, wherever the cursor is.
-void RcRequester::send_probe(wire::PacketSink& sink, Time now) {
-    probe_due_ = false;
-    if (!outstanding() || next_psn_ == una_) return;  // the cursor is there itself
-    SendEntry& entry = queue_.at(0);
-    const std::uint32_t packet = una_offset();
-    std::uint32_t count = at_once(sink, entry, packet, 1).psns;
-    wire::Aside nothing;
-    if (!emit(sink, entry, packet, count, true, now, nothing)) return;
-    const bool unanswered = probe_.sent(una_, wire::psn_add(una_, count), next_psn_, entry.awaits_response());
-    // What is in flight has arrived by now or never will; others who send there need the room.
-    if (unanswered && flow_.lend()) probe_.hold_back();
-    // A round trip is measured on a packet that was sent once; of a READ's data it may yet be seen which of
-    // the two it answers.
-    if (!entry.awaits_response() || wire::psn_less(sample_psn_, una_)) sampling_ = false;
-    shared_.rare().probes++;
-    shared_.rare().retransmitted++;
-}
-
-void RcRequester::cursor_to_una() {
-    next_psn_ = una_;
-    current_ = 0;
-    const bool started = !queue_.empty() && queue_.at(0).started && !queue_.at(0).is_local();
-    current_packet_ = started ? una_offset() : 0;
-    if (current_packet_ > 0) queue_.at(0).fetched = false;  // the peer may have declined the rest
-}
-
-void RcRequester::go_back() {
-    cursor_to_una();
-    flow_.withdraw();
-    outstanding_reads_ = since_ack_request_ = 0;
-    sampling_ = probe_due_ = false;
-    rest_->held_at = kNotHeld;
-    probe_.forget();
-    end_pace();
-}
-
-void RcRequester::lost() {
-    if (!recovering_) {
-        recovering_ = true;
-        rest_->recovery_end = max_psn_;
-        flow_.lost();
-    }
-    go_back();
 }
 
 void RcRequester::advance(Time now) {
@@ -427,6 +391,7 @@ void RcRequester::flush(Time now) {
         push(queue_.at(0), completion::Status::work_request_flushed, VendorError::flushed, now);
     go_back();
     max_psn_ = una_;
+    rest_->ahead.clear();
     rest_->direct_done = 0;
     retransmission_.stop();
     if (packets_since_ != kNever) served_since(kNever, now);

@@ -41,6 +41,7 @@
 #include "transport/local_operations.h"
 #include "transport/pacer.h"
 #include "transport/packet_pace.h"
+#include "transport/packets_ahead.h"
 #include "transport/probe.h"
 #include "transport/rc_shared.h"
 #include "transport/retransmission.h"
@@ -62,6 +63,9 @@ class RcRequester {
         std::uint32_t direct_done = 0;     // bytes of the oldest request that the link has executed
         std::uint32_t held_at = kNotHeld;  // una_ when a SEND began to wait for the peer (write_ahead())
         std::uint32_t recovery_end = 0;    // losses before this PSN belong to one event
+        PacketsAhead ahead;                // responses to READs
+        Time went_back_at = 0;             // while went_back_: the last time,
+        unsigned times_back = 0;           // ... and how often
         memory::GraceWatch grace;          // of the local request at the cursor
 
         // UC.
@@ -187,6 +191,7 @@ class RcRequester {
     bool rests_between_bursts() const { return !shared_.reliable() && rest_->burst >= kBurst; }
     bool has_room() const;
     bool prepare(SendEntry& entry, Time now);
+    std::uint32_t wire_size(const SendEntry& entry, std::uint32_t packet, std::uint32_t count) const;
     void count_against_rate(std::uint32_t bytes, Time now);
     unsigned send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding);
     struct Portion {
@@ -196,7 +201,6 @@ class RcRequester {
     Portion at_once(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packet,
                     unsigned most) const;
     void next_burst(wire::PacketSink& sink, Time now);
-    void send_probe(wire::PacketSink& sink, Time now);
     // A round trip is measured from the packet that is about to be sent, or just has been, unless one is.
     void begin_sample(std::uint32_t psn, const LazyTime& now) {
         if (sampling_) return;
@@ -226,11 +230,9 @@ class RcRequester {
     std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
     std::uint32_t size(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
+    std::uint32_t ack_request_interval() const;
     bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost);
     void local_error(SendEntry& entry, VendorError error, Time now);
-    void cursor_to_una();
-    void go_back();
-    void lost();  // something that is outstanding: all of it is sent again, with a smaller window
 
     // rc_direct.cpp
     // What is executed, or written into a receive, at a time: nobody waits long for the queue pair's lock.
@@ -316,11 +318,19 @@ class RcRequester {
     }
     void complete_straight(const SendEntry& head, Time now);
 
+    // rc_gaps.cpp
+    void sequence_error(bool named, Time now);
+    bool send_probe(wire::PacketSink& sink, Time now);
+    void cursor_to_una();
+    void go_back();
+    void less_room();  // something that is outstanding has been lost
+    void lost();       // ... and all of it is sent again
+    void responses_ahead(Time now);
+
     // rc_completer.cpp: what comes back
     void acknowledged(std::uint32_t psn, Time now);
     void refused(std::uint32_t psn, std::uint8_t code, Time now);
     void receiver_not_ready(std::uint32_t psn, std::uint8_t timer, Time now);
-    void sequence_error(Time now);
     void read_response(const wire::Packet& packet, Time now);
     void atomic_response(const wire::Packet& packet, Time now);
     bool acknowledge_before(std::uint32_t end, Time now);

@@ -50,21 +50,12 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
     const wire::OpcodeInfo& info = wire::info(packet.headers.bth.opcode);
     if (!shared_.reliable()) return receive_unreliable(packet, info, now);
     const std::int32_t ahead = distance(packet.headers.bth.psn, expected_psn_);
+    if (ahead > 0 && !mutated(Mutation::gap_accepted)) return came_ahead(packet);
+    const bool gap = refusing_;
+    if (gap) rest().newest_seen = packet.headers.bth.psn;
     if (ahead < 0) return duplicate(packet, info, now);
-    if (ahead > 0 && !mutated(Mutation::gap_accepted)) {
-        rest().dropped_until = wire::psn_next(packet.headers.bth.psn);
-        rest().kept.reset();  // its sender has to come back in any case
-        return from_behind_a_gap();
-    }
     expected(packet, info, now);
-}
-
-// IBA 9.7.4.1.1: one NAK for each gap; then silence until the expected packet comes.
-void RcResponder::from_behind_a_gap() {
-    shared_.rare().out_of_sequence++;
-    if (refusing_) return;
-    refusing_ = true;
-    pending_ = Pending::sequence_nak;
+    if (gap) close_gap(now);
 }
 
 void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
@@ -106,13 +97,6 @@ bool RcResponder::have_receive(const wire::Packet& packet, Time now) {
     if (take_receive()) return true;
     receive_is_missing(packet, now);
     return false;
-}
-
-// Its payload could not be fetched: as if it had been lost on its way. What is sent again does not lie
-// elsewhere.
-void RcResponder::went_astray(const wire::Packet& packet) {
-    rest().dropped_until = wire::psn_add(expected_psn_, packet.aside.psns);
-    from_behind_a_gap();
 }
 
 void RcResponder::send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
@@ -256,7 +240,7 @@ VendorError RcResponder::answer_flush(const wire::Bth& bth) {
     if (error == VendorError::none || rest().resources.empty()) return error;
     rest().dropped_until = wire::psn_next(bth.psn);
     refusing_ = false;  // it is the one that an earlier NAK has asked for
-    from_behind_a_gap();
+    from_behind_a_gap(bth.psn);
     return VendorError::none;
 }
 
@@ -379,6 +363,7 @@ void RcResponder::close(bool keep_answers, Time now) {
     failed_ = false;
     missing_since_ = look_again_at_ = kNever;
     rest().kept.reset();
+    rest().ahead.clear();
     if (keep_answers) return;
     if (active_ > 0) acknowledged_everything();
     pending_ = Pending::none;

@@ -5,7 +5,8 @@
 // behind a gap. Duplicates of SEND and WRITE are acknowledged again and not executed; a duplicate READ is
 // executed again from memory; a duplicate atomic is answered from the saved result. The last
 // max_dest_rd_atomic READs and atomics are remembered as Resources for that, and FLUSH and ATOMIC WRITE
-// likewise, whose answer is a READ response without data (annex A19.4.3).
+// likewise, whose answer is a READ response without data (annex A19.4.3). What comes from behind a gap is
+// kept, and executed when the gap has closed (rc_gaps.cpp).
 //
 // Answers leave in PSN order: READ responses and atomic results (the active resources, oldest first), then an
 // acknowledgement or NAK. A later answer implies the earlier ones, so that one acknowledgement serves many
@@ -34,6 +35,7 @@
 
 #include "transport/company.h"
 #include "transport/message_receiver.h"
+#include "transport/packets_ahead.h"
 #include "wire/psn.h"
 #include "wire/whole_atomic.h"
 #include "wire/whole_send.h"
@@ -82,11 +84,8 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         bool active;                     // next..end are to be sent
         bool replay;                     // ... once more, for a duplicate
     };
-    // A packet that waits for a receive.
-    struct Kept {
-        wire::Headers headers;
-        std::vector<std::uint8_t> payload;
-        std::uint32_t psns = 1;
+    // It waits for a receive.
+    struct Kept : KeptPacket {
         bool fetched = false;  // which is acknowledged at once
     };
 
@@ -101,7 +100,9 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         std::unique_ptr<Kept> kept;  // while missing_since_ says that a receive is missing
         std::vector<Resource> resources;
         std::uint32_t newest = 0;         // index of the next to be overwritten
+        PacketsAhead ahead;               // not empty: `refusing_`
         std::uint32_t dropped_until = 0;  // PSN behind the last packet dropped because of a gap
+        std::uint32_t newest_seen = 0;    // PSN of the last packet that came while `refusing_`
         wire::NakCode error_code = wire::NakCode::invalid_request;
     };
     RcResponder(RcShared shared, std::unique_ptr<Rest> rest) noexcept;
@@ -182,7 +183,6 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     // rc_responder.cpp
     void expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void duplicate(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
-    void from_behind_a_gap();
     void send(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     void write(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);
     VendorError read(const wire::Packet& packet);
@@ -196,7 +196,6 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     static std::uint64_t execute_atomic(bool add, const wire::AtomicEth& eth, std::uint8_t* target);
     void duplicate_read(const wire::Packet& packet, Resource& resource);
     bool have_receive(const wire::Packet& packet, Time now);
-    void went_astray(const wire::Packet& packet);
     void accepted(const wire::Packet& packet, bool ends_message, Time now) {
         // It took long to fetch, or the next one is waiting for it: the answer waits for no company.
         if (packet.elsewhere) ask_now_ = true;
@@ -225,6 +224,13 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     void fail(VendorError cause, Time now);
     Resource* new_resource(std::uint32_t psn, std::uint32_t packets);
     Resource* find_resource(std::uint32_t psn);
+
+    // rc_gaps.cpp
+    void came_ahead(const wire::Packet& packet);
+    void from_behind_a_gap(std::uint32_t psn);
+    void tell_of_gap(std::uint32_t seen);
+    void went_astray(const wire::Packet& packet);
+    void close_gap(Time now);
 
     // uc_responder.cpp
     void receive_unreliable(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now);

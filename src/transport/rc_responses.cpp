@@ -162,6 +162,7 @@ void RcResponder::receive_is_missing(const wire::Packet& packet, Time now) {
     if (pending_ == Pending::rnr_nak) return;
     if (packet.payload_length() <= kLargestKept && !keep(packet)) return went_astray(packet);
     refusing_ = true;
+    rest().newest_seen = expected_psn_;
     pending_ = Pending::rnr_nak;
     missing_since_ = now;
     look_again_at_ = now + kReceiverPatienceStep;
@@ -177,20 +178,17 @@ bool RcResponder::keep(const wire::Packet& packet) {
         if (!packet.elsewhere->fetch(shared_.connection().destination_qp, {&all, 1})) return false;
     }
     rest().kept =
-        std::make_unique<Kept>(Kept{packet.headers, std::move(payload), packet.aside.psns, fetched});
+        std::make_unique<Kept>(Kept{{packet.headers, std::move(payload), packet.aside.psns}, fetched});
     return true;
 }
 
 bool RcResponder::execute_kept(Time now) {
     if (!rest().kept) return false;
     const std::unique_ptr<Kept> kept = std::move(rest().kept);
-    wire::Packet packet;
-    packet.headers = kept->headers;
-    packet.payload = kept->payload;
-    packet.aside.psns = kept->psns;
     refusing_ = false;
     ask_now_ |= kept->fetched;
-    expected(packet, wire::info(packet.headers.bth.opcode), now);
+    expected(kept->view(), wire::info(kept->headers.bth.opcode), now);
+    close_gap(now);
     return true;
 }
 

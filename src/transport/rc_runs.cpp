@@ -46,7 +46,8 @@ bool MessageReceiver::place_run(const wire::ReceivedRun& run) {
 
 // The responses that are waited for, and not the last.
 bool RcRequester::receive_run(const wire::ReceivedRun& run, Time now) {
-    if (run.bth.psn != una_ || failed_ || queue_.empty() || !outstanding()) return false;
+    if (run.bth.psn != una_ || failed_ || queue_.empty() || !outstanding() || !rest_->ahead.empty())
+        return false;
     SendEntry& head = queue_.at(0);
     const std::uint32_t index = una_offset();
     if (!head.started || !head.is_read() || step(head, index) <= run.packets) return false;

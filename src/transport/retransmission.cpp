@@ -40,8 +40,8 @@ void Retransmission::paused(Duration pause) {
 }
 
 Duration Retransmission::interval_after(unsigned probes) const {
-    const Duration base =
-        smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, kProbeFloor);
+    const Duration floor = among_losses_ > 0 ? kProbeFloorAmongLosses : kProbeFloor;
+    const Duration base = smoothed_ == 0 ? kProbeUnmeasured : std::max(2 * smoothed_ + 4 * deviation_, floor);
     const Duration interval = std::min(base << std::min(probes, 10u), kProbeCeiling);
     // However long the round trips seem to be, the first probe comes before the timeout that costs a retry.
     return probes == 0 && acknowledge_timeout_ != 0 ? std::min(interval, acknowledge_timeout_ / 2) : interval;

@@ -9,8 +9,9 @@
 //    was lost; the interval doubles each time, until progress. Its answer may leave a doubt (probe.h), which
 //    ends when nothing more has come for a moment. What was copied into the memory of a peer that answers is
 //    not lost: there it is late, and the deadline does not move with each message that follows it.
-// A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
-// peer that does not get one either.
+// Where packets have been lost lately, both come sooner: others may be lost, and are found out about by
+// nothing else if they are the last. A timeout that is noticed late costs no retry, up to a bound: who does
+// not get a processor here may have a peer that does not get one either.
 //
 // Progress (anything newly acknowledged) reloads both counters (IBA 9.9.2.1.1, 9.7.5.2.8); an RNR NAK, which
 // is an answer too, that of timeouts.
@@ -26,9 +27,12 @@ namespace verbena::transport {
 
 inline constexpr Duration kAcknowledgeTimeoutFloor = 256 * kMillisecond;
 inline constexpr Duration kProbeFloor = 2 * kMillisecond;
+inline constexpr Duration kProbeFloorAmongLosses = 100 * kMicrosecond;
 inline constexpr Duration kProbeCopied = 64 * kMillisecond;     // of what is in the peer's memory
 inline constexpr Duration kProbeUnmeasured = 8 * kMillisecond;  // before the first round trip was measured
 inline constexpr Duration kDoubt = 1 * kMillisecond;  // after an answer that leaves open what else comes
+inline constexpr Duration kDoubtAmongLosses = 200 * kMicrosecond;
+inline constexpr std::uint8_t kAmongLosses = 255;            // times of progress since the last loss
 inline constexpr Duration kLongestPause = 8 * kMillisecond;  // that is expected again
 inline constexpr Duration kProbeCeiling = 1 * kSecond;
 inline constexpr std::uint8_t kRnrRetryForEver = 7;
@@ -58,11 +62,18 @@ class Retransmission {
         backoff_ = 0;
         if (!mutated(Mutation::retry_counter_not_reset)) retries_used_ = 0;
         rnr_retries_used_ = late_timeouts_ = 0;
+        if (among_losses_ > 0 && --among_losses_ == 0) [[unlikely]]
+            first_interval_ = interval_after(0);
         stop();
         if (outstanding) sent(now, copied_);
     }
     // What has just been acknowledged was probed, and what is outstanding behind it should come soon.
-    void doubt(Time now) { doubt_ends_ = now + kDoubt; }
+    void doubt(Time now) { doubt_ends_ = now + (among_losses_ > 0 ? kDoubtAmongLosses : kDoubt); }
+    // A packet was lost: others may be, and it costs less to ask too early than to find out late.
+    void lost() {
+        among_losses_ = kAmongLosses;
+        first_interval_ = interval_after(0);
+    }
     // Nothing is outstanding, or an RNR NAK is waited for.
     void stop() { probe_at_ = timeout_at_ = doubt_ends_ = kNever; }
     // Of a packet that was sent once. Jacobson's estimator (RFC 6298), gains 1/8 and 1/4.
@@ -97,8 +108,9 @@ class Retransmission {
     Duration smoothed_ = 0;  // round trip; 0: not measured
     Duration deviation_ = 0;
     Duration first_interval_ = kProbeUnmeasured;  // interval_after(0), which is asked for with each packet
-    bool copied_ = false;                         // the newest packet
-    std::uint8_t measured_ = 0;                   // round trips, up to kEnough
+    bool copied_ : 1 = false;                     // the newest packet
+    std::uint8_t measured_ : 7 = 0;               // round trips, up to kEnough
+    std::uint8_t among_losses_ = 0;               // for so much progress yet
     std::uint8_t backoff_ = 0;                    // probes since progress
     std::uint8_t retry_count_ = 0;
     std::uint8_t rnr_retry_ = 0;

@@ -2,7 +2,6 @@
 #include "transport/rc_requester.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "transport/copy.h"
 #include "transport/mutation.h"
@@ -255,7 +254,7 @@ void RcRequester::complete_sent(Time now) {
 // Packets. Of a small window half: the other one is under way while the answer to the first is.
 std::uint32_t RcRequester::ack_request_interval() const {
     constexpr std::uint32_t kMost = 16;
-    const std::uint32_t half = flow_.window() / 2 / (shared_.mtu() + Flow::kPacketOverhead);
+    const std::uint32_t half = flow_.window() / 2 / full_cost();
     return std::clamp<std::uint32_t>(half, 1, kMost);
 }
 
@@ -267,8 +266,7 @@ bool RcRequester::asks_acknowledgement(const SendEntry& entry, std::uint32_t pac
     // The last packet of each message; every few packets between; and before the window closes.
     since_ack_request_ += packets;
     const bool ask = current_packet_ + packets == entry.packets ||
-                     since_ack_request_ >= ack_request_interval() ||
-                     flow_.closes(cost, shared_.mtu() + Flow::kPacketOverhead);
+                     since_ack_request_ >= ack_request_interval() || flow_.closes(cost, full_cost());
     if (ask) since_ack_request_ = 0;
     return ask;
 }
@@ -287,9 +285,9 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
     const bool again = wire::psn_add(entry.first_psn, packet) != max_psn_;
     if (packet == 0 || rest == 2 || again || paced_) return {};
     const std::uint32_t interval = ack_request_interval();
-    const std::uint32_t longest = std::min({sink.longest_run(a.path, a.destination_qp),
-                                            interval - std::min(interval, since_ack_request_),
-                                            flow_.room() / (shared_.mtu() + Flow::kPacketOverhead), most});
+    const std::uint32_t longest =
+        std::min({sink.longest_run(a.path, a.destination_qp),
+                  interval - std::min(interval, since_ack_request_), flow_.room() / full_cost(), most});
     return {std::clamp<std::uint32_t>(longest, 1, rest - 1), true};
 }
 

@@ -230,6 +230,8 @@ class RcRequester {
     std::uint32_t step(const SendEntry& entry, std::uint32_t packet) const;
     std::uint32_t size(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
     std::uint32_t cost(const SendEntry& entry, std::uint32_t from, std::uint32_t to) const;
+    // What a packet of the path MTU takes of the window.
+    std::uint32_t full_cost() const { return shared_.mtu() + Flow::kPacketOverhead; }
     std::uint32_t ack_request_interval() const;
     bool asks_acknowledgement(const SendEntry& entry, std::uint32_t packets, std::uint32_t cost);
     void local_error(SendEntry& entry, VendorError error, Time now);

@@ -7,11 +7,12 @@
 //  - The probe: after a few round trips of silence the oldest unacknowledged packet goes again and asks for
 //    an acknowledgement. It costs no retry, since it only finds out whether the tail or its acknowledgement
 //    was lost; the interval doubles each time, until progress. Its answer may leave a doubt (probe.h), which
-//    ends when nothing more has come for a moment. What was copied into the memory of a peer that answers is
-//    not lost: there it is late, and the deadline does not move with each message that follows it.
-// Where packets have been lost lately, both come sooner: others may be lost, and are found out about by
-// nothing else if they are the last. A timeout that is noticed late costs no retry, up to a bound: who does
-// not get a processor here may have a peer that does not get one either.
+//    ends when nothing more has come for a moment. Where packets have been lost lately, probe and doubt come
+//    sooner: others may be lost, and nothing else tells of the last ones. What was copied into the memory of
+//    a peer that answers is not lost: there it is late, and the deadline does not move with each message that
+//    follows it.
+// A timeout that is noticed late costs no retry, up to a bound: who does not get a processor here may have a
+// peer that does not get one either.
 //
 // Progress (anything newly acknowledged) reloads both counters (IBA 9.9.2.1.1, 9.7.5.2.8); an RNR NAK, which
 // is an answer too, that of timeouts.

@@ -69,7 +69,7 @@ int Engine::start() {
     start_capture_if_asked(program_invocation_short_name);
     if (kick_fd_ < 0) kick_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (nap_fd_ < 0) nap_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (kick_fd_ < 0 || nap_fd_ < 0 || !timer_.open() || !gathering_timer_.open())
+    if (kick_fd_ < 0 || nap_fd_ < 0 || !timer_.open() || !gathering_timer_.open() || !watchdog_.open())
         return fail(errno, "no descriptor for the helper thread: %s", std::strerror(errno));
     make_room_out_of_the_way();
 
@@ -123,9 +123,9 @@ bool Engine::poll_progress() {
     if (inline_progress_ && !glance)
         done = poll(now());
     else
-        show_activity();
+        show_activity(now());
     const bool polls = inline_progress_ && !patience.yields_at_once() &&
-                       mode_.load(std::memory_order_relaxed) == Mode::ticking;
+                       mode_.load(std::memory_order_relaxed) == Mode::watching;
     glances = done == 0 && polls ? kGlances : 0;
     if (done == 0)
         pause(patience);
@@ -134,17 +134,20 @@ bool Engine::poll_progress() {
     return done > 0;
 }
 
-// Only whether it changes counts.
-void Engine::show_activity() {
-    activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+// The helper need not look.
+void Engine::show_activity(Time now) {
+    if (mode_.load(std::memory_order_relaxed) != Mode::watching || !watchdog_.feed(now)) [[likely]]
+        return;
+    watched_rounds_.store(adapter_.long_rounds(), std::memory_order_relaxed);
+    link_.still_polled();
 }
 
 unsigned Engine::poll(Time now, Adapter::Caller caller) {
-    show_activity();
     if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
         polls_.store(polls + 1, std::memory_order_relaxed);
     if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
-        change(Mode::armed, Mode::ticking);
+        change(Mode::armed, Mode::watching);
+    show_activity(now);
     return progress(now, caller);
 }
 
@@ -202,7 +205,7 @@ void Engine::nap() {
 void Engine::arm() {
     streak_.end();
     polls_.store(0, std::memory_order_relaxed);
-    if (!lends_.load(std::memory_order_relaxed)) change(Mode::ticking, Mode::armed);
+    if (!lends_.load(std::memory_order_relaxed)) change(Mode::watching, Mode::armed);
     let_gathered_leave();
 }
 
@@ -264,14 +267,12 @@ class Engine::Lending {
    public:
     explicit Lending(Engine& engine) : engine_(engine) {
         engine_.lends_.store(true, std::memory_order_relaxed);
-        engine_.activity_.fetch_add(1, std::memory_order_relaxed);
         engine_.change(Mode::armed, Mode::resting);
     }
     ~Lending() {
         if (sleeping_) engine_.leave_sleep();
-        engine_.activity_.fetch_add(1, std::memory_order_relaxed);
         engine_.lending_.store(false);
-        engine_.change(Mode::resting, Mode::ticking);
+        engine_.change(Mode::resting, Mode::watching);
         engine_.posted();  // requests that wait for others are the helper's again
     }
     Lending(const Lending&) = delete;
@@ -312,6 +313,7 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
     for (unsigned round = 1;; round++) {
         const Time time = now();
         if (!files_.is_of_now()) return Wait::readable;
+        show_activity(time);
         // Others of the program may go on posting while this one waits.
         const bool served =
             progress(time, round == 1 ? Adapter::Caller::waits : Adapter::Caller::stands_in) > 0;

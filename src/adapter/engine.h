@@ -1,18 +1,18 @@
 // Who moves the packets: mostly the program's own threads, while they post and poll; when they do not, one
 // helper thread that otherwise sleeps.
 //
-// Ticking: somebody polls. The helper looks once a millisecond whether that is still so, and when requests
-// have waited for others for long enough (gathering.cpp), and nothing else.
+// Watching: somebody polls. The helper sleeps until nobody has for a millisecond or two (watchdog.h), or
+// requests have waited for others for long enough (gathering.cpp), and does nothing else.
 // Armed: nobody polls. The helper sleeps on the link's descriptor and the next timer. Resting: a thread of
 // the program is blocked in wait_readable() and does the helper's work itself.
 //
-// Ticking becomes armed (or resting) when a tick saw no poll, or at once by arm(); armed becomes ticking when
-// polls come in quick succession (poll_streak.h). After serving a packet, whoever sleeps otherwise first
+// Watching becomes armed (or resting) when the polls have ended, or at once by arm(); armed becomes watching
+// when polls come in quick succession (poll_streak.h). After serving a packet, whoever sleeps otherwise first
 // polls for 50 us, yielding, since an answer often follows; where others want the processor for 5 us, and the
 // helper for 40 if packets often come by then (base/trial.h). Nothing wakes up while nothing happens; a
 // thread that would have to wait for the helper never does.
 //
-// What this gives up: a program that stops polling waits up to two ticks (2 ms) for the helper, and so does a
+// What this gives up: a program that stops polling waits up to 2 ms for the helper, and so does a
 // peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
 // Posting much counts as polling (posted), so a program that does nothing else looks every 50 us of that.
 //
@@ -32,6 +32,7 @@
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
 #include "adapter/waiting.h"
+#include "adapter/watchdog.h"
 #include "base/own_file.h"
 #include "base/time.h"
 #include "base/trial.h"
@@ -75,8 +76,7 @@ class Engine {
     void posted() {
         if (const Time until = sleeping_until_.load(); until != kNobody) {
             if (const Time deadline = adapter_.next_deadline(); deadline < until) lower_timer(deadline);
-        } else if (const Time by = gathers_until_.load();
-                   by < gathering_timer_.set() && by < looks_at_.load()) {
+        } else if (const Time by = gathers_until_.load(); by < gathering_timer_.set() && asleep_.load()) {
             gathering_timer_.ring_by(by);
         }
     }
@@ -105,7 +105,7 @@ class Engine {
     static void forked() { helpers_ = 0; }
 
    private:
-    enum class Mode : std::uint8_t { ticking, armed, resting };
+    enum class Mode : std::uint8_t { watching, armed, resting };
     class Lending;
 
     static constexpr Duration kLinger = 50 * kMicrosecond;     // polling after a packet was served
@@ -117,7 +117,7 @@ class Engine {
         bool helped;  // the helper ran meanwhile
     };
     void let_gathered_leave();  // the program is about to wait
-    void show_activity();
+    void show_activity(Time now);
     unsigned poll(Time now, Adapter::Caller caller = Adapter::Caller::waits);
     Yield yield() const;
     void pause(Patience& patience);
@@ -128,12 +128,13 @@ class Engine {
     static std::atomic<unsigned> helpers_;
     void helper();
     void take_turn(Mode mode);
-    void tick();
+    void stand_by();
+    bool polls_end();
     void stand_in();
     bool serve();
     bool look_in_turn(bool glance, unsigned& done);
     void look_at_share(Time now);
-    bool take_orders(Time until);
+    bool take_orders(bool watches);
     void look_at_watched();
     bool lost_files();
     void kicked();
@@ -168,6 +169,7 @@ class Engine {
     int nap_fd_ = -1;
     Alarm timer_;            // ends the sleep at the earliest deadline
     Alarm gathering_timer_;  // for the helper that nobody needs otherwise
+    Watchdog watchdog_;      // tells it when nobody polls any more
     int lifeline_ = -1;      // what watch() was given
     FileIdentity lifeline_file_;
     int watched_fd_ = -1;  // the same, until `ready` answers false
@@ -176,12 +178,11 @@ class Engine {
     const FilesAge files_;
 
     std::atomic<Mode> mode_{Mode::armed};
-    std::atomic<std::uint64_t> activity_{0};  // polls and the like, so that a tick can see them
+    std::atomic<std::uint64_t> watched_rounds_{
+        0};  // the adapter's long ones, as of the last sign of activity
     std::atomic<unsigned> helper_turns_{0};
-    // When the helper will look at what gathers even if nothing wakes it; or it is awake, and looks before it
-    // sleeps again, here or in enter_sleep().
-    static constexpr Time kAwake = INT64_MIN;
-    std::atomic<Time> looks_at_{kAwake};
+    // Otherwise the helper looks at what gathers before it sleeps again, here or in enter_sleep().
+    std::atomic<bool> asleep_{false};
     std::atomic<Duration> posting_{0};  // since posted() has polled
     static constexpr unsigned kManyPolls = 16;
     std::atomic<unsigned> polls_{kManyPolls};  // since the last arm(), up to so many

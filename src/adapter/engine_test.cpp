@@ -408,7 +408,7 @@ TEST(EngineSleepTest, ASleeperLearnsOfTheTimersOfAPoller) {
     }
 }
 
-// By the helper, which ticks as long as that is so.
+// By the helper, as long as that is so.
 TEST(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
     testing::MemoryLink link;
     link.peer = &link;
@@ -452,6 +452,26 @@ TEST(EnginePresenceTest, TheHelperShowsIt) {
         EXPECT_EQ(state(), Presence::State::here);
     }
     EXPECT_EQ(state(), Presence::State::unknown);
+}
+
+// Unless the poller itself has to wait for a processor; some time it need not.
+TEST(EnginePollTest, TheHelperSleepsWhileSomebodyPolls) {
+    testing::MemoryLink link;
+    link.peer = &link;
+    const Endpoint endpoint(link, 0x1000, Gid::from_ipv4(1));
+    Engine engine(*endpoint.adapter, link);
+    ASSERT_EQ(engine.start(), 0);
+    const auto switches_in = [&](Duration time) {
+        const long before = helper_switches();
+        for (const Time start = now(); now() - start < time;) engine.poll_progress();
+        return helper_switches() - before;
+    };
+    for (const Time start = now(); !link.polled && now() - start < 10 * kSecond;) engine.poll_progress();
+    long least = 1000;
+    for (int i = 0; i < 200 && least > 0; i++) least = std::min(least, switches_in(25 * kMillisecond));
+    EXPECT_EQ(least, 0);
+    EXPECT_TRUE(link.polled);
+    EXPECT_GT(link.reminders, 0u);
 }
 
 TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {

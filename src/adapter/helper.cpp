@@ -20,7 +20,7 @@
 namespace verbena::adapter {
 namespace {
 
-constexpr Duration kTick = kMillisecond;
+constexpr Duration kBreath = kMillisecond;  // for others to give memory back
 // A hesitation where packets often come that soon: to fall asleep and be woken takes no less of it.
 constexpr Duration kLongHesitation = 40 * kMicrosecond;
 constexpr unsigned kLooksAYield = 16;  // at most, while nobody else wants the processor
@@ -42,15 +42,15 @@ void Engine::helper() {
     look_at_share(now());
     while (!stop_.load()) {
         const Mode mode = mode_.load();
-        // Somebody polls, and as soon as nobody does any more a tick of ours notices.
-        link_.set_polled(mode == Mode::ticking);
+        // Somebody polls, and when nobody does any more we notice.
+        link_.set_polled(mode == Mode::watching);
         if (mode != Mode::armed) adapter_.set_crowded(false);
         try {
             take_turn(mode);
         } catch (const std::bad_alloc&) {
             // What was under way is as good as lost on the way: it comes again.
             log(LogLevel::error, "no memory for what goes on in the background");
-            const timespec nap = to_timespec(kTick);
+            const timespec nap = to_timespec(kBreath);
             ppoll(nullptr, 0, &nap, nullptr);
         }
     }
@@ -59,12 +59,12 @@ void Engine::helper() {
 
 void Engine::take_turn(Mode mode) {
     switch (mode) {
-        case Mode::ticking:
-            return tick();
+        case Mode::watching:
+            return stand_by();
         case Mode::armed:
             return stand_in();
         case Mode::resting:
-            take_orders(kNever);
+            take_orders(false);
     }
 }
 
@@ -91,19 +91,19 @@ void Engine::look_at_share(Time now) {
     if (const std::optional<bool> small = share_.is_small(now)) adapter_.set_crowded(*small);
 }
 
-// Waits for a kick or `until`, or nearly so; true if one came. What watch() asked for is looked at as well,
-// and requests that have waited for others for long enough: as planned before the sleep, or by the alarm,
-// which is all that ends a rest.
-bool Engine::take_orders(Time until) {
-    constexpr Duration kNearly = kTick / 4;
+// Waits for a kick or, if it `watches`, for the watchdog; true if a kick came. What watch() asked for is
+// looked at as well, and what has gathered for too long, as the alarm says.
+bool Engine::take_orders(bool watches) {
     for (;;) {
-        // In this order: either what begins to wait now is seen here, or who posts it sees when we look.
-        looks_at_.store(until);
-        if (until == kNever) posted();
-        const Time by = until == kNever ? kNever : std::min(until, gathers_until_.load());
-        pollfd fds[3] = {{kick_fd_, POLLIN, 0}, {watched_fd_, POLLIN, 0}, {gathering_timer_.fd(), POLLIN, 0}};
-        const int ready = poll_until(fds, 3, by);
-        looks_at_.store(kAwake);
+        // In this order: either what begins to wait now is seen here, or who posts it sees that we sleep.
+        asleep_.store(true);
+        posted();
+        pollfd fds[4] = {{kick_fd_, POLLIN, 0},
+                         {watched_fd_, POLLIN, 0},
+                         {gathering_timer_.fd(), POLLIN, 0},
+                         {watchdog_.fd(), POLLIN, 0}};
+        const int ready = poll_until(fds, watches ? 4 : 3, kNever);
+        asleep_.store(false);
         if (lost_files()) return true;
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready < 0) return false;
@@ -112,14 +112,12 @@ bool Engine::take_orders(Time until) {
             kicked();
             return true;
         }
-        if (fds[2].revents)
+        if (fds[2].revents) {
             gathering_timer_.take();
-        else if (ready > 0 || by == until)
-            return false;
-        const Time time = ready == 0 ? std::max(now(), by) : now();  // our clock may be late by a moment
-        adapter_.look_at_gathered(time);
-        posted();
-        if (until != kNever && until - time <= kNearly) return false;
+            adapter_.look_at_gathered(now());
+            posted();
+        }
+        if (fds[3].revents) return false;
     }
 }
 
@@ -135,22 +133,36 @@ bool Engine::lost_files() {
     return true;
 }
 
-void Engine::tick() {
-    // A call that transmits for a millisecond is no poll, and yet somebody is there.
-    const auto seen = [this] { return std::pair(activity_.load(), adapter_.long_rounds()); };
-    const auto before = seen();
-    streak_.goes_on();
-    if (take_orders(now() + kTick) || seen() != before) return;
+// Somebody polls: nothing to do but to notice when nobody does any more.
+void Engine::stand_by() {
+    const Time began = now();
+    const bool ended = polls_end();
+    streak_.went_on(now() - began);
+    if (!ended) return;
     const bool rest = lending_.load();
-    Mode expected = Mode::ticking;
+    Mode expected = Mode::watching;
     if (!mode_.compare_exchange_strong(expected, rest ? Mode::resting : Mode::armed)) return;
     if (rest) {
         // The lender may have left between the look and the change; then it saw no need to wake us.
         expected = Mode::resting;
-        if (!lending_.load()) mode_.compare_exchange_strong(expected, Mode::ticking);
+        if (!lending_.load()) mode_.compare_exchange_strong(expected, Mode::watching);
     } else {
         lends_.store(false, std::memory_order_relaxed);
         left_alone_ = true;
+    }
+}
+
+// Waits for that; false: a kick came.
+bool Engine::polls_end() {
+    watched_rounds_.store(adapter_.long_rounds());
+    for (Time due = now() + Watchdog::kPatience;; due = now() + Watchdog::kRest) {
+        watchdog_.start(due);
+        do
+            if (take_orders(true)) return false;
+        while (!watchdog_.is_over(now()));
+        // A call that transmits for a millisecond is no poll, and yet somebody is there.
+        const std::uint64_t rounds = adapter_.long_rounds();
+        if (watched_rounds_.exchange(rounds) == rounds) return true;
     }
 }
 

@@ -18,7 +18,7 @@ class PollStreak {
     static constexpr Duration kGap = 100 * kMicrosecond;      // farther apart, on average, is no streak
     static constexpr unsigned kFewest = 64, kMost = 1 << 14;  // polls
     static constexpr Duration kLongest = 100 * kMillisecond;  // that are enough, however few polls they were
-    static constexpr unsigned kLong = 32;                     // ticks; then leaving the link was right
+    static constexpr Duration kLong = 32 * kMillisecond;      // of polling; then leaving the link was right
 
     // A poll. True: the helper is not needed.
     bool poll(Time now) {
@@ -40,14 +40,15 @@ class PollStreak {
     }
     void end() { polls_.store(0, std::memory_order_relaxed); }
 
-    // The helper's, while it leaves the link to the program: it was still polling; and once it was not.
-    void goes_on() {
-        if (++ticks_ % kLong != 0) return;
-        const unsigned needed = needed_.load(std::memory_order_relaxed);
-        needed_.store(std::max(needed / 2, kFewest), std::memory_order_relaxed);
+    // The helper's, which has left the link to the program: it has polled for so long; and it did not go on.
+    void went_on(Duration lasted) {
+        unsigned needed = needed_.load(std::memory_order_relaxed);
+        for (lasted_ += lasted; lasted_ >= kLong && needed > kFewest; lasted_ -= kLong) needed /= 2;
+        lasted_ %= kLong;
+        needed_.store(needed, std::memory_order_relaxed);
     }
     void is_over(bool packets_waited) {
-        ticks_ = 0;
+        lasted_ = 0;
         if (!packets_waited) return;
         const unsigned needed = needed_.load(std::memory_order_relaxed);
         needed_.store(std::min(2 * needed, kMost), std::memory_order_relaxed);
@@ -57,7 +58,7 @@ class PollStreak {
     std::atomic<Time> began_{0};
     std::atomic<unsigned> polls_{0};  // since then
     std::atomic<unsigned> needed_{kFewest};
-    unsigned ticks_ = 0;  // the helper's own
+    Duration lasted_ = 0;  // the helper's own
 };
 
 }  // namespace verbena::adapter

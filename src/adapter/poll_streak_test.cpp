@@ -57,14 +57,14 @@ TEST_F(PollStreakTest, WhereAPollTakesLongTimeIsWhatCounts) {
 
 TEST_F(PollStreakTest, SuccessMakesItShorter) {
     for (unsigned i = 0; i < 2; i++) streak.is_over(true);
-    for (unsigned n = 1; n < PollStreak::kLong; n++) streak.goes_on();
+    for (unsigned n = 1; n < 32; n++) streak.went_on(PollStreak::kLong / 32);
     EXPECT_EQ(polls(kMicrosecond), 4 * kFewest + 1);
-    streak.goes_on();
+    streak.went_on(PollStreak::kLong / 32);
     EXPECT_EQ(polls(kMicrosecond), 2 * kFewest + 1);
-    for (unsigned n = 0; n < 3 * PollStreak::kLong; n++) streak.goes_on();
+    streak.went_on(3 * PollStreak::kLong + PollStreak::kLong / 2);
     EXPECT_EQ(polls(kMicrosecond), kFewest + 1);
-    streak.is_over(true);  // the ticks before do not count
-    for (unsigned n = 1; n < PollStreak::kLong; n++) streak.goes_on();
+    streak.is_over(true);  // what was before does not count
+    streak.went_on(PollStreak::kLong - 1);
     EXPECT_EQ(polls(kMicrosecond), 2 * kFewest + 1);
 }
 

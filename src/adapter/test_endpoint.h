@@ -31,13 +31,15 @@ class MemoryLink final : public link::Link {
     MemoryLink* peer = nullptr;
     std::vector<std::uint32_t> strays;
     std::atomic<bool> polled{false};
-    unsigned at_once = ~0u;  // packets at a time
-    bool is_ring = false;    // what comes is of this host
-    bool merges = false;     // what comes together and is as long is given as a burst
+    std::atomic<unsigned> reminders{0};  // that it still is
+    unsigned at_once = ~0u;              // packets at a time
+    bool is_ring = false;                // what comes is of this host
+    bool merges = false;                 // what comes together and is as long is given as a burst
     unsigned taken_together = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
 
     void set_polled(bool now) override { polled = now; }
+    void still_polled() override { reminders++; }
 
     // What one thread sends.
     class Sink final : public wire::PacketSink {

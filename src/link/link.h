@@ -100,11 +100,13 @@ class Link : public wire::PacketSink {
     virtual void enter_sleep() {}
     virtual void leave_sleep() {}
 
-    // Somebody goes on calling receive(), or this is called again within a moment. Then what leaves need not
-    // make sure that a receiver that is just going to sleep sees it: a later receive() does, after some in
-    // vain or after such a call, or the call that says that nobody polls any more. Such a call is
-    // look_everywhere() as well. One thread; not with a lock of the link's.
+    // Somebody goes on calling receive(), and says so by still_polled() now and then, or this is called again
+    // within a moment. Then what leaves need not make sure that a receiver that is just going to sleep sees
+    // it: a later receive() does, after some in vain or after still_polled(), or the call that says that
+    // nobody polls any more. One thread; not with a lock of the link's.
     virtual void set_polled(bool) {}
+    // Is look_everywhere() as well. Any thread.
+    virtual void still_polled() {}
 
     // The next receive() looks at everything that packets may come by, however busy one of them is. Any
     // thread.

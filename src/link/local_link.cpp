@@ -349,17 +349,20 @@ void LocalLink::publish(LocalPeer& peer) {
         peers_.wake(peer);
 }
 
-// Beside busy rings the wire and greetings are looked at once in so many calls, which take long where polls
-// are slow. Who says that somebody polls does so about once a millisecond: so they are looked at as often.
 void LocalLink::set_polled(bool polled) {
-    if (polled) look_everywhere();
     polled = polled && heavy_barriers_allowed();
-    if (polled) look_again_.store(true, std::memory_order_relaxed);
     if (polled_.load(std::memory_order_relaxed) == polled) return;
     polled_.store(polled);
     if (polled) return;
     heavy_barrier();
     peers_.look_for_overlooked();
+}
+
+// Beside busy rings the wire and greetings are looked at once in so many calls, which take long where polls
+// are slow. Who says that somebody polls does so about once a millisecond: so they are looked at as often.
+void LocalLink::still_polled() {
+    look_everywhere();
+    if (polled_.load(std::memory_order_relaxed)) look_again_.store(true, std::memory_order_relaxed);
 }
 
 unsigned LocalLink::receive(Receiver& receiver, unsigned max) {

@@ -52,6 +52,7 @@ class LocalLink final : public Link {
     bool looks_empty() override;
     bool goes_on() const override { return goes_on_; }
     void set_polled(bool polled) override;
+    void still_polled() override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
     int wait_fd() const override { return wait_fd_; }
     void enter_sleep() override;

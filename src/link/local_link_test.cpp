@@ -88,8 +88,8 @@ TEST(LocalLinkTest, TheFirstPacketAsksAndLeavesByTheWire) {
     EXPECT_EQ(right.kept.texts, std::vector<std::string>{"second"});
 }
 
-// By the helper's word, once: who polls slowly makes few calls, and who polls fast pays for no more.
-TEST(LocalLinkTest, BesideBusyRingsTheWireAndGreetingsAreLookedAtOnceATick) {
+// Once a word: who polls slowly makes few calls, and who polls fast pays for no more.
+TEST(LocalLinkTest, BesideBusyRingsTheWireAndGreetingsAreLookedAtNowAndThen) {
     End left(3), right(4), third(5);
     introduce(left, right);
     const auto look = [&] {
@@ -104,6 +104,8 @@ TEST(LocalLinkTest, BesideBusyRingsTheWireAndGreetingsAreLookedAtOnceATick) {
     look();
     EXPECT_EQ(right.wire.looks, looks);
     right.link->set_polled(true);
+    EXPECT_TRUE(right.link->looks_empty());
+    right.link->still_polled();
     EXPECT_FALSE(right.link->looks_empty());
     look();
     EXPECT_EQ(right.wire.looks, looks + 1);

@@ -130,17 +130,17 @@ TEST(LocalWakingTest, SleepersOfBothSidesAndAFullRing) {
     EXPECT_FALSE(stuck);
 }
 
-// What was published lightly is looked at again after some calls of receive() in vain, or after one since the
-// helper's last tick, before a sleep, and when nobody polls any more.
-enum class Again { after_some_in_vain, after_a_tick, before_a_sleep, when_nobody_polls };
+// What was published lightly is looked at again after some calls of receive() in vain, or by one that follows
+// a word that somebody still polls, before a sleep, and when nobody polls any more.
+enum class Again { after_some_in_vain, still_polled, before_a_sleep, when_nobody_polls };
 
 void look_again(End& end, Again when) {
     switch (when) {
         case Again::after_some_in_vain:
             for (unsigned i = 0; i < LocalLink::kLookAgainAfter; i++) end.link->receive(end.kept, 100);
             break;
-        case Again::after_a_tick:
-            end.link->set_polled(true);
+        case Again::still_polled:
+            end.link->still_polled();
             end.link->receive(end.kept, 100);
             break;
         case Again::before_a_sleep:
@@ -156,7 +156,7 @@ void look_again(End& end, Again when) {
 TEST(LocalWakingTest, ASleeperThatWasOverlookedIsWoken) {
     if (!allow_heavy_barriers()) GTEST_SKIP() << "no membarrier here, so nothing is published lightly";
     for (const Again when :
-         {Again::after_some_in_vain, Again::after_a_tick, Again::before_a_sleep, Again::when_nobody_polls}) {
+         {Again::after_some_in_vain, Again::still_polled, Again::before_a_sleep, Again::when_nobody_polls}) {
         End left(3), right(4);
         introduce(left, right);
         left.link->set_polled(true);

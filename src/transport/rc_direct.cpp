@@ -191,9 +191,7 @@ bool RcRequester::execute_directly(Time now) {
     const bool read = entry.is_read();
     if (current_ != 0 || outstanding()) return false;
     const std::uint32_t offset = rest_->direct_done;
-    // Parts end at a multiple of eight, so that no aligned word is cut.
-    const auto into_word = static_cast<std::uint32_t>((entry.remote_address + offset) & 7);
-    const std::uint32_t length = std::min(entry.length - offset, kPart - into_word);
+    const std::uint32_t length = std::min(entry.length - offset, part_at(entry.remote_address + offset));
     rest_->direct_done = 0;
     unsigned pieces = 0;
     if (entry.flags & kInline) {
@@ -234,7 +232,6 @@ bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& n
 
 bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
-    constexpr std::uint32_t kMost = 64 << 10;  // bytes: more is worth dividing, or asking twice
     const bool read = request.operation == Operation::rdma_read;
     const bool overtakes = mutated(Mutation::direct_overtakes);
     if (directly_ != Directly::hopefully || (!queue_.empty() && !overtakes) || queue_.room() == 0 ||
@@ -244,7 +241,8 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
     const Connection& a = shared_.connection();
     const Sge& sge = request.sges[0];
     const bool inline_data = request.flags & kInline;
-    if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > kMost ||
+    const std::uint32_t most = part_at(request.remote_address);
+    if ((request.flags & ~(kUsual | kInline)) || sge.length == 0 || sge.length > most ||
         queue_.max_sge() == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
         (inline_data && sge.length > queue_.max_inline())) [[unlikely]]
         return false;

@@ -239,6 +239,10 @@ class RcRequester {
     // rc_direct.cpp
     // What is executed, or written into a receive, at a time: nobody waits long for the queue pair's lock.
     static constexpr std::uint32_t kPart = 1 << 20;
+    // Of one that goes on there: it ends at a multiple of eight, so that no aligned word is cut.
+    static std::uint32_t part_at(std::uint64_t remote_address) {
+        return kPart - static_cast<std::uint32_t>(remote_address & 7);
+    }
     bool may_go_directly(const SendEntry& entry) const;
     [[gnu::noinline]] bool leaves_as_packet(std::uint32_t length, std::uint32_t together,
                                             const LazyTime& now);

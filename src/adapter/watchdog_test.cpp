@@ -1,0 +1,81 @@
+#include "adapter/watchdog.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "adapter/clock.h"
+
+namespace verbena::adapter {
+namespace {
+
+constexpr Duration kRest = Watchdog::kRest, kPatience = Watchdog::kPatience;
+constexpr Duration kHour = 3600 * kSecond;
+
+struct WatchdogTest : ::testing::Test {
+    void SetUp() override { ASSERT_TRUE(dog.open()); }
+    // Waits for what has to come.
+    bool rings() {
+        pollfd fd{dog.fd(), POLLIN, 0};
+        return poll(&fd, 1, 10'000) == 1;
+    }
+    bool has_rung() {
+        pollfd fd{dog.fd(), POLLIN, 0};
+        return poll(&fd, 1, 0) == 1;
+    }
+    Watchdog dog;
+};
+
+TEST_F(WatchdogTest, PollsPutItOffOnceInARest) {
+    const Time due = now() + kHour;
+    dog.start(due);
+    EXPECT_FALSE(dog.feed(due - kRest - 1)) << "too soon";
+    EXPECT_FALSE(dog.is_over(due - 1));
+    EXPECT_TRUE(dog.feed(due - kRest));
+    EXPECT_FALSE(dog.feed(due - kRest)) << "it has been";
+    EXPECT_FALSE(dog.is_over(due));
+    EXPECT_FALSE(dog.is_over(due - kRest + kPatience - 1));
+    EXPECT_TRUE(dog.is_over(due - kRest + kPatience));
+    EXPECT_FALSE(has_rung());
+}
+
+TEST_F(WatchdogTest, RingsWhenNobodyPolls) {
+    dog.start(now() - 1);
+    EXPECT_TRUE(rings());
+    EXPECT_TRUE(dog.is_over(now()));
+    EXPECT_FALSE(has_rung()) << "once";
+}
+
+// It rings while somebody polls.
+TEST_F(WatchdogTest, IsSetAnewForWhoComesLate) {
+    dog.start(now() - 1);
+    EXPECT_TRUE(rings());
+    EXPECT_TRUE(dog.feed(now() + kHour));
+    EXPECT_FALSE(dog.is_over(now()));
+    EXPECT_FALSE(has_rung());
+    EXPECT_TRUE(dog.feed(now() + 2 * kHour)) << "an hour later";
+}
+
+TEST_F(WatchdogTest, StartsAgain) {
+    dog.start(now() + kHour);
+    dog.start(now() - 1);
+    EXPECT_TRUE(rings());
+    EXPECT_TRUE(dog.is_over(now()));
+    dog.start(now() + kHour);
+    EXPECT_FALSE(has_rung());
+    EXPECT_FALSE(dog.is_over(now()));
+}
+
+// The program has closed what it did not know: who waits is woken all the same.
+TEST_F(WatchdogTest, RingsThoughItsNumberIsGone) {
+    const int kept = dup(dog.fd());  // as a thread in poll(2) keeps it
+    dog.start(now() + 50 * kMillisecond);
+    close(dog.fd());
+    dog.feed(now() + kHour);
+    pollfd fd{kept, POLLIN, 0};
+    EXPECT_EQ(poll(&fd, 1, 10'000), 1);
+    EXPECT_EQ(dup2(kept, dog.fd()), dog.fd());  // for its destructor
+    close(kept);
+}
+
+}  // namespace
+}  // namespace verbena::adapter

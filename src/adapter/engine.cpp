@@ -122,7 +122,7 @@ bool Engine::poll_progress() {
         poller = {Patience(bound_), 0, true};
     if (inline_progress_ && !glance)
         done = poll(now());
-    else
+    else if (done == 0)  // or else the next is no glance
         show_activity(now());
     const bool polls = inline_progress_ && !patience.yields_at_once() &&
                        mode_.load(std::memory_order_relaxed) == Mode::watching;

@@ -164,17 +164,25 @@ bool ForeignMemory::verify(int pidfd, Time now) const {
     return true;
 }
 
-// Records are taken in order and reused, so the search ends at the first one that was never used.
 const QpRecord* ForeignMemory::find(std::uint32_t number) const {
-    std::atomic<std::uint32_t>& hint = hints_->of(number);
-    const std::uint32_t last = hint.load(std::memory_order_relaxed);
+    const std::uint32_t last = hints_->of(number).load(std::memory_order_relaxed);
     if (last < qp_count_ && queue_pairs_[last].number.load(std::memory_order_acquire) == number)
         return &queue_pairs_[last];
-    for (std::uint32_t i = 0; i < qp_count_ && queue_pairs_[i].created != 0; i++)
-        if (queue_pairs_[i].number.load(std::memory_order_acquire) == number) {
-            hint.store(i, std::memory_order_relaxed);
-            return &queue_pairs_[i];
-        }
+    // Who has many comes to them one after the other: each search goes on behind the one before.
+    const std::uint32_t behind = searched_.load(std::memory_order_relaxed);
+    const QpRecord* const found = search(number, behind, qp_count_);
+    return found ? found : search(number, 0, behind);
+}
+
+// Records are taken in order and reused, so the search ends at the first one that was never used.
+const QpRecord* ForeignMemory::search(std::uint32_t number, std::uint32_t from, std::uint32_t to) const {
+    for (std::uint32_t i = from; i < to && queue_pairs_[i].created != 0; i++) {
+        const std::uint32_t here = queue_pairs_[i].number.load(std::memory_order_acquire);
+        hints_->of(here).store(i, std::memory_order_relaxed);
+        if (here != number) continue;
+        searched_.store(i + 1, std::memory_order_relaxed);
+        return &queue_pairs_[i];
+    }
     return nullptr;
 }
 

@@ -79,6 +79,7 @@ class ForeignMemory final : public link::PeerMemory {
     ForeignMemory(pid_t pid, const SegmentHeader& header, std::size_t size, std::uint64_t address);
     bool reads_nonce() const;
     const QpRecord* find(std::uint32_t number) const;
+    const QpRecord* search(std::uint32_t number, std::uint32_t from, std::uint32_t to) const;
     static bool sends(const QpRecord& qp, std::uint32_t number);
     const transport::BusyCounters& busy_of(const QpRecord& qp) const { return busy_[&qp - queue_pairs_]; }
     // Whether it is connected with that one of ours.
@@ -110,6 +111,7 @@ class ForeignMemory final : public link::PeerMemory {
     const transport::BusyCounters* busy_ = nullptr;  // of each
     std::uint32_t region_count_ = 0, qp_count_ = 0;
     const std::unique_ptr<Hints> hints_;
+    mutable std::atomic<std::uint32_t> searched_{0};  // records, by the last search
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
     mutable Pace operations_{Pace::Costs::more_together}, sends_{Pace::Costs::alike},

@@ -23,8 +23,16 @@ class ForeignMemoryTest : public ::testing::Test {
         ASSERT_NE(segment_, nullptr);
         path_.source.bytes[15] = 1;
         path_.destination.bytes[15] = 2;
-        QpRecord& qp = record();
-        qp.number = kTheirs;
+        describe(record(), kTheirs);
+        segment_->queue_pairs()[0].created = 1;
+        regions_ = std::make_unique<memory::RegionTable>(segment_->regions(), segment_->sections());
+        ASSERT_EQ(regions_->add(kPd, target_.data(), target_.size(), kIova, kAll, keys_), 0);
+        memory_ = open(address());
+        ASSERT_NE(memory_, nullptr);
+    }
+
+    void describe(QpRecord& qp, std::uint32_t number) const {
+        qp.number = number;
         qp.state = static_cast<std::uint32_t>(transport::QpState::rts);
         qp.service = static_cast<std::uint32_t>(transport::Service::rc);
         qp.pd = kPd;
@@ -34,13 +42,7 @@ class ForeignMemoryTest : public ::testing::Test {
         qp.access = kAll;
         qp.max_destination_rd_atomic = 1;
         qp.created = 1;
-        segment_->queue_pairs()[0].created = 1;
-        regions_ = std::make_unique<memory::RegionTable>(segment_->regions(), segment_->sections());
-        ASSERT_EQ(regions_->add(kPd, target_.data(), target_.size(), kIova, kAll, keys_), 0);
-        memory_ = open(address());
-        ASSERT_NE(memory_, nullptr);
     }
-
     QpRecord& record() { return segment_->queue_pairs()[1]; }
     transport::BusyCounters& busy() { return segment_->busy_counters_of(record()); }
     std::uint64_t address() { return reinterpret_cast<std::uintptr_t>(&segment_->header()); }
@@ -186,6 +188,29 @@ TEST_F(ForeignMemoryTest, TheQueuePairHasToBeOursAndReady) {
     declined([](QpRecord& r) { r.peer.bytes[15] = 9; }, [](QpRecord& r) { r.peer.bytes[15] = 1; });
     declined([](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::error); },
              [](QpRecord& r) { r.state = static_cast<std::uint32_t>(transport::QpState::rts); });
+}
+
+// In whatever order, after others have been found, and when numbers and records have changed hands.
+TEST_F(ForeignMemoryTest, AQueuePairIsFoundWhereverItsRecordIs) {
+    constexpr std::uint32_t kFirst = 1, kCount = 60;
+    const std::span<QpRecord> records = segment_->queue_pairs();
+    for (std::uint32_t i = kFirst; i < kFirst + kCount; i++) describe(records[i], 0x1000 + i * 0x333);
+    const iovec piece{local_.data(), 8};
+    const auto is_found = [&](std::uint32_t number) {
+        return memory_->transfer({path_, kOurs, number, keys_.rkey, kIova, 8, 0, 1, 1}, {&piece, 1}, true) ==
+               transport::Direct::done;
+    };
+    const auto find_all = [&](std::uint32_t step) {
+        for (std::uint32_t n = 0, i = kFirst; n < kCount; n++, i = kFirst + (i - kFirst + step) % kCount)
+            EXPECT_TRUE(is_found(records[i].number)) << i << " by " << step;
+    };
+    for (const std::uint32_t step : {1u, kCount - 1, 7u}) {
+        find_all(step);
+        EXPECT_FALSE(is_found(0x7777));
+        records[kCount / 2].number = records[kFirst + step].number.exchange(records[kCount / 2].number);
+        records[kFirst + 5].number += 0x10000;  // the same low bits
+        find_all(step);
+    }
 }
 
 // IBA 11.5.1: the first packet tells the target's program that somebody is there.

@@ -17,6 +17,7 @@ class LazyTime {
    public:
     LazyTime(Time time) : time_(time) {}
     LazyTime(Time (*clock)()) : clock_(clock) {}
+    bool is_known() const { return !clock_; }
     Time get() const {
         if (clock_) time_ = std::exchange(clock_, nullptr)();
         return time_;

@@ -87,7 +87,7 @@ bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together,
 // One leaves straight while others do in place of being executed: whether it is one of those, and measured.
 void RcRequester::watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now) {
     if (request.is_one_sided()) {
-        if (packets_since_ == kNever) served_since(now.get(), now.get());
+        if (packets_since_ == kNever) served_since(now.is_known() ? now.get() : kUnwatched, kUnwatched);
         flow_.wave().has(shared_.basics().send_cq, queue_.size() + 1);
         if (length > kSmallWrite && !outstanding())
             return begin_pace(length, PacketPace::Way::packets, now.get());
@@ -246,6 +246,11 @@ bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& n
         queue_.max_sge() == 0 || (read && (inline_data || a.max_rd_atomic == 0)) ||
         (inline_data && sge.length > queue_.max_inline())) [[unlikely]]
         return false;
+    if (!read && sge.length <= kSmallWrite && flow_.wave().goes_on(shared_.basics().send_cq)) {
+        by_packets_ = true;
+        drain_first_ = false;
+        return false;
+    }
     choose_way(sge.length, read, 1, now.get());
     if (by_packets_) return false;
     iovec piece{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address)), sge.length};

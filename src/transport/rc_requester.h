@@ -382,7 +382,9 @@ class RcRequester {
         }));
     }
 
-    // What the link might have executed waits for the peer since then; kNever: nothing does.
+    // What the link might have executed waits for the peer since then; kNever: nothing does; kUnwatched:
+    // nobody knows.
+    static constexpr Time kUnwatched = kNever - 1;
     void served_since(Time at, Time now) {
         if (at == kNever)
             flow_.wave().ends(this, now);

@@ -86,6 +86,32 @@ TEST_F(StraightExecution, LeavesMistakesToTheLongWay) {
     EXPECT_FALSE(execute(write, local(0, 8)));
 }
 
+// More is done in parts, which end at a multiple of eight.
+TEST(Execution, IsStraightUpToAPart) {
+    constexpr std::uint32_t kPart = 1 << 20;
+    Executing link;
+    Harness h;
+    h.direct = &link;
+    h.memory_size = 3 * kPart;
+    h.start();
+    h.fill(0, 0, h.memory_size, 1);
+    const auto execute = [&](std::size_t at, std::uint32_t length) {
+        const Sge sge = h.side[0].sge(0, length);
+        SendRequest request = h.request(Operation::rdma_write, 1, at);
+        request.sges = {&sge, 1};
+        memory::Section section(h.side[0].sections);
+        return h.side[0].qp->execute_straight(request, h.now);
+    };
+    const std::size_t word = 8 - h.side[1].address(0) % 8;
+    EXPECT_TRUE(execute(word, kPart));
+    EXPECT_TRUE(h.equal(0, word, kPart));
+    EXPECT_FALSE(execute(word, kPart + 1));
+    EXPECT_FALSE(execute(word + 3, kPart));
+    EXPECT_TRUE(execute(word + 3, kPart - 3));
+    EXPECT_TRUE(h.equal(0, word + 3, kPart - 3));
+    EXPECT_EQ(h.sends(0).size(), 2u);
+}
+
 // IBA 10.3.1.5: what has begun is finished first.
 TEST(Execution, OfWhatIsHalfDoneGoesOnWhileTheQueueDrains) {
     Executing link;

@@ -25,6 +25,7 @@ class Wave {
     static constexpr std::uint32_t kWide = 4;
     static constexpr Duration kLasts = 100 * kMicrosecond;  // ... not so long ago
     static constexpr Duration kServed = 5 * kMicrosecond;   // that the peer takes them in is believed
+    static constexpr std::uint32_t kTimed = 4;              // one of so many, in a wave that goes on
 
     // Another WRITE or READ is posted. How many came before it at once behind each other: `at_once` tells of
     // the time since the last one.
@@ -33,6 +34,14 @@ class Wave {
         streak_.set(at_once(now - posted_.get()) ? streak_.get() + 1 : 0);
         posted_.set(now);
         return streak_.get();
+    }
+
+    // A small WRITE is posted to a queue pair that has none under way: whether it goes the way of the others,
+    // of a wave that goes on. If not carries() says, which needs the time.
+    bool goes_on(const void* queue) {
+        if (queue_.get() != queue || !served_.get() || !is_wide()) return false;
+        untimed_.set((untimed_.get() + 1) % kTimed);
+        return untimed_.get() != 0;
     }
 
     // A small WRITE is posted to a queue pair that has none under way: whether it is to leave as a packet.
@@ -104,6 +113,7 @@ class Wave {
 
     Plain<Time> asked_{kLongAgo};
     Plain<bool> served_{false};
+    Plain<std::uint32_t> untimed_{0};  // since the last one that was timed
 };
 
 }  // namespace verbena::transport

@@ -106,6 +106,26 @@ TEST_F(WaveTest, ThePeerIsNotAskedForWithEach) {
     EXPECT_EQ(asked, 2u);
 }
 
+// While it is wide and the peer takes it in, most of them need not know the time.
+TEST_F(WaveTest, MostOfItIsNotTimed) {
+    EXPECT_FALSE(wave.goes_on(&own)) << "there is none";
+    EXPECT_TRUE(carries(true));
+    EXPECT_FALSE(wave.goes_on(&own)) << "not wide yet";
+    begin(Wave::kWide + 1);
+    for (unsigned n = 1; n <= 3 * Wave::kTimed; n++)
+        EXPECT_EQ(wave.goes_on(&own), n % Wave::kTimed != 0) << n;
+    EXPECT_FALSE(wave.goes_on(&other));
+    wave.ends(&queue_pairs[Wave::kWide], now);
+    EXPECT_FALSE(wave.goes_on(&own)) << "the newest has ended";
+}
+
+TEST_F(WaveTest, IsTimedWhereThePeerDoesNotTakeItIn) {
+    served = false;
+    EXPECT_FALSE(carries(true));
+    begin(Wave::kWide + 1);
+    EXPECT_FALSE(wave.goes_on(&own));
+}
+
 TEST_F(WaveTest, CountsThoseThatFollowAtOnce) {
     const auto at_once = [](Duration since) { return since <= kMicrosecond; };
     for (unsigned n = 0; n < 3; n++) EXPECT_EQ(wave.follows(now += kMicrosecond, at_once), n);

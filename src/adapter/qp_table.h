@@ -78,11 +78,8 @@ class QpTable {
 
     // The queue pair, which need not exist, will be worked on soon: what of it is cold, among many, is
     // fetched into the cache meanwhile.
-    void expect(std::uint32_t number, Side side) const {
-        if (const Entry* entry = entry_of(number)) fetch(*entry, side);
-    }
     void expect(std::uint32_t number, wire::Opcode opcode) const {  // for a packet
-        expect(number, side_of(opcode));
+        expect(number, work_of(opcode));
     }
     void expect(const wire::BthWords& bth) const { expect(bth.destination_qp(), bth.opcode()); }
     // What leads there, for expect() later.
@@ -91,7 +88,7 @@ class QpTable {
     }
     // A thread, of which that is the order, comes to this one.
     void comes_to(std::uint32_t number, QpOrder& order) {
-        follow(number, Side::requester, order, &Entry::posted_behind);
+        follow(number, {Side::requester, false}, order, &Entry::posted_behind);
     }
     // A packet from a peer of this host comes to it. Requests and responses have an order each, though a
     // queue pair remembers only one follower: mostly they come in the same.
@@ -100,9 +97,10 @@ class QpTable {
     };
     void came(const wire::InPacket& packet, Arrivals& orders) {
         const wire::BthWords bth(packet.bytes.data());
-        const Side side = side_of(bth.opcode());
-        follow(bth.destination_qp(), side == Side::responder && packet.aside.acknowledges ? Side::both : side,
-               side == Side::responder ? orders.requests : orders.responses, &Entry::came_behind);
+        Work work = work_of(bth.opcode());
+        const bool request = work.side == Side::responder;
+        if (request && packet.aside.acknowledges) work.side = Side::both;
+        follow(bth.destination_qp(), work, request ? orders.requests : orders.responses, &Entry::came_behind);
     }
 
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
@@ -133,17 +131,28 @@ class QpTable {
         Time free_at;
     };
 
+    // What a message has a queue pair do.
+    struct Work {
+        Side side;
+        bool receives;  // takes a receive request
+    };
+
     static Block* make_block();
-    static Side side_of(wire::Opcode opcode) {
-        return wire::info(opcode).response ? Side::requester : Side::responder;
+    static Work work_of(wire::Opcode opcode) {
+        const wire::OpcodeInfo& info = wire::info(opcode);
+        const bool one_sided = (info.has_reth && !info.has_immdt) || info.has_atomic_eth;
+        return {info.response ? Side::requester : Side::responder, !info.response && !one_sided};
     }
-    void follow(std::uint32_t number, Side side, QpOrder& order, QpOrder::Follower Entry::*follower) {
+    void expect(std::uint32_t number, Work work) const {
+        if (const Entry* entry = entry_of(number)) fetch(*entry, work);
+    }
+    void follow(std::uint32_t number, Work work, QpOrder& order, QpOrder::Follower Entry::*follower) {
         const auto [this_one, soon, far] = order.comes_to(number, [&](std::uint32_t of) {
             Entry* const entry = of == 0 ? nullptr : entry_of(of);
             return entry ? &(entry->*follower) : nullptr;
         });
-        if (!this_one) expect(number, side);
-        if (soon != 0) expect(soon, side);
+        if (!this_one) expect(number, work);
+        if (soon != 0) expect(soon, work);
         if (far != 0) expect_later(far);
     }
     Entry* entry_of(std::uint32_t number) const {
@@ -151,20 +160,19 @@ class QpTable {
             blocks_[number / link::kBlockSize % link::kMaxBlocks].load(std::memory_order_acquire);
         return block ? &(*block)[number % link::kBlockSize] : nullptr;
     }
-    static void fetch(const Entry& entry, Side side) {
+    static void fetch(const Entry& entry, Work work) {
         const Slot* const slot = entry.slot.load(std::memory_order_acquire);
         if (!slot) return;
         prefetch_to_write(&slot->lock);
-        transport::QueuePair::prefetch(entry.qp.load(std::memory_order_relaxed), side);
+        transport::QueuePair::prefetch(entry.qp.load(std::memory_order_relaxed), work.side);
         prefetch_to_write(entry.counters.load(std::memory_order_relaxed));
         const void* const shown = entry.shown.load(std::memory_order_relaxed);
-        prefetch_to_read(cache_line(shown, 1));
-        if (side != Side::responder) prefetch_to_write(entry.sends.load(std::memory_order_relaxed));
-        if (side != Side::requester) {
-            prefetch_to_read(shown);
-            prefetch_to_write(entry.receive_queue.load(std::memory_order_relaxed));
-            prefetch_to_write(entry.receives.load(std::memory_order_relaxed));
-        }
+        if (work.side != Side::responder) prefetch_to_write(entry.sends.load(std::memory_order_relaxed));
+        if (work.side != Side::responder || work.receives) prefetch_to_read(cache_line(shown, 1));
+        if (!work.receives) return;
+        prefetch_to_read(shown);
+        prefetch_to_write(entry.receive_queue.load(std::memory_order_relaxed));
+        prefetch_to_write(entry.receives.load(std::memory_order_relaxed));
     }
 
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};

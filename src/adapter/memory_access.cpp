@@ -255,40 +255,43 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
     return answer;
 }
 
+// A WRITE's pieces are cut in front of its last word, not the place where they go: that would be looked up by
+// the kernel for each part.
 Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, std::size_t length,
                               bool write) const {
-    if (!write) {
-        const iovec remote{pointer(at), length};
-        return whole(process_vm_readv(pid_, local.data(), local.size(), &remote, 1, 0), length);
-    }
-    const std::size_t tail = last_word(at, length), body = length - tail;
-    const iovec remote[2] = {{pointer(at), body}, {pointer(at + body), tail}};
-    const std::span<const iovec> places(body == 0 ? remote + 1 : remote, body == 0 ? 1 : 2);
-    if (kStoresInOrder && ends_in_one_place(local.back(), tail))
-        return whole(process_vm_writev(pid_, local.data(), local.size(), places.data(), places.size(), 0),
-                     length);
+    const iovec whole_place{pointer(at), length};
+    if (!write)
+        return whole(process_vm_readv(pid_, local.data(), local.size(), &whole_place, 1, 0), length);
     constexpr unsigned kMaxPieces = 64;
     if (local.size() > kMaxPieces) return Direct::declined;
+    const std::size_t tail = last_word(at, length), body = length - tail;
     std::array<iovec, kMaxPieces + 1> pieces;
     unsigned count = 0;
     alignas(8) std::uint8_t word[8];
-    std::size_t left = body, gathered = 0;
-    for (const iovec& piece : local) {
-        const std::size_t here = std::min(left, piece.iov_len), rest = piece.iov_len - here;
-        left -= here;
-        if (here > 0) pieces[count++] = {piece.iov_base, here};
-        std::memcpy(word + gathered, static_cast<const std::uint8_t*>(piece.iov_base) + here, rest);
-        gathered += rest;
+    if (const iovec& last = local.back(); ends_in_one_place(last, tail)) {
+        for (const iovec& piece : local) pieces[count++] = piece;
+        pieces[count - 1].iov_len -= tail;
+        if (pieces[count - 1].iov_len == 0) count--;
+        pieces[count++] = {static_cast<std::uint8_t*>(last.iov_base) + last.iov_len - tail, tail};
+    } else {
+        std::size_t left = body, gathered = 0;
+        for (const iovec& piece : local) {
+            const std::size_t here = std::min(left, piece.iov_len), rest = piece.iov_len - here;
+            left -= here;
+            if (here > 0) pieces[count++] = {piece.iov_base, here};
+            std::memcpy(word + gathered, static_cast<const std::uint8_t*>(piece.iov_base) + here, rest);
+            gathered += rest;
+        }
+        pieces[count++] = {word, tail};
     }
-    pieces[count] = {word, tail};
     if (kStoresInOrder || body == 0)
-        return whole(process_vm_writev(pid_, pieces.data(), count + 1, places.data(), places.size(), 0),
-                     length);
+        return whole(process_vm_writev(pid_, pieces.data(), count, &whole_place, 1, 0), length);
     // The tail is a call of its own, behind a fence.
-    if (process_vm_writev(pid_, pieces.data(), count, remote, 1, 0) != static_cast<ssize_t>(body))
+    const iovec places[2] = {{pointer(at), body}, {pointer(at + body), tail}};
+    if (process_vm_writev(pid_, pieces.data(), count - 1, places, 1, 0) != static_cast<ssize_t>(body))
         return Direct::declined;
     std::atomic_thread_fence(std::memory_order_release);
-    return whole(process_vm_writev(pid_, pieces.data() + count, 1, remote + 1, 1, 0), tail);
+    return whole(process_vm_writev(pid_, pieces.data() + count - 1, 1, places + 1, 1, 0), tail);
 }
 
 bool ForeignMemory::sends(const QpRecord& qp, std::uint32_t number) {

@@ -1,8 +1,8 @@
 // What a stock program costs by itself: loaded in front of libibverbs, this makes posting and polling work on
 // a bare ring in shared memory once a queue pair is ready. SENDs of 8 bytes lie in it, those of others are
-// fetched from the sender's memory by a bare process_vm_readv; WRITEs, of 8 bytes, are bare pwrite calls of
-// the peer's /proc/PID/mem. No key, no bound, no lock: one queue pair, one thread. For figures that ours are
-// held against.
+// fetched from the sender's memory by a bare process_vm_readv; WRITEs of 8 bytes are bare pwrite calls of
+// the peer's /proc/PID/mem, others bare process_vm_writev calls, READs process_vm_readv. No key, no bound, no
+// lock: one queue pair, one thread. For figures that ours are held against.
 //
 //     BARE_RING=FILE BARE_SIDE=0|1 LD_PRELOAD=libbare_provider.so ib_send_lat ...
 #include <dlfcn.h>
@@ -47,7 +47,8 @@ Way* out = nullptr;
 Way* in = nullptr;
 ibv_qp* ready = nullptr;
 int peer_memory = -1;                                  // open for writing
-bool writes = false;                                   // nobody takes anything then
+bool one_sided = false;                                // nobody takes anything then
+ibv_wc_opcode what = IBV_WC_SEND;                      // is completed
 bool fetched = false;                                  // what is sent stays where it is until it was taken
 std::uint64_t sent = 0, received = 0;                  // messages
 std::uint64_t signaled = 0, completed = 0;             // send requests
@@ -72,17 +73,29 @@ void open_peer() {
     if (peer_memory < 0) give_up(name.c_str());
 }
 
+void execute(const ibv_send_wr& wr, const ibv_sge& sge) {
+    const bool write = wr.opcode == IBV_WR_RDMA_WRITE;
+    if (write && sge.length == kMessage) {
+        if (peer_memory < 0) open_peer();
+        if (pwrite(peer_memory, pointer(sge.addr), kMessage, static_cast<off_t>(wr.wr.rdma.remote_addr)) < 0)
+            give_up("pwrite");
+        return;
+    }
+    const iovec local{pointer(sge.addr), sge.length}, remote{pointer(wr.wr.rdma.remote_addr), sge.length};
+    const pid_t peer = in->writer.load();
+    if ((write ? process_vm_writev(peer, &local, 1, &remote, 1, 0)
+               : process_vm_readv(peer, &local, 1, &remote, 1, 0)) != ssize_t{sge.length})
+        give_up("process_vm_*");
+}
+
 int post_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr**) {
     for (; wr; wr = wr->next) {
         const ibv_sge& sge = *wr->sg_list;
         sent++;
-        if (wr->opcode == IBV_WR_RDMA_WRITE) {
-            if (sge.length != kMessage) give_up("WRITEs of 8 bytes only");
-            if (peer_memory < 0) open_peer();
-            if (pwrite(peer_memory, pointer(sge.addr), kMessage,
-                       static_cast<off_t>(wr->wr.rdma.remote_addr)) < 0)
-                give_up("pwrite");
-            writes = true;
+        if (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) {
+            execute(*wr, sge);
+            one_sided = true;
+            what = wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
         } else {
             Slot& slot = out->slots[(sent - 1) % kSlots];
             slot.length = sge.length;
@@ -135,13 +148,13 @@ int poll_receives(int most, ibv_wc* wc) {
 
 int poll_sends(int most, ibv_wc* wc) {
     // What was copied is done, unless the ring becomes full.
-    const std::uint64_t taken = writes ? sent : out->taken.load(std::memory_order_acquire);
+    const std::uint64_t taken = one_sided ? sent : out->taken.load(std::memory_order_acquire);
     if (sent - taken > kSlots / 2) return 0;
     int found = 0;
     for (; found < most && completed < signaled; found++) {
         const Send& send = sends[completed % kSlots];
         if (fetched && send.number > taken) break;
-        complete(wc[found], send.wr_id, writes ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, kMessage);
+        complete(wc[found], send.wr_id, what, kMessage);
         completed++;
     }
     return found;

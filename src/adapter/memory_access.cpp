@@ -260,8 +260,7 @@ Direct ForeignMemory::transfer(const transport::DirectTarget& target, std::span<
 Direct ForeignMemory::by_call(std::uint64_t at, std::span<const iovec> local, std::size_t length,
                               bool write) const {
     const iovec whole_place{pointer(at), length};
-    if (!write)
-        return whole(process_vm_readv(pid_, local.data(), local.size(), &whole_place, 1, 0), length);
+    if (!write) return whole(process_vm_readv(pid_, local.data(), local.size(), &whole_place, 1, 0), length);
     constexpr unsigned kMaxPieces = 64;
     if (local.size() > kMaxPieces) return Direct::declined;
     const std::size_t tail = last_word(at, length), body = length - tail;

@@ -28,6 +28,7 @@ namespace {
 
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
 constexpr Duration kNap = 100 * kMicrosecond;
+constexpr Duration kPosting = 200 * kMicrosecond;  // between two looks, while the program does nothing else
 constexpr std::size_t kHelperStack = 256 << 10;
 
 bool bound_to_one_processor() {
@@ -156,7 +157,7 @@ void Engine::posted(Time since) {
     const Time time = now();
     adapter_.post_took(time - since);
     const Duration posting = posting_.load(std::memory_order_relaxed) + (time - since);
-    const bool looks = posting >= kLinger && inline_progress_;
+    const bool looks = posting >= kPosting && inline_progress_;
     posting_.store(looks ? 0 : posting, std::memory_order_relaxed);
     if (!looks) return;
     if (polls_.load(std::memory_order_relaxed) < kManyPolls) {

@@ -14,7 +14,7 @@
 //
 // What this gives up: a program that stops polling waits up to 2 ms for the helper, and so does a
 // peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
-// Posting much counts as polling (posted), so a program that does nothing else looks every 50 us of that.
+// Posting much counts as polling (posted), so a program that does nothing else looks every 200 us of that.
 //
 // Thread safety: all calls.
 #pragma once

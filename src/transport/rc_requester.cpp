@@ -251,9 +251,12 @@ void RcRequester::complete_sent(Time now) {
     if (!failed_) finish_progress(now);
 }
 
-// Packets. Of a small window half: the other one is under way while the answer to the first is.
+// Packets. Of a window that losses keep small half: the other one is under way while the answer to the first
+// is.
 std::uint32_t RcRequester::ack_request_interval() const {
     constexpr std::uint32_t kMost = 16;
+    if (!retransmission_.among_losses()) [[likely]]
+        return kMost;
     const std::uint32_t half = flow_.window() / 2 / full_cost();
     return std::clamp<std::uint32_t>(half, 1, kMost);
 }

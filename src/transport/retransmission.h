@@ -69,6 +69,7 @@ class Retransmission {
         if (outstanding) sent(now, copied_);
     }
     // What has just been acknowledged was probed, and what is outstanding behind it should come soon.
+    bool among_losses() const { return among_losses_ > 0; }
     void doubt(Time now) { doubt_ends_ = now + (among_losses_ > 0 ? kDoubtAmongLosses : kDoubt); }
     // A packet was lost: others may be, and it costs less to ask too early than to find out late.
     void lost() {

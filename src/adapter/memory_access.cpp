@@ -363,8 +363,9 @@ bool MemoryAccess::is_compared(const transport::DirectTarget& target, std::span<
            (target.offset == 0 || 2 * length_of(local) >= target.offset);
 }
 
-Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<const iovec> local,
-                              bool write) {
+// In one piece: a large copy evicts from the cache what stands around it, line by line.
+[[gnu::flatten]] Direct MemoryAccess::transfer(const transport::DirectTarget& target,
+                                               std::span<const iovec> local, bool write) {
     if (link::packets_wanted()) return Direct::declined;
     const link::LocalPeers::Visit visit(peers_, target.path.destination, target.destination);
     link::LocalPeer* peer = visit.peer();

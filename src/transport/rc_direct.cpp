@@ -230,7 +230,8 @@ bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& n
     return true;
 }
 
-bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
+// In one piece, as MemoryAccess::transfer().
+[[gnu::flatten]] bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
     const bool read = request.operation == Operation::rdma_read;
     const bool overtakes = mutated(Mutation::direct_overtakes);

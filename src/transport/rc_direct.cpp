@@ -230,7 +230,7 @@ bool RcQueuePair::execute_straight(const SendRequest& request, const LazyTime& n
     return true;
 }
 
-// In one piece, as MemoryAccess::transfer().
+// In one piece: a large copy evicts from the cache what stands around it, line by line.
 [[gnu::flatten]] bool RcRequester::execute_straight(const SendRequest& request, const LazyTime& now) {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited | kFence;
     const bool read = request.operation == Operation::rdma_read;

@@ -179,6 +179,7 @@ void Engine::stand_in() {
         const int ready = poll_until(fds, 4, kNever);
         if (lost_files()) return;
         leave_sleep();
+        helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready <= 0) continue;
         if (fds[0].revents) kicked();
         if (fds[1].revents) look_at_watched();

@@ -12,8 +12,8 @@
 // helper for 40 if packets often come by then (base/trial.h). Nothing wakes up while nothing happens; a
 // thread that would have to wait for the helper never does.
 //
-// What this gives up: a program that stops polling waits up to 2 ms for the helper, and so does a
-// peer that went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
+// What this gives up: a program that stops polling waits up to 2 ms for the helper, and so does a peer that
+// went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
 // Posting much counts as polling (posted), so a program that does nothing else looks every 200 us of that.
 //
 // Thread safety: all calls.
@@ -178,8 +178,7 @@ class Engine {
     const FilesAge files_;
 
     std::atomic<Mode> mode_{Mode::armed};
-    std::atomic<std::uint64_t> watched_rounds_{
-        0};  // the adapter's long ones, as of the last sign of activity
+    std::atomic<std::uint64_t> watched_rounds_{0};  // Adapter::long_rounds(), at the last activity
     std::atomic<unsigned> helper_turns_{0};
     // Otherwise the helper looks at what gathers before it sleeps again, here or in enter_sleep().
     std::atomic<bool> asleep_{false};

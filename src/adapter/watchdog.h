@@ -4,15 +4,9 @@
 // Thread safety: all calls but open().
 #pragma once
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <atomic>
-#include <cstdint>
 
-#include "adapter/waiting.h"
-#include "base/own_file.h"
+#include "adapter/timer_file.h"
 #include "base/time.h"
 
 namespace verbena::adapter {
@@ -22,24 +16,14 @@ class Watchdog {
     static constexpr Duration kRest = kMillisecond;  // a poll that comes sooner puts nothing off
     static constexpr Duration kPatience = 2 * kRest;
 
-    Watchdog() = default;
-    ~Watchdog() {
-        if (fd_ >= 0) close(fd_);
-    }
-    Watchdog(const Watchdog&) = delete;
-    Watchdog& operator=(const Watchdog&) = delete;
-
     // False: errno says why. Before all others.
-    bool open() {
-        if (fd_ < 0) fd_ = out_of_the_way(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-        return fd_ >= 0;
-    }
-    int fd() const { return fd_; }
+    bool open() { return file_.open(); }
+    int fd() const { return file_.fd(); }
 
     // By who watches.
     void start(Time due) {
         due_.store(due);
-        set(due);
+        file_.ring_at(due);
     }
     // A poll. True: it has put that off.
     bool feed(Time now) {
@@ -47,28 +31,21 @@ class Watchdog {
         if (due - now > kRest) [[likely]]
             return false;
         if (!due_.compare_exchange_strong(due, now + kPatience)) return false;  // another thread does
-        set(now + kPatience);
+        // Where the program has closed what it did not know this fails, and so wakes who watches.
+        file_.ring_at(now + kPatience);
         return true;
     }
     // Whether it has rung for good. False: not at all, or somebody who polled is late, and it is set for him.
     bool is_over(Time now) {
-        std::uint64_t count;
-        static_cast<void>(!read(fd_, &count, sizeof count));
+        file_.take();
         const Time due = due_.load();
         if (now >= due) return true;
-        set(due);
+        file_.ring_at(due);
         return false;
     }
 
    private:
-    // Where the program has closed what it did not know this fails, and so wakes who watches.
-    void set(Time due) {
-        itimerspec setting{};
-        setting.it_value = to_timespec(std::max<Time>(due, 1));  // 0 would disarm it
-        timerfd_settime(fd_, TFD_TIMER_ABSTIME, &setting, nullptr);
-    }
-
-    int fd_ = -1;
+    TimerFile file_;
     std::atomic<Time> due_{0};
 };
 

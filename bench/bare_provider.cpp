@@ -47,8 +47,7 @@ Way* out = nullptr;
 Way* in = nullptr;
 ibv_qp* ready = nullptr;
 int peer_memory = -1;                                  // open for writing
-bool one_sided = false;                                // nobody takes anything then
-ibv_wc_opcode what = IBV_WC_SEND;                      // is completed
+ibv_wc_opcode what = IBV_WC_SEND;                      // is completed; of all else nobody takes anything
 bool fetched = false;                                  // what is sent stays where it is until it was taken
 std::uint64_t sent = 0, received = 0;                  // messages
 std::uint64_t signaled = 0, completed = 0;             // send requests
@@ -94,7 +93,6 @@ int post_send(ibv_qp*, ibv_send_wr* wr, ibv_send_wr**) {
         sent++;
         if (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) {
             execute(*wr, sge);
-            one_sided = true;
             what = wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE;
         } else {
             Slot& slot = out->slots[(sent - 1) % kSlots];
@@ -148,7 +146,7 @@ int poll_receives(int most, ibv_wc* wc) {
 
 int poll_sends(int most, ibv_wc* wc) {
     // What was copied is done, unless the ring becomes full.
-    const std::uint64_t taken = one_sided ? sent : out->taken.load(std::memory_order_acquire);
+    const std::uint64_t taken = what != IBV_WC_SEND ? sent : out->taken.load(std::memory_order_acquire);
     if (sent - taken > kSlots / 2) return 0;
     int found = 0;
     for (; found < most && completed < signaled; found++) {

@@ -51,7 +51,7 @@ class EngineGatheringTest : public testing::EngineTest {
     }
 };
 
-TEST_F(EngineGatheringTest, TheyLeaveWhileTheHelperTicks) {
+TEST_F(EngineGatheringTest, TheyLeaveWhileTheHelperStandsBy) {
     check([&] {
         for (const Time start = now(); now() - start < 5 * kMillisecond;) engine().poll_progress();
     });

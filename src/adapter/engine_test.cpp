@@ -386,6 +386,18 @@ long helper_switches() {
     return total;
 }
 
+// During the quietest of so many turns; none is the end of it.
+template <class Turn>
+long least_helper_switches(int turns, Turn&& turn) {
+    long least = 1000;
+    for (int i = 0; i < turns && least > 0; i++) {
+        const long before = helper_switches();
+        turn();
+        least = std::min(least, helper_switches() - before);
+    }
+    return least;
+}
+
 // The poller takes a packet whose acknowledgement may wait, and polls no more; the helper sleeps already, and
 // no packet wakes it.
 TEST(EngineSleepTest, ASleeperLearnsOfTheTimersOfAPoller) {
@@ -408,11 +420,17 @@ TEST(EngineSleepTest, ASleeperLearnsOfTheTimersOfAPoller) {
     }
 }
 
-// By the helper, as long as that is so.
-TEST(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
+// With nobody else.
+struct EngineAloneTest : ::testing::Test {
+    EngineAloneTest() { link.peer = &link; }
     testing::MemoryLink link;
-    link.peer = &link;
-    const Endpoint endpoint(link, 0x1000, Gid::from_ipv4(1));
+    const Endpoint endpoint{link, 0x1000, Gid::from_ipv4(1)};
+};
+using EnginePollTest = EngineAloneTest;
+using EnginePresenceTest = EngineAloneTest;
+
+// By the helper, as long as that is so.
+TEST_F(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
     {
         Engine engine(*endpoint.adapter, link);
         ASSERT_EQ(engine.start(), 0);
@@ -438,10 +456,7 @@ TEST(EnginePollTest, TheLinkIsToldWhetherSomebodyPolls) {
     EXPECT_FALSE(link.polled) << "the helper has gone";
 }
 
-TEST(EnginePresenceTest, TheHelperShowsIt) {
-    testing::MemoryLink link;
-    link.peer = &link;
-    const Endpoint endpoint(link, 0x1000, Gid::from_ipv4(1));
+TEST_F(EnginePresenceTest, TheHelperShowsIt) {
     const auto state = [&] { return Presence::state(endpoint.segment->header().present); };
     EXPECT_EQ(state(), Presence::State::unknown);
     {
@@ -455,21 +470,16 @@ TEST(EnginePresenceTest, TheHelperShowsIt) {
 }
 
 // Unless the poller itself has to wait for a processor; some time it need not.
-TEST(EnginePollTest, TheHelperSleepsWhileSomebodyPolls) {
-    testing::MemoryLink link;
-    link.peer = &link;
-    const Endpoint endpoint(link, 0x1000, Gid::from_ipv4(1));
+TEST_F(EnginePollTest, TheHelperSleepsWhileSomebodyPolls) {
     Engine engine(*endpoint.adapter, link);
     ASSERT_EQ(engine.start(), 0);
-    const auto switches_in = [&](Duration time) {
-        const long before = helper_switches();
-        for (const Time start = now(); now() - start < time;) engine.poll_progress();
-        return helper_switches() - before;
-    };
     for (const Time start = now(); !link.polled && now() - start < 10 * kSecond;) engine.poll_progress();
-    long least = 1000;
-    for (int i = 0; i < 200 && least > 0; i++) least = std::min(least, switches_in(25 * kMillisecond));
-    EXPECT_EQ(least, 0);
+    EXPECT_EQ(least_helper_switches(200,
+                                    [&] {
+                                        for (const Time start = now(); now() - start < 25 * kMillisecond;)
+                                            engine.poll_progress();
+                                    }),
+              0);
     EXPECT_TRUE(link.polled);
     EXPECT_GT(link.reminders, 0u);
 }
@@ -479,14 +489,9 @@ TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
     ASSERT_GE(poll_near(1), 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));  // timers of the exchange run out
     EXPECT_GT(helper_switches(), 0);
-    long least = 1000;
-    for (int i = 0; i < 3 && least > 0;
-         i++) {  // a timer of the exchange that was taken back may still end a sleep
-        const long before = helper_switches();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-        least = std::min(least, helper_switches() - before);
-    }
-    EXPECT_EQ(least, 0);
+    // A timer of the exchange that was taken back may still end a sleep.
+    EXPECT_EQ(least_helper_switches(3, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1000)); }),
+              0);
 }
 
 }  // namespace

@@ -115,7 +115,6 @@ bool Engine::take_orders(bool watches) {
         if (fds[2].revents) {
             gathering_timer_.take();
             adapter_.look_at_gathered(now());
-            posted();
         }
         if (fds[3].revents) return false;
     }

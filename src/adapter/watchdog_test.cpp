@@ -13,15 +13,13 @@ constexpr Duration kHour = 3600 * kSecond;
 
 struct WatchdogTest : ::testing::Test {
     void SetUp() override { ASSERT_TRUE(dog.open()); }
-    // Waits for what has to come.
-    bool rings() {
-        pollfd fd{dog.fd(), POLLIN, 0};
-        return poll(&fd, 1, 10'000) == 1;
+    static bool is_readable(int fd, int timeout) {  // ms
+        pollfd one{fd, POLLIN, 0};
+        return poll(&one, 1, timeout) == 1;
     }
-    bool has_rung() {
-        pollfd fd{dog.fd(), POLLIN, 0};
-        return poll(&fd, 1, 0) == 1;
-    }
+    bool rings() const { return is_readable(dog.fd(), kLong); }  // what has to come is waited for
+    bool has_rung() const { return is_readable(dog.fd(), 0); }
+    static constexpr int kLong = 10'000;
     Watchdog dog;
 };
 
@@ -71,8 +69,7 @@ TEST_F(WatchdogTest, RingsThoughItsNumberIsGone) {
     dog.start(now() + 50 * kMillisecond);
     close(dog.fd());
     dog.feed(now() + kHour);
-    pollfd fd{kept, POLLIN, 0};
-    EXPECT_EQ(poll(&fd, 1, 10'000), 1);
+    EXPECT_TRUE(is_readable(kept, kLong));
     EXPECT_EQ(dup2(kept, dog.fd()), dog.fd());  // for its destructor
     close(kept);
 }

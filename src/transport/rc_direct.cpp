@@ -87,7 +87,8 @@ bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together,
 // One leaves straight while others do in place of being executed: whether it is one of those, and measured.
 void RcRequester::watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now) {
     if (request.is_one_sided()) {
-        if (packets_since_ == kNever) served_since(now.is_known() ? now.get() : kUnwatched, kUnwatched);
+        if (const Time at = now.is_known() ? now.get() : kUnwatched; packets_since_ == kNever)
+            served_since(at, at);
         flow_.wave().has(shared_.basics().send_cq, queue_.size() + 1);
         if (length > kSmallWrite && !outstanding())
             return begin_pace(length, PacketPace::Way::packets, now.get());

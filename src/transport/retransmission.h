@@ -68,9 +68,10 @@ class Retransmission {
         stop();
         if (outstanding) sent(now, copied_);
     }
-    // What has just been acknowledged was probed, and what is outstanding behind it should come soon.
+    // Packets have been lost lately.
     bool among_losses() const { return among_losses_ > 0; }
-    void doubt(Time now) { doubt_ends_ = now + (among_losses_ > 0 ? kDoubtAmongLosses : kDoubt); }
+    // What has just been acknowledged was probed, and what is outstanding behind it should come soon.
+    void doubt(Time now) { doubt_ends_ = now + (among_losses() ? kDoubtAmongLosses : kDoubt); }
     // A packet was lost: others may be, and it costs less to ask too early than to find out late.
     void lost() {
         among_losses_ = kAmongLosses;

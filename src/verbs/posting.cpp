@@ -137,7 +137,8 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
                 cq.queue->capacity());
 }
 
-// Bytes of a request that may be copied by the call that posts it, from which on its time is worth measuring.
+// Bytes of a WRITE or READ, which the call that posts it may execute, from which on its time is worth
+// measuring.
 constexpr std::uint32_t kTakesLong = 128 << 10;
 
 // The most usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
@@ -171,7 +172,7 @@ bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
     request.operation = static_cast<transport::Operation>(wr->opcode);
     request.flags = wr->send_flags;
     request.sges = sges_of(wr->sg_list, wr->num_sge);
-    const bool takes_long = wr->num_sge == 1 && wr->sg_list->length >= kTakesLong;
+    const bool takes_long = request.is_one_sided() && wr->num_sge == 1 && wr->sg_list->length >= kTakesLong;
     const Time begin = takes_long ? adapter::now() : 0;
     if (!process.adapter().post_straight(base->qp_num, request, adapter::now)) [[unlikely]]
         return false;

@@ -359,7 +359,7 @@ bool ForeignMemory::serves(Time now) const {
 // Not the small rest of one that is done in parts.
 bool MemoryAccess::is_compared(const transport::DirectTarget& target, std::span<const iovec> local,
                                bool write) {
-    return target.length > (write ? transport::kSmallWrite : transport::kSmallRead) &&
+    return !target.by_both && target.length > (write ? transport::kSmallWrite : transport::kSmallRead) &&
            (target.offset == 0 || 2 * length_of(local) >= target.offset);
 }
 
@@ -407,6 +407,13 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     const bool at_first = among_others || length < kWorthACall;
     return peer->pidfd >= 0 && memory.operations().together_is_faster(length, at_first, now) &&
            memory.serves(now);
+}
+
+bool MemoryAccess::both_copy(const wire::Path& path, std::uint32_t destination, Time now) {
+    if (!features().copy || link::packets_wanted()) return false;
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    const link::LocalPeer* peer = visit.peer();
+    return peer && peer->memory && peer->pidfd >= 0 && peer->out->fetches() && memory_of(*peer).serves(now);
 }
 
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
@@ -471,6 +478,11 @@ bool MemoryAccess::reaches(const wire::Path& path, std::uint32_t destination) {
     if (link::packets_wanted()) return false;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     return visit.peer() && visit.peer()->memory;
+}
+
+bool MemoryAccess::is_behind(const wire::Path& path, std::uint32_t destination) {
+    const link::LocalPeers::Visit visit(peers_, path.destination, destination);
+    return visit.peer() && visit.peer()->out->unread();
 }
 
 bool MemoryAccess::stands_still(const wire::Path& path, std::uint32_t destination) {

@@ -114,8 +114,8 @@ class ForeignMemory final : public link::PeerMemory {
     mutable std::atomic<std::uint32_t> searched_{0};  // records, by the last search
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
-    mutable Pace operations_{Pace::Costs::more_together}, sends_{Pace::Costs::alike},
-        rounds_{Pace::Costs::alike};
+    mutable Pace operations_{Pace::Costs::more_together, transport::kHalved},
+        sends_{Pace::Costs::alike, transport::kHalved}, rounds_{Pace::Costs::alike};
     mutable std::atomic<bool> gone_{false};
 };
 
@@ -128,6 +128,7 @@ class MemoryAccess final : public transport::DirectAccess {
     Duration call_takes() const override { return call_time_.usually(); }
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             bool among_others, Time now) override;
+    bool both_copy(const wire::Path& path, std::uint32_t destination, Time now) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             bool among_others, Time now) override;
@@ -137,6 +138,7 @@ class MemoryAccess final : public transport::DirectAccess {
     void measured(const wire::Path& path, std::uint32_t destination,
                   const transport::PacketPace::Sample& sample) override;
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
+    bool is_behind(const wire::Path& path, std::uint32_t destination) override;
     bool stands_still(const wire::Path& path, std::uint32_t destination) override;
 
     std::uint64_t executed() const { return executed_.load(std::memory_order_relaxed); }

@@ -22,7 +22,8 @@ class Pace {
     // Together must be clearly faster, if it costs a processor that the program has other use for; else
     // whichever is not in use must be.
     enum class Costs : std::uint8_t { more_together, alike };
-    explicit Pace(Costs costs) : costs_(costs) {}
+    // From the length `halved` on both together copy no more than one alone would (transport/rc_halves.cpp).
+    explicit Pace(Costs costs, std::uint32_t halved = UINT32_MAX) : costs_(costs), halved_(halved) {}
 
     static constexpr Duration kShortest = 50 * kMillisecond,
                               kLongest = 1600 * kMillisecond;  // between trials
@@ -41,6 +42,9 @@ class Pace {
     static constexpr std::uint32_t kInTrial = 3, kSingleInTrial = 5;
     // ... of which so many of much suffice if the other way is slower by half.
     static constexpr std::uint32_t kClearInTrial = 2;
+    // ... or of what is halved: that gets faster for a millisecond or two, while its lines move to the cache
+    // of the processor that copies them from now on.
+    static constexpr std::uint32_t kHalvedInTrial = 8;
     static constexpr std::uint32_t kUntilKnown =
         3;  // measurements, until they count; the first has page faults
     static constexpr Duration kRemembered = 4 * kMillisecond;
@@ -60,8 +64,9 @@ class Pace {
         Way& way = of(length);
         if (way.alone.taken() == 0 && costs_ == Costs::more_together)  // by turns
             return way.together.taken() == 0 && otherwise;
-        const bool faster = together_seems_faster(way, otherwise);
-        return tries_other(way, faster, now) ? !faster : faster;
+        const bool halves = length >= halved_;
+        const bool faster = together_seems_faster(way, otherwise, halves);
+        return tries_other(way, faster, halves, now) ? !faster : faster;
     }
 
    private:
@@ -122,13 +127,15 @@ class Pace {
         return ways_[std::clamp(width, kSmallest, kSmallest + kClasses - 1) - kSmallest];
     }
 
-    bool together_seems_faster(const Way& way, bool otherwise) const {
+    bool costs_nobody(bool halves) const { return halves || costs_ == Costs::alike; }
+
+    bool together_seems_faster(const Way& way, bool otherwise, bool halves) const {
         const float alone = way.alone.taken(), together = way.together.taken();
         const bool chosen = way.chose_together.load(std::memory_order_relaxed);
         if (alone == 0 || together == 0 || way.together.count() < kUntilKnown)
             // What a trial has under way is no reason to go on like that.
             return way.tries.load(std::memory_order_relaxed) ? chosen : otherwise;
-        if (costs_ == Costs::alike && chosen) return 10 * alone >= 9 * together;
+        if (costs_nobody(halves) && chosen) return 10 * alone >= 9 * together;
         return 10 * together < 9 * alone;
     }
 
@@ -142,22 +149,21 @@ class Pace {
             measured.learn(bytes, took, trial);
     }
 
-    bool tries_other(Way& way, bool faster, Time now) const {
+    bool tries_other(Way& way, bool faster, bool halves, Time now) const {
         const bool first = way.next.load(std::memory_order_relaxed) == 0;
         const bool changes = way.chose_together.load(std::memory_order_relaxed) != faster;
         if (changes) way.chose_together.store(faster, std::memory_order_relaxed);
         if (first || changes) {  // worth a look soon
-            const bool costs_nobody = faster || costs_ == Costs::alike;
-            const Duration wait = first ? kSoon : costs_nobody ? kDoubted : kShortest;
+            const Duration wait = first ? kSoon : faster || costs_nobody(halves) ? kDoubted : kShortest;
             way.wait.store(wait, std::memory_order_relaxed);
             return rests(way, now);
         }
         const std::uint32_t count = way.not_chosen().count();
         const bool single = faster && costs_ == Costs::more_together;
-        const std::uint32_t enough = single ? kSingleInTrial : kInTrial;
+        const std::uint32_t enough = single ? kSingleInTrial : halves ? kHalvedInTrial : kInTrial;
         if (way.tries.load(std::memory_order_relaxed)) {
             const std::uint32_t before = way.before.load(std::memory_order_relaxed), done = count - before;
-            const bool clear = way.is_clear(), doubtful = before == 0 && done > 0;
+            const bool clear = way.is_clear(), doubtful = before == 0;
             const bool measured = done >= enough || (!single && !doubtful && done >= kClearInTrial && clear);
             if (!measured && now < way.next.load(std::memory_order_relaxed)) return true;
             const Duration wait = std::min(2 * way.wait.load(std::memory_order_relaxed), kLongest);
@@ -183,6 +189,7 @@ class Pace {
     }
 
     const Costs costs_;
+    const std::uint32_t halved_;  // bytes
     std::array<Way, kClasses> ways_;
 };
 

@@ -256,6 +256,29 @@ TEST(PaceOfWrites, TheFirstTrialIsDoubtedToo) {
     EXPECT_TRUE(pace.together_is_faster(kMiB, false, now));
 }
 
+// It gets faster for a while; and costs both no more than one alone.
+TEST(PaceOfHalves, AreTriedForLongerAndKeptWhileTheyAreNoSlower) {
+    Pace pace(Pace::Costs::more_together, kMiB);
+    Time now = kSecond;
+    pace.alone(kMiB, kMiB, 50 * kUs);
+    ASSERT_FALSE(pace.together_is_faster(kMiB, false, now));
+    now += Pace::kSoon;
+    for (unsigned n = 0; n < Pace::kHalvedInTrial; n++) {
+        ASSERT_TRUE(pace.together_is_faster(kMiB, false, now)) << n;
+        pace.together(kMiB, kMiB, (n < 4 ? 70 : 30) * kUs);
+    }
+    ASSERT_TRUE(pace.together_is_faster(kMiB, false, now));
+    unsigned together = 0;
+    for (unsigned n = 0; n < 1000; n++, now += kMillisecond)
+        if (pace.together_is_faster(kMiB, true, now)) {
+            together++;
+            pace.together(kMiB, kMiB, 50 * kUs);
+        } else {
+            pace.alone(kMiB, kMiB, 50 * kUs);
+        }
+    EXPECT_GT(together, 900u);
+}
+
 TEST(PaceOfSends, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
     for (const bool copied : {true, false}) {
         Pace pace(Pace::Costs::alike);

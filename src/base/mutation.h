@@ -50,11 +50,12 @@ enum class Mutation : std::uint8_t {
     flow_waiter_forgotten,         // a turn is taken from two and given to one
     direct_overtakes,              // a WRITE is executed by the link while requests before it wait
     placed_behind_fetched,         // a SEND is written into its receive before an earlier one is fetched
+    half_overtakes,                // a part of a WRITE is written while requests before it wait
     flow_turn_missed,              // who finds the window opened by another thread does not come again
 };
 
 // The last that a single thread shows, as the simulator is; src/transport/mutations finds those behind it.
-inline constexpr Mutation kLastOfOneThread = Mutation::placed_behind_fetched;
+inline constexpr Mutation kLastOfOneThread = Mutation::half_overtakes;
 
 #ifdef VERBENA_MUTATIONS
 inline Mutation& selected_mutation() {

@@ -48,6 +48,7 @@ inline constexpr const char* kMutationNames[] = {
     "flow_waiter_forgotten",
     "direct_overtakes",
     "placed_behind_fetched",
+    "half_overtakes",
     "flow_turn_missed",
 };
 static_assert(std::size(kMutationNames) == static_cast<std::size_t>(Mutation::flow_turn_missed));

@@ -235,6 +235,14 @@ LocalLink::~LocalLink() {
     close(wait_fd_);
 }
 
+// A large message, of which we have to fetch a part. Who copies the others meanwhile
+// (transport/rc_halves.cpp) goes on with that when he has the answer to the message before.
+bool LocalLink::begins_halved(LocalRing::Form form, const Datagram& datagram) {
+    const auto opcode = static_cast<wire::Opcode>(datagram.bytes[0]);
+    return form == LocalRing::Form::reference &&
+           (opcode == wire::Opcode::rc_write_first || opcode == wire::Opcode::rc_send_first);
+}
+
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched) {
     // See LocalRing::settle().
     static_assert(4 * kTakenTogether <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
@@ -270,7 +278,7 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         if (form == LocalRing::Form::row) {
             received += receive_row(datagram, receiver) - 1;
         } else if (form != LocalRing::Form::packet || !receiver.straight(datagram)) [[unlikely]] {
-            if (received > 0 && receiver.is_early(datagram)) break;
+            if (received > 0 && (receiver.is_early(datagram) || begins_halved(form, datagram))) break;
             if (form == LocalRing::Form::reference)
                 fetched += receive_reference(peer, datagram, receiver);
             else

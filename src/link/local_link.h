@@ -86,6 +86,7 @@ class LocalLink final : public Link {
     // Bytes that were fetched.
     static std::size_t receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     static unsigned receive_row(Datagram row, Receiver& receiver);
+    static bool begins_halved(LocalRing::Form form, const Datagram& datagram);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
     struct Together {
         unsigned done, left;  // packets: taken, and those behind them that go alone

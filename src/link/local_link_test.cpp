@@ -262,6 +262,26 @@ TEST(LocalLinkTest, WhatIsEarlyStaysForOnce) {
     }
 }
 
+// Who copies with us has the answer to the last one before we fetch our part of the next.
+TEST(LocalLinkTest, WhatCameBeforeALargeMessageIsAnsweredFirst) {
+    End left(3), right(4);
+    introduce(left, right);
+    LocalPeer* const peer = right.peers().find(kLoopback, left.qp());
+    peer->memory = std::make_unique<OwnMemory>();
+    peer->in->fetch(true);
+    right.kept.fetches = true;
+    right.kept.texts.clear();
+    const std::string large(20'000, 'x');
+    left.post(right.qp(), "before");
+    left.post(right.qp(), large, kLoopback, wire::Opcode::rc_send_first, 5, true);
+    left.post(right.qp(), "behind", kLoopback, wire::Opcode::rc_send_last);
+    EXPECT_EQ(right.receive(), 1u) << "not what is to be fetched";
+    EXPECT_EQ(right.kept.texts, std::vector<std::string>{"before"});
+    EXPECT_EQ(right.receive(), 1u) << "the last one is left";
+    EXPECT_EQ(right.receive(), 1u);
+    EXPECT_EQ(right.kept.texts, (std::vector<std::string>{"before", large, "behind"}));
+}
+
 TEST(LocalLinkTest, AboutAsManyAreReceivedAsWereAskedFor) {
     End left(3), right(4);
     introduce_with_addresses(left, right);

@@ -17,6 +17,7 @@ struct Coverage {
     enum Directly : std::uint8_t {
         wrote,
         read_there,
+        wrote_half,
         placed,
         declined,
         not_yet,

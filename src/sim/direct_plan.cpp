@@ -6,6 +6,7 @@
 #include "memory/access.h"
 #include "sim/plan.h"
 #include "sim/random.h"
+#include "transport/direct_access.h"
 #include "transport/shown_receives.h"
 
 namespace verbena::sim {
@@ -23,7 +24,7 @@ Op draw_large_op(Random& random, bool sends_only) {
     op.key = random.next();
     op.flags = random.one_in(4) ? 0 : transport::kSignaled;
     op.sge_count = static_cast<std::uint32_t>(random.between(1, 2));
-    const std::uint64_t kind = random.below(sends_only ? 12 : 16);
+    const std::uint64_t kind = random.below(sends_only ? 12 : 24);
     if (kind < 11) {
         op.operation = random.pick({Operation::send, Operation::send, Operation::send_with_immediate});
         op.length = random.pick({ShownReceives::kFrom, ShownReceives::kFrom + 1, ShownReceives::kFrom + 5000,
@@ -33,7 +34,9 @@ Op draw_large_op(Random& random, bool sends_only) {
         op.length = random.pick({100u, 20'000u, ShownReceives::kFrom - 1});
     } else {
         op.operation = kind == 13 ? Operation::rdma_read : Operation::rdma_write;
-        op.length = static_cast<std::uint32_t>(random.below(random.one_in(2) ? kTarget : 30'000) + 1);
+        const std::uint32_t any = random.pick({30'000u, kTarget});
+        op.length = random.pick({static_cast<std::uint32_t>(random.below(any)) + 1, transport::kHalved,
+                                 transport::kHalved + 1, kLargest});
         op.remote_offset = static_cast<std::uint32_t>(random.below(kTarget - op.length + 1));
     }
     op.immediate = random.next32();
@@ -119,6 +122,8 @@ void draw_direct(std::uint64_t seed, Plan& plan) {
         process.direct.there = true;
         process.direct.declines = random.pick({0u, 50'000u, 300'000u});
         process.direct.fetched = 1'000'000;
+        process.direct.by_packets = random.pick({0u, 900'000u, 1'000'000u});
+        process.direct.halved = random.pick({0u, 900'000u, 1'000'000u});
     }
 }
 

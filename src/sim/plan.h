@@ -99,6 +99,7 @@ struct DirectPlan {
     std::uint32_t declines = 0, not_yet = 0;
     std::uint32_t by_packets = 0;  // that packets are faster
     std::uint32_t fetched = 0;     // that a large SEND is faster if its payload is fetched
+    std::uint32_t halved = 0;      // that both copy a large message
 };
 
 struct ProcessPlan {

@@ -94,7 +94,9 @@ Direct SimDirect::transfer(const transport::DirectTarget& target, std::span<cons
         return Direct::done;
     }();
     using enum Coverage::Directly;
-    world_.coverage.directly[answer == Direct::done       ? (write ? wrote : read_there)
+    world_.coverage.directly[answer == Direct::done       ? (target.by_both ? wrote_half
+                                                             : write        ? wrote
+                                                                            : read_there)
                              : answer == Direct::declined ? declined
                                                           : not_yet]++;
     return answer;
@@ -113,6 +115,8 @@ bool SimDirect::packets_are_faster(const wire::Path&, std::uint32_t, std::uint32
     world_.coverage.directly[Coverage::by_packets] += faster;
     return faster;
 }
+
+bool SimDirect::both_copy(const wire::Path&, std::uint32_t, Time) { return random_.chance(plan_.halved); }
 
 bool SimDirect::fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, Time) {
     return random_.chance(plan_.fetched);

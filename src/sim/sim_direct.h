@@ -32,6 +32,7 @@ class SimDirect final : public transport::DirectAccess {
     Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             bool among_others, Time now) override;
+    bool both_copy(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             bool among_others, Time now) override;
     std::optional<transport::ShownReceives::Next> shown(const wire::Path& path,

@@ -12,6 +12,12 @@ namespace {
 
 constexpr unsigned kQpnOffset = 5;
 
+// Whether the payload of a large packet may have to be fetched.
+bool may_be_elsewhere(const wire::Packet& packet, const wire::Aside& aside) {
+    const wire::Operation operation = wire::info(packet.headers.bth.opcode).operation;
+    return operation == wire::Operation::send || (operation == wire::Operation::write && aside.stays);
+}
+
 }  // namespace
 
 bool SimLink::joins(const Frame& frame) const {
@@ -97,8 +103,7 @@ void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
     if (datagram.by_memory && receiver.straight(datagram)) return;
     if ((frame.aside.psns == 1 && !frame.aside.stays) || frame.corrupted ||
         wire::parse(frame.bytes, packet) != wire::ParseError::none ||
-        wire::info(packet.headers.bth.opcode).operation != wire::Operation::send ||
-        (++fetched_ % 2 == 0 && !frame.aside.stays))
+        !may_be_elsewhere(packet, frame.aside) || (++fetched_ % 2 == 0 && !frame.aside.stays))
         return receiver.datagram(datagram);
     Fetched fetched(packet.payload, fetched_ % kNotThere != 1, frame.aside.placed);
     const std::size_t headers = wire::header_length(packet.headers.bth.opcode);

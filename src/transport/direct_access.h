@@ -32,6 +32,7 @@ struct DirectTarget {
     std::uint32_t offset;         // where this part of it begins
     std::uint32_t reads_at_once;  // that might be outstanding now if they left as packets
     Time now;
+    bool by_both = false;  // the peer copies another part meanwhile
 };
 
 // A part of a SEND's payload that is to be written into a receive of the peer's.
@@ -55,6 +56,9 @@ inline constexpr std::uint32_t kSmallWrite = 1 << 10, kSmallRead = (4 << 10) - 1
 // it is known they are fetched.
 inline constexpr std::uint32_t kMostStraight = 12 << 10;
 
+// Messages from this length on may be copied by both sides, a half each (rc_halves.cpp).
+inline constexpr std::uint32_t kHalved = ShownReceives::kFrom;
+
 class DirectAccess {
    public:
     virtual ~DirectAccess() = default;
@@ -73,6 +77,12 @@ class DirectAccess {
     }
     // They were not: the peer let them wait.
     virtual void packets_were_slow(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) {}
+
+    // Whether each side may copy a half of a large message that leaves as packets, or whose payload would be
+    // fetched (rc_halves.cpp): the peer takes payloads from where they lie, and is likely to be free for it.
+    virtual bool both_copy(const wire::Path&, std::uint32_t /*destination*/, Time /*now*/) { return false; }
+    // It has not yet done all that was sent to it.
+    virtual bool is_behind(const wire::Path&, std::uint32_t /*destination*/) { return false; }
 
     // Whether a SEND of that length, whose payload stays as it is until it has been acknowledged, is there
     // sooner if the peer fetches it than if both copy it. Among others: of the queue pair, that are under

@@ -126,12 +126,22 @@ VendorError MessageReceiver::begin_write(const wire::Packet& packet, const wire:
     return VendorError::none;
 }
 
-VendorError MessageReceiver::place_write(const wire::Packet& packet) {
-    if (auto error =
-            write_payload(rest_->reth.virtual_address + rest_->offset, rest_->reth.rkey, packet.payload);
-        error != VendorError::none)
+std::optional<VendorError> MessageReceiver::place_write(const wire::Packet& packet) {
+    const std::uint64_t address = rest_->reth.virtual_address + rest_->offset;
+    if (packet.elsewhere) {
+        const std::size_t length = packet.payload_length();
+        const auto found = look_up(rest_->reth.rkey, address, length, memory::kRemoteWrite);
+        if (!found)
+            return refused(found.error, {address, rest_->reth.rkey, static_cast<std::uint32_t>(length)});
+        const iovec place{found.address, length};
+        if (packet.elsewhere->placed() == 0 &&
+            !packet.elsewhere->fetch(shared_.connection().destination_qp, {&place, 1}))
+            return std::nullopt;
+    } else if (auto error = write_payload(address, rest_->reth.rkey, packet.payload);
+               error != VendorError::none) {
         return error;
-    rest_->offset += packet.payload.size();
+    }
+    rest_->offset += packet.payload_length();
     return VendorError::none;
 }
 

@@ -120,7 +120,7 @@ class MessageReceiver {
     bool is_placed(const wire::Elsewhere& payload) const;
     void show_receives(std::uint32_t expected_psn);
     VendorError begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info);
-    VendorError place_write(const wire::Packet& packet);
+    std::optional<VendorError> place_write(const wire::Packet& packet);
     bool place_run(const wire::ReceivedRun& run);  // rc_runs.cpp
     memory::LookupError scatter_to_receive(std::uint64_t offset, std::span<const std::uint8_t> bytes);
     VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);

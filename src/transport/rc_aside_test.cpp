@@ -59,11 +59,12 @@ class FakePayload final : public wire::Elsewhere {
         }
         return there && at == bytes.size();
     }
+    std::uint32_t placed() const override { return written; }
     void decline() override { declined = true; }
 
     std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(3000, 7);
     bool there = true, declined = false;
-    std::uint32_t sender = 0;
+    std::uint32_t sender = 0, written = 0;
 };
 
 TEST_F(Asides, AMessageIsOnePacketWithThePsnsOfMany) {
@@ -258,6 +259,45 @@ TEST_F(Asides, APayloadThatIsNotToBeHadWasNeverSent) {
     packet.payload = payload.bytes;
     receive(packet);
     EXPECT_EQ(receives(1).size(), 1u);
+}
+
+TEST_F(Asides, AWritesPayloadIsFetchedIntoItsPlace) {
+    FakePayload payload;
+    wire::Packet packet = message(3);
+    packet.headers.bth.opcode = wire::Opcode::rc_write_only;
+    packet.headers.reth = {side[1].address(5), side[1].keys.rkey, 3000};
+    packet.elsewhere = &payload;
+    payload.there = false;
+    receive(packet);
+    transmit(1, true);
+    ASSERT_EQ(packets(1).size(), 1u);
+    EXPECT_EQ(packets(1)[0].headers.aeth.syndrome, wire::nak(wire::NakCode::psn_sequence_error));
+    payload.there = true;
+    receive(packet);
+    transmit(1, true);
+    ASSERT_EQ(packets(1).size(), 2u);
+    EXPECT_EQ(wire::classify(packets(1)[1].headers.aeth.syndrome), wire::AethKind::ack);
+    const auto& memory = side[1].memory;
+    EXPECT_EQ(std::count(memory.begin(), memory.end(), 7), 3000);
+    EXPECT_EQ(memory[5] + memory[3004], 14);
+}
+
+TEST_F(Asides, AWritesPayloadThatItsSenderHasWrittenIsLeftAsItIs) {
+    FakePayload payload;
+    payload.written = 1;
+    wire::Packet packet = message(3);
+    packet.headers.bth.opcode = wire::Opcode::rc_write_only;
+    packet.headers.reth = {side[1].address(), side[1].keys.rkey, 3000};
+    packet.elsewhere = &payload;
+    receive(packet);
+    packet.headers.bth.psn = wire::psn_add(start_psn[0], 3);
+    packet.headers.reth.rkey ^= 1;
+    receive(packet);
+    transmit(1, true);
+    EXPECT_EQ(payload.sender, 0u);
+    ASSERT_FALSE(packets(1).empty());
+    EXPECT_EQ(packets(1).back().headers.aeth.syndrome, wire::nak(wire::NakCode::remote_access))
+        << "its place is checked all the same";
 }
 
 TEST_F(Asides, ALengthThatDoesNotFitThePsnsIsRefused) {

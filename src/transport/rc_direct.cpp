@@ -134,7 +134,8 @@ RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
         if (before.is_local()) continue;
         const bool alike = before.fetched && before.length >= ShownReceives::kFrom;
         if (!alike) return {Direct::declined, 0};
-        if (!before.placed && !mutated(Mutation::placed_behind_fetched)) return {Direct::not_yet, 0};
+        const bool placed = before.placed && !before.halved;
+        if (!placed && !mutated(Mutation::placed_behind_fetched)) return {Direct::not_yet, 0};
         receive++;
         psn = before.first_psn;
     }
@@ -144,14 +145,15 @@ RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
 // A large SEND that the peer would fetch, or the next part of it: written into its receive by us, if that is
 // shown (shown_receives.h), and named by what rides along. No lock of the link's is held meanwhile, and what
 // others wait for has left, but for an acknowledgement that rides with this one.
-Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now,
-                                wire::Aside& riding) {
-    if (next_psn_ != max_psn_ || (current_packet_ > 0 && !entry.placed)) return Direct::declined;
+Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packets,
+                                Time now, wire::Aside& riding) {
+    if (next_psn_ != max_psn_ || (current_packet_ > 0 && !entry.placed && !entry.halved))
+        return Direct::declined;
     const auto [when, receive] = place_of(entry);
     if (when == Direct::not_yet && declined_) return Direct::declined;
     if (when != Direct::done) return when;
     const std::uint32_t offset = current_packet_ * shared_.mtu();
-    const std::uint32_t length = std::min(kPart, entry.length - offset);
+    const std::uint32_t length = std::min(packets * shared_.mtu(), entry.length - offset);
     unsigned pieces = 0;
     if (gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
                rest_->iovecs.data(), pieces) != memory::LookupError::none)
@@ -161,7 +163,10 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     const PlaceTarget target{a.path, shared_.basics().number, a.destination_qp, receive, offset, now};
     const Direct placed = direct_->place(target, {rest_->iovecs.data(), pieces});
     declined_ = placed == Direct::declined;
-    if (placed == Direct::done) riding.placed = ShownReceives::name_of(receive);
+    if (placed == Direct::done) {
+        riding.placed = ShownReceives::name_of(receive);
+        if (entry.halved) wrote_half();
+    }
     // A receive that is missing is for the peer to say.
     return placed == Direct::not_yet && !outstanding() ? Direct::declined : placed;
 }

@@ -224,7 +224,8 @@ unsigned RcRequester::transmit(wire::PacketSink& sink, Time now, unsigned budget
         const unsigned packets = send_next(sink, now, budget - sent, riding);
         if (packets == 0) break;
         sent += packets;
-        if ((took_long_ = entry.placed)) break;
+        took_long_ |= entry.placed;
+        if (took_long_ && !goes_on_beside(entry)) break;
     }
     if (sent == 0) return 0;
     if (shared_.reliable()) {
@@ -298,14 +299,20 @@ RcRequester::Portion RcRequester::at_once(wire::PacketSink& sink, const SendEntr
 unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding) {
     SendEntry& entry = queue_.at(current_);
     const std::uint32_t packet = current_packet_;
-    if (packet == 0 && entry.packets > 1 && entry.is_send()) choose_fetching(entry, now);
-    const bool large = entry.fetched && entry.length >= ShownReceives::kFrom;
-    const Direct written = large ? write_ahead(sink, entry, now, riding) : Direct::declined;
+    if (packet == 0 && entry.packets > 1) {
+        if (entry.is_send()) choose_fetching(entry, now);
+        choose_halves(entry, now);
+    }
+    const Part part = next_part(entry);
+    Direct written = Direct::declined;
+    if (part.ours)
+        written = entry.is_send() ? write_ahead(sink, entry, part.packets, now, riding)
+                                  : write_half(sink, entry, part.packets, now, riding);
     rest_->held_at = written == Direct::not_yet ? una_ : kNotHeld;
     if (written == Direct::not_yet) return 0;
     entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
-    if (riding.placed != 0) count = std::min(count, kPart / shared_.mtu());
+    if (entry.halved || entry.placed) count = std::min(count, part.packets);
     const std::uint32_t expected_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, expected_cost);
     // Before it is copied: counting takes a locked instruction, which waits for all stores before it.

@@ -60,6 +60,7 @@ class RcRequester {
         Pacer pacer;
         Time rate_allows_at = kNever;  // as resume_at_, by the rate limit
         std::vector<iovec> iovecs;
+        std::uint8_t share = 28;           // ours of a large message that both copy (rc_halves.cpp)
         std::uint32_t direct_done = 0;     // bytes of the oldest request that the link has executed
         std::uint32_t held_at = kNotHeld;  // una_ when a SEND began to wait for the peer (write_ahead())
         std::uint32_t recovery_end = 0;    // losses before this PSN belong to one event
@@ -256,7 +257,8 @@ class RcRequester {
         std::uint32_t receive;  // ShownReceives
     };
     Place place_of(const SendEntry& entry) const;
-    Direct write_ahead(wire::PacketSink& sink, const SendEntry& entry, Time now, wire::Aside& riding);
+    Direct write_ahead(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packets, Time now,
+                       wire::Aside& riding);
     void measure_anew(const SendEntry& entry, bool large, Time now);
     void tell_pace(Time now, bool goes_on);
     // One was acknowledged.
@@ -282,6 +284,19 @@ class RcRequester {
     }
     bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                            std::uint32_t length);
+
+    // rc_halves.cpp
+    bool may_be_halved(const SendEntry& entry, Time now) const;
+    void choose_halves(SendEntry& entry, Time now);
+    struct Part {
+        std::uint32_t packets;
+        bool ours;  // to write; else it is the peer's to fetch, or travels
+    };
+    Part next_part(const SendEntry& entry) const;
+    bool goes_on_beside(const SendEntry& written) const;
+    void wrote_half();
+    Direct write_half(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packets, Time now,
+                      wire::Aside& riding);
     void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
     // rc_whole.cpp

@@ -61,7 +61,9 @@ void RcResponder::receive(const wire::Packet& packet, Time now) {
 void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& info, Time now) {
     if (pending_ == Pending::error_nak) return;
     if (!in_sequence(info)) return fail(VendorError::opcode_out_of_sequence, now);
-    if (packet.elsewhere && info.operation != wire::Operation::send) return;  // nobody sends that
+    const bool has_payload =
+        info.operation == wire::Operation::send || info.operation == wire::Operation::write;
+    if (packet.elsewhere && !has_payload) return;  // nobody sends that
     if (!right_length(packet, info)) return fail(VendorError::packet_wrong_length, now);
     if (shared_.basics().service == Service::xrc_receive && info.starts_message())
         if (auto error = choose_queue(packet); error != VendorError::none) return fail(error, now);
@@ -132,10 +134,17 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
         if (info.only) message_ = Message::none;
         return;
     }
-    if (auto error = place_write(packet); error != VendorError::none) return fail(error, now);
+    const std::optional<VendorError> placed = place_write(packet);
+    if (!placed) {
+        if (info.starts_message()) message_ = Message::none;
+        return went_astray(packet);
+    }
+    if (*placed != VendorError::none) return fail(*placed, now);
     if (!info.ends_message()) return accepted(packet, false, now);
 
     message_ = Message::none;
+    // Who copies half of them (rc_halves.cpp) waits for that.
+    ask_now_ |= rest_->reth.length >= kHalved;
     accepted(packet, true, now);
     shared_.count_completed(Counted::remote_write, true, rest_->reth.length);
     if (info.has_immdt)

@@ -37,8 +37,9 @@ struct alignas(64) SendEntry {
     bool signaled : 1;
     bool started : 1;        // its first packet was sent, PSNs are assigned; or, if local, it was executed
     bool beside_window : 1;  // it left as one packet, not counted in the window (rc_straight.cpp)
-    bool fetched : 1;        // SEND: the peer is asked to fetch the payload (rc_direct.cpp)
-    bool placed : 1;         // ... and what has left of it lies in its receive (shown_receives.h)
+    bool fetched : 1;        // the peer is asked to fetch the payload (rc_direct.cpp)
+    bool placed : 1;         // ... and what has left of it, or the last part of that, is there already
+    bool halved : 1;         // ... and we write every other part of it (rc_halves.cpp)
     bool done : 1;           // local, and nobody uses what it changed any more
     std::uint8_t sge_count;
     Sge sge;  // the element, if it is one; or up to so many bytes of inline data
@@ -130,7 +131,8 @@ class SendQueue {
         entry.flags = static_cast<std::uint8_t>(request.flags);
         entry.operation = request.operation;
         entry.signaled = signaled;
-        entry.started = entry.beside_window = entry.fetched = entry.placed = entry.done = false;
+        entry.started = entry.beside_window = entry.fetched = entry.placed = entry.halved = entry.done =
+            false;
         entry.sge_count = 0;
         if (!request.is_plain()) [[unlikely]] {
             entry.range_access = request.range_access;

@@ -118,6 +118,39 @@ TEST(Neighbor, OneIsKilledWhileItCopies) {
     }
 }
 
+// Large WRITEs, long enough that both copy them (src/transport/rc_halves.cpp): by the victim or, in every
+// other round, by the survivor.
+TEST(Neighbor, OneIsKilledWhileBothCopy) {
+    constexpr std::chrono::microseconds kLong{200'000};
+    const auto large = [](Here& here, std::uint64_t number) {
+        return here.post(IBV_WR_RDMA_WRITE, kSize, 0, number);
+    };
+    Chance chance;
+    Bystanders bystanders;
+    const auto began = Clock::now();
+    for (int round = 0; go_on(round, began); round++) {
+        SCOPED_TRACE(testing::Message() << "round " << round);
+        const bool survivor = round % 2;
+        Neighbor victim(
+            [&](Here& there) {
+                there.meet();
+                if (!survivor) stream(there, 16, [&](std::uint64_t number) { return large(there, number); });
+                for (;;) pause();
+            },
+            victims());
+        Here here(victim.in, victim.out, hasty());
+        here.meet();
+        Killer killer(victim, chance.up_to(kLong));
+        if (survivor) {
+            const ibv_wc wc = stream(here, 16, [&](std::uint64_t number) { return large(here, number); });
+            EXPECT_TRUE(is_loss(wc)) << ibv_wc_status_str(wc.status);
+        }
+        killer.wait();
+        expect_loss(here, survivor);
+        bystanders.go_on();
+    }
+}
+
 // Messages: their words say which one it is.
 constexpr std::size_t kSlot = 64 << 10, kSlots = kSize / kSlot;
 std::size_t length_of(std::uint64_t message) { return message / 5 % 2 ? kSlot : 8; }

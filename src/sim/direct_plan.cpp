@@ -34,9 +34,9 @@ Op draw_large_op(Random& random, bool sends_only) {
         op.length = random.pick({100u, 20'000u, ShownReceives::kFrom - 1});
     } else {
         op.operation = kind == 13 ? Operation::rdma_read : Operation::rdma_write;
-        const std::uint32_t any = random.pick({30'000u, kTarget});
-        op.length = random.pick({static_cast<std::uint32_t>(random.below(any)) + 1, transport::kHalved,
-                                 transport::kHalved + 1, kLargest});
+        const std::uint32_t most = random.pick({30'000u, kTarget});
+        op.length = random.pick({static_cast<std::uint32_t>(random.below(most)) + 1, transport::kHalved,
+                                 transport::kHalved + 1, 2 * transport::kHalved + 5000});
         op.remote_offset = static_cast<std::uint32_t>(random.below(kTarget - op.length + 1));
     }
     op.immediate = random.next32();

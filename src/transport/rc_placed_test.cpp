@@ -136,15 +136,16 @@ TEST_F(Placed, ShorterOnesAreFetched) {
 }
 
 TEST_F(Placed, ALongMessageIsWrittenInParts) {
+    constexpr std::uint32_t kLong = 5 << 19;  // two and a half
     begin();
     show(0);
     receive(1);
-    receive(1, 5 * kLarge);
+    receive(1, kLong);
     send();
     settle();
     expect_completed(1);
     times_fetched = 0;
-    send(5 * kLarge - 100);
+    send(kLong - 100);
     expect_settled(1, 3, 0);
 }
 

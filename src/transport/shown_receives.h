@@ -30,7 +30,7 @@ class ShownReceives {
    public:
     // Messages of so many bytes are written by their sender. For shorter ones the receiver's look into the
     // sender's memory costs less than what both have to do for this.
-    static constexpr std::uint32_t kFrom = 512 << 10;
+    static constexpr std::uint32_t kFrom = 256 << 10;
     static constexpr std::uint32_t kMost = 8;  // receives at a time: some 200 us of writing
 
     static constexpr Duration kWritten = 20 * kMillisecond;

@@ -299,14 +299,14 @@ bool ForeignMemory::sends(const QpRecord& qp, std::uint32_t number) {
            (state == transport::QpState::rts || state == transport::QpState::sqd);
 }
 
-bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                          std::span<const iovec> into) const {
+link::PeerMemory::Fetched ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                                               std::span<const iovec> into) const {
     constexpr unsigned kMaxPieces = 65;
     if (header_.generation.load(std::memory_order_acquire) != generation_ || from.size() >= kMaxPieces ||
         into.size() >= kMaxPieces)
-        return false;
+        return Fetched::refused;
     const QpRecord* qp = find(qp_number);
-    if (!qp || !sends(*qp, qp_number)) return false;
+    if (!qp || !sends(*qp, qp_number)) return Fetched::not_sent;
     const std::uint64_t created = qp->created;
     std::array<iovec, kMaxPieces> local, remote;
     std::ranges::copy(into, local.begin());
@@ -323,12 +323,13 @@ bool ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
     const unsigned more = shows ? 0 : 1;
     if (process_vm_readv(pid_, local.data(), into.size() + more, remote.data(), from.size() + more, 0) !=
         static_cast<ssize_t>(length))
-        return false;
+        return Fetched::refused;
     // What has not been acknowledged is the sender's again only when its queue pair sends no more.
     __sync_synchronize();
-    if (!sends(*qp, qp_number) || qp->created != created) return false;
-    return shows ? Presence::state(header_.present) == Presence::State::here
-                 : std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
+    if (!sends(*qp, qp_number) || qp->created != created) return Fetched::not_sent;
+    const bool is_there = shows ? Presence::state(header_.present) == Presence::State::here
+                                : std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
+    return is_there ? Fetched::done : Fetched::not_sent;
 }
 
 std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {
@@ -382,7 +383,7 @@ bool MemoryAccess::is_compared(const transport::DirectTarget& target, std::span<
     if (begin == 0) return answer;
     const Duration took = now() - begin;
     if (sampled) call_time_.took(took);
-    if (compared) memory.operations().alone(target.length, length_of(local), took);
+    if (compared) memory.operations(!write).alone(target.length, length_of(local), took);
     return answer;
 }
 
@@ -397,7 +398,7 @@ Direct MemoryAccess::read(const transport::DirectTarget& target, std::span<const
 // Small ones are not measured (rc_direct.cpp). The others we would have to serve with the same processor if
 // they were for ourselves.
 bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                                      bool among_others, Time now) {
+                                      bool read, bool among_others, Time now) {
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !features().copy) return false;
@@ -405,7 +406,7 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     if (length <= transport::kSmallWrite) return memory.serves(now);
     // A call takes as long as copying some KiB; and what would have to wait for others goes on as they did.
     const bool at_first = among_others || length < kWorthACall;
-    return peer->pidfd >= 0 && memory.operations().together_is_faster(length, at_first, now) &&
+    return peer->pidfd >= 0 && memory.operations(read).together_is_faster(length, at_first, now) &&
            memory.serves(now);
 }
 
@@ -465,8 +466,10 @@ void MemoryAccess::measured(const wire::Path& path, std::uint32_t destination,
     const auto [way, length, bytes, took, rounds] = sample;
     if (way == Way::fetched)
         memory.sends(!rounds).alone(length, bytes, took);
+    else if (way == Way::copied)
+        memory.sends(!rounds).together(length, bytes, took);
     else
-        (way == Way::copied ? memory.sends(!rounds) : memory.operations()).together(length, bytes, took);
+        memory.operations(way == Way::answers).together(length, bytes, took);
 }
 
 void MemoryAccess::packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) {

@@ -66,13 +66,13 @@ class ForeignMemory final : public link::PeerMemory {
     void served_slowly(Time now) const { confidence_.disappointed(now); }
     // How fast WRITEs and READs pass, executed and as packets; how fast SENDs do, fetched and copied, among
     // others or one at a time.
-    Pace& operations() const { return operations_; }
+    Pace& operations(bool read) const { return read ? reads_ : writes_; }
     Pace& sends(bool among_others) const { return among_others ? sends_ : rounds_; }
 
     void abandon() override { file_.close(); }
     // Identity: the process shows its presence afterwards, or the tables' nonce is read in the same call.
-    bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
-               std::span<const iovec> into) const override;
+    Fetched fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                  std::span<const iovec> into) const override;
 
    private:
     class Hints;
@@ -114,7 +114,7 @@ class ForeignMemory final : public link::PeerMemory {
     mutable std::atomic<std::uint32_t> searched_{0};  // records, by the last search
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
-    mutable Pace operations_{Pace::Costs::more_together, transport::kHalved},
+    mutable Pace writes_{Pace::Costs::more_together, transport::kHalved}, reads_{Pace::Costs::more_together},
         sends_{Pace::Costs::alike, transport::kHalved}, rounds_{Pace::Costs::alike};
     mutable std::atomic<bool> gone_{false};
 };
@@ -127,7 +127,7 @@ class MemoryAccess final : public transport::DirectAccess {
     transport::Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
     Duration call_takes() const override { return call_time_.usually(); }
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                            bool among_others, Time now) override;
+                            bool read, bool among_others, Time now) override;
     bool both_copy(const wire::Path& path, std::uint32_t destination, Time now) override;
     void packets_were_slow(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,

@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint32_t kOurs = 0x5123, kTheirs = 0x6456, kPd = 7;
 constexpr memory::Access kAll = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead;
 
+using Fetched = link::PeerMemory::Fetched;
+
 class ForeignMemoryTest : public ::testing::Test {
    protected:
     void SetUp() override {
@@ -154,19 +156,19 @@ TEST_F(ForeignMemoryTest, APayloadIsFetchedWhileItsQueuePairCanSend) {
     for (std::size_t i = 0; i < target_.size(); i++) target_[i] = static_cast<std::uint8_t>(i);
     const iovec from[2] = {{target_.data(), 100}, {target_.data() + 150, 50}};
     const iovec into[1] = {{local_.data(), 150}};
-    ASSERT_TRUE(memory_->fetch(kTheirs, from, into));
+    ASSERT_EQ(memory_->fetch(kTheirs, from, into), Fetched::done);
     EXPECT_EQ(std::memcmp(local_.data(), target_.data(), 100), 0);
     EXPECT_EQ(std::memcmp(local_.data() + 100, target_.data() + 150, 50), 0);
     EXPECT_EQ(local_[150], 0x11);
-    EXPECT_FALSE(memory_->fetch(kTheirs + 1, from, into));
+    EXPECT_EQ(memory_->fetch(kTheirs + 1, from, into), Fetched::not_sent);
     record().state = static_cast<std::uint32_t>(transport::QpState::error);
-    EXPECT_FALSE(memory_->fetch(kTheirs, from, into));
+    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Fetched::not_sent);
 }
 
 TEST_F(ForeignMemoryTest, APayloadThatIsNotThereIsNotFetched) {
     const iovec from[1] = {{reinterpret_cast<void*>(std::uintptr_t{64}), 100}};
     const iovec into[1] = {{local_.data(), 100}};
-    EXPECT_FALSE(memory_->fetch(kTheirs, from, into));
+    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Fetched::refused);
 }
 
 TEST_F(ForeignMemoryTest, ADeregisteredRegionIsDeclined) {
@@ -330,7 +332,7 @@ TEST_F(ForeignMemoryTest, APayloadIsOfTheProcessThatWasMet) {
     auto other = open(reinterpret_cast<std::uintptr_t>(&moved));
     ASSERT_NE(other, nullptr);
     const iovec from{target_.data(), 8}, into{local_.data(), 8};
-    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}); };
+    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}) == Fetched::done; };
     EXPECT_TRUE(fetches());
     moved.nonce[0]++;
     EXPECT_FALSE(fetches());

@@ -42,8 +42,8 @@ class Pace {
     static constexpr std::uint32_t kInTrial = 3, kSingleInTrial = 5;
     // ... of which so many of much suffice if the other way is slower by half.
     static constexpr std::uint32_t kClearInTrial = 2;
-    // ... or of what is halved: that gets faster for a millisecond or two, while its lines move to the cache
-    // of the processor that copies them from now on.
+    // Measurements in a trial of what is halved: that gets faster for a millisecond or two, while its lines
+    // move to the cache of the processor that copies them from now on.
     static constexpr std::uint32_t kHalvedInTrial = 8;
     static constexpr std::uint32_t kUntilKnown =
         3;  // measurements, until they count; the first has page faults

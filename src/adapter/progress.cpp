@@ -54,7 +54,9 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
             done += fire(static_cast<Slot&>(node), now);
     });
     event_deadlines.fire(now);
-    if (done == 0 && owed != Owed::stays) {
+    if (link.answers_first()) {
+        push_owed(now, false);
+    } else if (done == 0 && owed != Owed::stays) {
         push_owed(now, owed == Owed::may_wait || unseen_);
         if (caller != Caller::stands_in) unseen_ = false;
     } else if (std::min(owing_.size(), owed_anew_) >= kOwedTogether) {

@@ -83,6 +83,9 @@ class Link : public wire::PacketSink {
     // Whether the last receive() left something that it might have taken, so that what it took is answered
     // first. The same thread at a time.
     virtual bool goes_on() const { return false; }
+    // It has left a large message where it is, with whose sender we copy it: he goes on when he has the
+    // answers to what came before.
+    virtual bool answers_first() const { return false; }
 
     // A file descriptor that is readable while datagrams wait (an epoll set), or -1.
     virtual int wait_fd() const = 0;

@@ -235,9 +235,9 @@ LocalLink::~LocalLink() {
     close(wait_fd_);
 }
 
-// A large message, of which we have to fetch a part. Who copies the others meanwhile
-// (transport/rc_halves.cpp) goes on with that when he has the answer to the message before.
-bool LocalLink::begins_halved(LocalRing::Form form, const Datagram& datagram) {
+// A message of several packets, of which we fetch this one. Who copies the next one meanwhile
+// (transport/rc_halves.cpp) waits for the answer to what was before.
+bool LocalLink::begins_large(LocalRing::Form form, const Datagram& datagram) {
     const auto opcode = static_cast<wire::Opcode>(datagram.bytes[0]);
     return form == LocalRing::Form::reference &&
            (opcode == wire::Opcode::rc_write_first || opcode == wire::Opcode::rc_send_first);
@@ -255,11 +255,11 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
     unsigned received = 0;
     std::size_t taken = 0;  // bytes
     std::span<const std::uint8_t> packet;
-    const auto answers_first = [&] {
+    const auto enough = [&] {
         return taken >= kTakenTogether || fetched >= kFetchedTogether || (fetched > 0 && !in.has_second());
     };
     unsigned alone = 0;  // so many are not asked about
-    while (received < max && !answers_first() && in.front(packet)) {
+    while (received < max && !enough() && in.front(packet)) {
         if (alone > 0) {
             alone--;
         } else if (in.is_first_of_several()) {
@@ -278,7 +278,11 @@ unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned m
         if (form == LocalRing::Form::row) {
             received += receive_row(datagram, receiver) - 1;
         } else if (form != LocalRing::Form::packet || !receiver.straight(datagram)) [[unlikely]] {
-            if (received > 0 && (receiver.is_early(datagram) || begins_halved(form, datagram))) break;
+            if (received > 0 && receiver.is_early(datagram)) break;
+            if (received > 0 && begins_large(form, datagram)) {
+                answers_first_ = true;
+                break;
+            }
             if (form == LocalRing::Form::reference)
                 fetched += receive_reference(peer, datagram, receiver);
             else
@@ -405,7 +409,7 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     if (++calls_ % kLookEvery == 0 || readable.others) [[unlikely]]
         peers_.look_around();
     unsigned received = 0;
-    goes_on_ = false;
+    goes_on_ = answers_first_ = false;
     const unsigned count = peers_.count();
     // Another one begins each time: none starves behind a busy one.
     if (++first_ >= count) first_ = 0;

@@ -51,6 +51,7 @@ class LocalLink final : public Link {
     unsigned receive(Receiver& receiver, unsigned max) override;
     bool looks_empty() override;
     bool goes_on() const override { return goes_on_; }
+    bool answers_first() const override { return answers_first_; }
     void set_polled(bool polled) override;
     void still_polled() override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
@@ -86,7 +87,7 @@ class LocalLink final : public Link {
     // Bytes that were fetched.
     static std::size_t receive_reference(LocalPeer& peer, Datagram datagram, Receiver& receiver);
     static unsigned receive_row(Datagram row, Receiver& receiver);
-    static bool begins_halved(LocalRing::Form form, const Datagram& datagram);
+    static bool begins_large(LocalRing::Form form, const Datagram& datagram);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
     struct Together {
         unsigned done, left;  // packets: taken, and those behind them that go alone
@@ -111,7 +112,7 @@ class LocalLink final : public Link {
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
     unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
     unsigned since_wire_ = 0;                                  // calls and packets
-    bool goes_on_ = false;
+    bool goes_on_ = false, answers_first_ = false;
     std::array<wire::InPacket, kOffered> together_;
     alignas(64) std::atomic<bool> polled_{false};
     // For sleepers that were overlooked, whatever the next receive() finds.

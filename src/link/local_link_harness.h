@@ -78,9 +78,9 @@ class Kept final : public Receiver {
 // The memory of a peer that is this process.
 class OwnMemory final : public PeerMemory {
    public:
-    bool fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
+    Fetched fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
         std::memcpy(into[0].iov_base, from[0].iov_base, from[0].iov_len);
-        return true;
+        return Fetched::done;
     }
 };
 

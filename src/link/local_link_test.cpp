@@ -276,8 +276,10 @@ TEST(LocalLinkTest, WhatCameBeforeALargeMessageIsAnsweredFirst) {
     left.post(right.qp(), large, kLoopback, wire::Opcode::rc_send_first, 5, true);
     left.post(right.qp(), "behind", kLoopback, wire::Opcode::rc_send_last);
     EXPECT_EQ(right.receive(), 1u) << "not what is to be fetched";
+    EXPECT_TRUE(right.link->answers_first());
     EXPECT_EQ(right.kept.texts, std::vector<std::string>{"before"});
     EXPECT_EQ(right.receive(), 1u) << "the last one is left";
+    EXPECT_FALSE(right.link->answers_first());
     EXPECT_EQ(right.receive(), 1u);
     EXPECT_EQ(right.kept.texts, (std::vector<std::string>{"before", large, "behind"}));
 }

@@ -46,10 +46,12 @@ namespace verbena::link {
 class PeerMemory {
    public:
     virtual ~PeerMemory() = default;
+    // Not sent: the queue pair sends nothing any more, nor has its process what it had sent.
+    enum class Fetched : std::uint8_t { done, not_sent, refused };
     // Copies what lies there into `into`, which is as long, for a queue pair of the peer's that has sent it
     // and could still send behind that. All or nothing of use. Nobody waits for who is at that.
-    virtual bool fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                       std::span<const iovec> into) const = 0;
+    virtual Fetched fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                          std::span<const iovec> into) const = 0;
     // In a child after fork(): the parent's right to the peer's memory must not live on in it.
     virtual void abandon() {}
 };

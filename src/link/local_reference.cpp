@@ -25,12 +25,12 @@ bool ReferredPayload::read(std::span<const std::uint8_t> references) {
 }
 
 bool ReferredPayload::fetch(std::uint32_t sender, std::span<const iovec> into) {
-    if (!peer_.memory || !peer_.memory->fetch(sender, {pieces_.data(), count_}, into)) {
-        decline();
-        return false;
-    }
-    fetched_ = length_;
-    return true;
+    using Fetched = PeerMemory::Fetched;
+    const Fetched what =
+        peer_.memory ? peer_.memory->fetch(sender, {pieces_.data(), count_}, into) : Fetched::refused;
+    if (what == Fetched::refused) decline();
+    if (what == Fetched::done) fetched_ = length_;
+    return what == Fetched::done;
 }
 
 }  // namespace verbena::link

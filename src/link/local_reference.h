@@ -1,4 +1,4 @@
-// Large payloads of SENDs need not be copied into the ring: the packet says where they lie in the
+// Large payloads of SENDs and WRITEs need not be copied into the ring: the packet says where they lie in the
 // producer's memory, and the consumer fetches them from there (process_vm_readv) into the program's buffers,
 // when it knows which: one copy instead of two, but by the kernel, page by page, and on one processor, where
 // the two go on at the same time. Which is faster differs from machine to machine and from length to length,
@@ -27,11 +27,11 @@ namespace verbena::link {
 // is allowed, too, only those longer than transport::kMostStraight.
 inline constexpr std::size_t kFetchedFrom = 8 << 10;
 inline constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // nobody waits longer for a lock
-inline constexpr std::size_t kLargestCopied = 32 << 10;  // and of WRITEs and READ responses in any case
-inline constexpr unsigned kMaxReferences = 64;           // and one that tells where it is already
+inline constexpr std::size_t kLargestCopied = 32 << 10;
+inline constexpr unsigned kMaxReferences = 64;  // and one that tells where it is already
 
 struct LocalReference {
-    // In the producer; or, without length, the receive that the payload has been written to.
+    // In the producer; or, without length, where the payload has been written to (wire::Aside::placed).
     std::uint64_t address, length;
 };
 

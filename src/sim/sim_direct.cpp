@@ -110,7 +110,7 @@ Direct SimDirect::read(const transport::DirectTarget& target, std::span<const io
     return transfer(target, into, false);
 }
 
-bool SimDirect::packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, Time) {
+bool SimDirect::packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, bool, Time) {
     const bool faster = random_.chance(plan_.by_packets);
     world_.coverage.directly[Coverage::by_packets] += faster;
     return faster;

@@ -31,7 +31,7 @@ class SimDirect final : public transport::DirectAccess {
     Direct write(const transport::DirectTarget& target, std::span<const iovec> from) override;
     Direct read(const transport::DirectTarget& target, std::span<const iovec> into) override;
     bool packets_are_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
-                            bool among_others, Time now) override;
+                            bool read, bool among_others, Time now) override;
     bool both_copy(const wire::Path& path, std::uint32_t destination, Time now) override;
     bool fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
                             bool among_others, Time now) override;

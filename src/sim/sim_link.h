@@ -3,8 +3,8 @@
 // burst does.
 //
 // It may also play a link to peers of the same host: packets then carry asides and may be as large as it
-// says, and the payload of a large one may have to be fetched, which fails now and then: of a SEND whose
-// payload stays where it is (wire::Aside) always, of another sometimes.
+// says, and the payload of a large one may have to be fetched, which fails now and then: of a payload that
+// stays where it is (wire::Aside) always, of another SEND's sometimes.
 //
 // Thread safety: none; one per simulated process.
 #pragma once

@@ -2,7 +2,8 @@
 // DMA engine would, and say whether the peer is alive but stands still.
 //
 // Order. The requester asks when every earlier request of its queue pair has been executed and acknowledged,
-// so a later WRITE is never seen before an earlier request; such an operation takes no PSN.
+// so a later WRITE is never seen before an earlier request; such an operation takes no PSN, but those of a
+// WRITE that both copy, and of which we execute a part.
 //
 // Declining costs nothing: the request then leaves as packets, and what was wrong with it (key, bounds,
 // rights, state) is found and told by the responder. An operation that was declined half-way is repeated
@@ -72,7 +73,8 @@ class DirectAccess {
     // peer's processor takes in while ours puts out the next ones. Among others: of the queue pair, that have
     // left as packets and would have to be waited for.
     virtual bool packets_are_faster(const wire::Path&, std::uint32_t /*destination*/,
-                                    std::uint32_t /*length*/, bool /*among_others*/, Time /*now*/) {
+                                    std::uint32_t /*length*/, bool /*read*/, bool /*among_others*/,
+                                    Time /*now*/) {
         return false;
     }
     // They were not: the peer let them wait.

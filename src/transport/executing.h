@@ -34,7 +34,7 @@ struct Executing : DirectAccess {
     }
     Duration call_takes() const override { return takes; }
     bool reaches(const wire::Path&, std::uint32_t) override { return true; }
-    bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, Time) override {
+    bool packets_are_faster(const wire::Path&, std::uint32_t, std::uint32_t, bool, bool, Time) override {
         return packets_faster && questions++ < slower_from;
     }
     bool both_copy(const wire::Path&, std::uint32_t, Time) override { return both; }
@@ -46,7 +46,8 @@ struct Executing : DirectAccess {
         return fetching_faster;
     }
     void measured(const wire::Path&, std::uint32_t, const PacketPace::Sample& sample) override {
-        (sample.way == PacketPace::Way::packets ? one_sided : samples).push_back(sample);
+        const bool of_send = sample.way == PacketPace::Way::copied || sample.way == PacketPace::Way::fetched;
+        (of_send ? samples : one_sided).push_back(sample);
     }
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 

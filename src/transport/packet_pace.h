@@ -24,7 +24,8 @@ class PacketPace {
     static constexpr std::uint32_t kLeastRounds = 8;
 
     enum class Way : std::uint8_t {
-        packets,  // of a WRITE or READ that the link could have executed
+        packets,  // of a WRITE that the link could have executed
+        answers,  // to such a READ
         copied,   // a SEND, by both
         fetched   // ... by the peer
     };
@@ -66,7 +67,7 @@ class PacketPace {
         return measures() && length == length_ && way == way_;
     }
     bool is_of(std::uint32_t length) const { return length == length_; }
-    bool measures_sends() const { return measures() && way_ != Way::packets; }
+    bool measures_sends() const { return measures() && is_of_sends(way_); }
     // One was acknowledged.
     void passed(Time now) {
         passed_++;
@@ -100,8 +101,9 @@ class PacketPace {
     }
     // A WRITE or READ that comes alone is executed, and none of its pauses would count there.
     bool measures_sends_of(std::uint32_t length, Way way) const {
-        return length == length_ && way == way_ && way != Way::packets;
+        return length == length_ && way == way_ && is_of_sends(way);
     }
+    static bool is_of_sends(Way way) { return way == Way::copied || way == Way::fetched; }
 
     std::uint32_t length_ = 0;  // 0: none is measured
     Way way_ = Way::packets;

@@ -9,15 +9,6 @@
 namespace verbena::transport {
 namespace {
 constexpr std::uint32_t kMany = 16;  // small WRITEs
-
-// Of a SendRequest or SendEntry.
-DirectTarget target_of(const RcShared& shared, const auto& request, std::uint32_t length,
-                       std::uint32_t offset, std::uint32_t reads_at_once, Time now) {
-    const Connection& a = shared.connection();
-    return {a.path,       shared.basics().number, a.destination_qp,
-            request.rkey, request.remote_address, length,
-            offset,       reads_at_once,          now};
-}
 }  // namespace
 
 bool RcRequester::may_go_directly(const SendEntry& entry) const {
@@ -51,7 +42,7 @@ void RcRequester::choose_way(std::uint32_t length, bool read, std::uint32_t wait
     const completion::CompletionQueue* const cq = shared_.basics().send_cq;
     const std::uint64_t operations = waiting + std::min(streak, std::max(queue_.unheard(), cq->waiting()));
     const auto faster = [&] {
-        return direct_->packets_are_faster(a.path, a.destination_qp, length, before, now);
+        return direct_->packets_are_faster(a.path, a.destination_qp, length, read, before, now);
     };
     if (small) {
         by_packets_ = directly_ == Directly::hopefully &&
@@ -132,7 +123,7 @@ RcRequester::Place RcRequester::place_of(const SendEntry& entry) const {
         if (index-- == 0) return {Direct::declined, 0};
         const SendEntry& before = queue_.at(index);
         if (before.is_local()) continue;
-        const bool alike = before.fetched && before.length >= ShownReceives::kFrom;
+        const bool alike = before.is_send() && before.fetched && before.length >= ShownReceives::kFrom;
         if (!alike) return {Direct::declined, 0};
         const bool placed = before.placed && !before.halved;
         if (!placed && !mutated(Mutation::placed_behind_fetched)) return {Direct::not_yet, 0};
@@ -168,7 +159,7 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
         if (entry.halved) wrote_half();
     }
     // A receive that is missing is for the peer to say.
-    return placed == Direct::not_yet && !outstanding() ? Direct::declined : placed;
+    return placed == Direct::not_yet && current_ == 0 ? Direct::declined : placed;
 }
 
 // A packet has left of what was not being measured. Large ones go to processes of this host only.

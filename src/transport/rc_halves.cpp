@@ -6,7 +6,7 @@
 //
 // A WRITE that leaves as packets in place of being executed (rc_direct.cpp). Our parts are written as the
 // link executes requests: when everything before the request has been acknowledged. The last packet travels,
-// and is placed when all else is there, so that the last word is written last.
+// or the last two, and is placed when all else is there, so that the last word is written last, and whole.
 //
 // A SEND whose receive the peer shows (shown_receives.h). Our parts are written there as a whole message is.
 //
@@ -21,6 +21,7 @@ namespace verbena::transport {
 namespace {
 // Our share of what both copy.
 constexpr std::uint8_t kWhole = 64, kLeastOurs = 16, kMostOurs = 48;
+constexpr std::uint32_t kLeastWritten = 32 << 10;  // bytes: less is not worth a call
 }  // namespace
 
 bool RcRequester::may_be_halved(const SendEntry& entry, Time now) const {
@@ -30,7 +31,8 @@ bool RcRequester::may_be_halved(const SendEntry& entry, Time now) const {
     const Connection& a = shared_.connection();
     return chosen && entry.length >= kHalved && next_psn_ == max_psn_ &&
            shared_.basics().service == Service::rc && direct_ &&
-           direct_->both_copy(a.path, a.destination_qp, now);
+           direct_->both_copy(a.path, a.destination_qp, now) &&
+           (!entry.is_send() || direct_->shown(a.path, a.destination_qp));
 }
 
 // One that begins.
@@ -39,19 +41,25 @@ void RcRequester::choose_halves(SendEntry& entry, Time now) {
     if (entry.is_write()) entry.fetched = entry.halved;
 }
 
+// How many packets of a WRITE travel behind its parts: what has the last word.
+std::uint32_t RcRequester::tail_of(const SendEntry& entry) const {
+    const std::uint32_t in_last = entry.length - (entry.packets - 1) * shared_.mtu();
+    return in_last < sizeof(std::uint64_t) ? 2 : 1;
+}
+
 // What is to leave next of it, if it is large.
 RcRequester::Part RcRequester::next_part(const SendEntry& entry) const {
     const std::uint32_t at = current_packet_, rest = entry.packets - at;
-    if (!entry.halved) {
-        const bool written = entry.fetched && entry.is_send() && entry.length >= ShownReceives::kFrom;
-        return {std::min(rest, kPart / shared_.mtu()), written};
-    }
-    const std::uint32_t last = entry.is_write() ? entry.packets - 1 : entry.packets;
+    if (!entry.fetched) return {rest, false};
+    const std::uint32_t most = kPart / shared_.mtu();
+    if (!entry.halved) return {std::min(rest, most), entry.is_send() && entry.length >= ShownReceives::kFrom};
+    const std::uint32_t last = entry.packets - (entry.is_write() ? tail_of(entry) : 0);
     if (at >= last) return {rest, false};
-    const std::uint32_t both = std::min(entry.packets, kPart / shared_.mtu()), begin = at - at % both;
-    const std::uint32_t end = std::min(begin + both, last);
-    const std::uint32_t peers = std::min(begin + both - both * rest_->share / kWhole, end);
-    return at < peers ? Part{peers - at, false} : Part{end - at, true};
+    const std::uint32_t begin = at - at % std::min(entry.packets, most), size = std::min(last - begin, most);
+    std::uint32_t ours = size * rest_->share / kWhole;
+    if (ours * shared_.mtu() < kLeastWritten) ours = 0;
+    const std::uint32_t between = begin + size - ours;
+    return at < between ? Part{between - at, false} : Part{begin + size - at, true};
 }
 
 // One of ours has been written. Who then finds the peer still at work does more of it from now on, and else
@@ -81,17 +89,8 @@ Direct RcRequester::write_half(wire::PacketSink& sink, const SendEntry& entry, s
                rest_->iovecs.data(), pieces) != memory::LookupError::none)
         return Direct::declined;
     sink.flush();
-    const Connection& a = shared_.connection();
-    const DirectTarget target{a.path,
-                              shared_.basics().number,
-                              a.destination_qp,
-                              entry.rkey,
-                              entry.remote_address,
-                              entry.length,
-                              offset,
-                              0,
-                              now,
-                              true};
+    DirectTarget target = target_of(shared_, entry, entry.length, offset, 0, now);
+    target.by_both = true;
     if (direct_->write(target, {rest_->iovecs.data(), pieces}) != Direct::done) return Direct::declined;
     wrote_half();
     riding.placed = kThere;

@@ -230,6 +230,64 @@ TEST_F(Halves, OfASendGoIntoAReceiveThatIsShown) {
     }
 }
 
+// Nothing is known of receives that are not shown: nobody waits for them.
+TEST_F(Halves, ASendIsFetchedWholeWhereNoReceiveIsShown) {
+    for (unsigned i = 0; i < 3; i++) {
+        post_receive(1, i, {side[1].sge(0, kLarge)});
+        log.clear();
+        send();
+        settle();
+        EXPECT_TRUE(link.placed.empty());
+        EXPECT_EQ(packets(0).size(), i == 0 ? 1u : 2u) << "the second is halved, and its other half fetched";
+        expect_completed(1);
+    }
+}
+
+TEST_F(Halves, ASendBehindAWriteDoesNotWaitForIt) {
+    for (unsigned i = 0; i < 4; i++) post_receive(1, i, {side[1].sge(8 * kLarge, kLarge)});
+    send();
+    settle();
+    expect_completed(1);
+    open_window();
+    write(kLarge);
+    send();
+    for (unsigned i = 0; i < 2; i++) transmit(0, true);
+    EXPECT_EQ(link.halves.size(), 1u);
+    EXPECT_EQ(packets(0).back().headers.bth.opcode, Opcode::rc_send_last);
+    settle();
+    EXPECT_TRUE(link.placed.empty()) << "fetched, since it is behind something else";
+    expect_completed(2);
+    EXPECT_TRUE(equal(0, 8 * kLarge, kLarge));
+}
+
+TEST_F(Halves, OfWhatIsBehindTheLastMiBToo) {
+    const std::uint32_t length = kLarge + kLarge / 2;
+    write(0, length);
+    write(0, length);
+    settle();
+    expect_completed(2);
+    EXPECT_TRUE(equal(0, 0, length));
+    ASSERT_EQ(link.halves.size(), 4u);
+    EXPECT_GT(link.halves[1].length, kLarge / 8);
+    EXPECT_GT(link.halves[1].offset, kLarge);
+}
+
+// The last aligned word in one piece, whatever lies in the last packet.
+TEST_F(Halves, TheLastWordTravels) {
+    for (std::uint32_t more = 1; more < 10; more++) {
+        log.clear();
+        write(3, kLarge + more);
+        write(3, kLarge + more);
+        settle();
+        expect_completed(2);
+        EXPECT_TRUE(equal(3, 3, kLarge + more));
+        const Sent last = packets(0).back();
+        EXPECT_EQ(last.aside.psns, more < 8 ? 2u : 1u);
+        EXPECT_EQ(last.aside.placed, 0u);
+        EXPECT_GE(last.payload, 8u);
+    }
+}
+
 // Its receive may overlap one that the peer is still at work on.
 TEST_F(Halves, ASendWaitsForTheOneBefore) {
     for (unsigned i = 0; i < 4; i++) post_receive(1, i, {side[1].sge(0, kLarge)});

@@ -304,8 +304,9 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
         choose_halves(entry, now);
     }
     const Part part = next_part(entry);
+    const bool writes = part.ours && at_once(sink, entry, packet, most).psns >= part.packets;
     Direct written = Direct::declined;
-    if (part.ours)
+    if (writes)
         written = entry.is_send() ? write_ahead(sink, entry, part.packets, now, riding)
                                   : write_half(sink, entry, part.packets, now, riding);
     rest_->held_at = written == Direct::not_yet ? una_ : kNotHeld;
@@ -318,7 +319,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     // Before it is copied: counting takes a locked instruction, which waits for all stores before it.
     flow_.sent(expected_cost);
     const bool left = emit(sink, entry, packet, count, ask, now, riding);
-    if (left && packet == 0 && count == 1) entry.fetched = false;  // it went as on a wire
+    if (left && packet == 0 && count == 1) entry.fetched = entry.halved = false;  // it went as on a wire
     flow_.corrects(expected_cost, left ? cost(entry, packet, packet + count) : 0);
     if (!left) return 0;
     entry.beside_window = false;
@@ -326,8 +327,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         served_since(now, now);
-        if (!outstanding() && entry.length > kSmallWrite)
-            begin_pace(entry.length, PacketPace::Way::packets, now);
+        if (!outstanding() && entry.length > kSmallWrite) begin_pace(entry.length, way_of(entry), now);
     }
     if (!measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run, now);
     next_psn_ = wire::psn_add(next_psn_, count);

@@ -62,7 +62,7 @@ class RcRequester {
         std::vector<iovec> iovecs;
         std::uint8_t share = 28;           // ours of a large message that both copy (rc_halves.cpp)
         std::uint32_t direct_done = 0;     // bytes of the oldest request that the link has executed
-        std::uint32_t held_at = kNotHeld;  // una_ when a SEND began to wait for the peer (write_ahead())
+        std::uint32_t held_at = kNotHeld;  // una_ when a large message began to wait for the peer
         std::uint32_t recovery_end = 0;    // losses before this PSN belong to one event
         PacketsAhead ahead;                // responses to READs
         Time went_back_at = 0;             // while went_back_: the last time,
@@ -279,7 +279,7 @@ class RcRequester {
         return pacing_ == Pacing::measures && rest_->pace.measures(length, way);
     }
     static PacketPace::Way way_of(const SendEntry& entry) {
-        if (!entry.is_send()) return PacketPace::Way::packets;
+        if (!entry.is_send()) return entry.is_read() ? PacketPace::Way::answers : PacketPace::Way::packets;
         return entry.fetched ? PacketPace::Way::fetched : PacketPace::Way::copied;
     }
     bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
@@ -292,6 +292,7 @@ class RcRequester {
         std::uint32_t packets;
         bool ours;  // to write; else it is the peer's to fetch, or travels
     };
+    std::uint32_t tail_of(const SendEntry& entry) const;
     Part next_part(const SendEntry& entry) const;
     bool goes_on_beside(const SendEntry& written) const;
     void wrote_half();

@@ -143,8 +143,6 @@ void RcResponder::write(const wire::Packet& packet, const wire::OpcodeInfo& info
     if (!info.ends_message()) return accepted(packet, false, now);
 
     message_ = Message::none;
-    // Who copies half of them (rc_halves.cpp) waits for that.
-    ask_now_ |= rest_->reth.length >= kHalved;
     accepted(packet, true, now);
     shared_.count_completed(Counted::remote_write, true, rest_->reth.length);
     if (info.has_immdt)

@@ -124,4 +124,13 @@ inline std::uint32_t packets_at_once(wire::PacketSink& sink, const RcShared& sha
     return static_cast<std::uint32_t>(sink.largest_payload(a.path, a.destination_qp, stays) / a.path_mtu);
 }
 
+// Of a SendRequest or SendEntry.
+inline DirectTarget target_of(const RcShared& shared, const auto& request, std::uint32_t length,
+                              std::uint32_t offset, std::uint32_t reads_at_once, Time now) {
+    const Connection& a = shared.connection();
+    return {a.path,       shared.basics().number, a.destination_qp,
+            request.rkey, request.remote_address, length,
+            offset,       reads_at_once,          now};
+}
+
 }  // namespace verbena::transport

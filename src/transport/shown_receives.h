@@ -7,7 +7,8 @@
 // number that it has in the queue (receive_queue.h); from there on the sender counts. A receive of several
 // elements is shown as one of no length.
 //
-// A message is written before it leaves for the first time, so its receive cannot have been completed. Before
+// What is written of a message is written before it leaves for the first time, so its receive cannot have
+// been completed. Before
 // receives are flushed they are withdrawn, and peers that are writing are waited for (memory/outsiders.h);
 // but not for ever, since a peer that was stopped has come to the end of what it was copying.
 //
@@ -28,8 +29,8 @@ namespace verbena::transport {
 
 class ShownReceives {
    public:
-    // Messages of so many bytes are written by their sender. For shorter ones the receiver's look into the
-    // sender's memory costs less than what both have to do for this.
+    // Messages of so many bytes are written by their sender, or in part (rc_halves.cpp). For shorter ones the
+    // receiver's look into the sender's memory costs less than what both have to do for this.
     static constexpr std::uint32_t kFrom = 256 << 10;
     static constexpr std::uint32_t kMost = 8;  // receives at a time: some 200 us of writing
 

@@ -100,7 +100,9 @@ struct Aside {
     bool acknowledges = false;       // as an ACK in front of it would (IBA 9.7.5.1.2), namely this PSN
     std::uint32_t acknowledged = 0;  // 24 bits
     bool stays = false;  // its payload stays as it is until acknowledged; it may be taken from where it lies
-    std::uint32_t placed = 0;  // ... and is in this receive already (transport/shown_receives.h); 0: in none
+    // ... and is there already: a SEND's in the receive of that name (transport/shown_receives.h). 0: it is
+    // not
+    std::uint32_t placed = 0;
 };
 
 // A packet as it came, BTH to ICRC.
@@ -114,7 +116,7 @@ class Elsewhere {
    public:
     virtual ~Elsewhere() = default;
     virtual std::size_t length() const = 0;
-    // The receive that the sender has written all of it into, by its name; 0: none.
+    // The sender has written all of it to its place, as Aside::placed says.
     virtual std::uint32_t placed() const { return 0; }
     // Copies all of it, once; `sender` is the queue pair that it comes from. False: it is not to be had.
     virtual bool fetch(std::uint32_t sender, std::span<const iovec> into) = 0;

@@ -178,6 +178,16 @@ TEST(LocalLinkTest, OnlyWhatStaysIsLeftWhereItLies) {
     EXPECT_EQ(right.kept.texts, (std::vector<std::string>{"", "", large, large}));
 }
 
+// Right fetches what left refers to.
+void introduce_with_memory(End& left, End& right) {
+    introduce(left, right);
+    LocalPeer* const peer = right.peers().find(kLoopback, left.qp());
+    peer->memory = std::make_unique<OwnMemory>();
+    peer->in->fetch(true);
+    right.kept.fetches = true;
+    right.kept.texts.clear();
+}
+
 // What is fetched takes long: not too much of it is received before it is answered, and the last is left for
 // the time in which the peer makes more.
 TEST(LocalLinkTest, WhatIsFetchedIsReceivedInParts) {
@@ -193,12 +203,7 @@ TEST(LocalLinkTest, WhatIsFetchedIsReceivedInParts) {
                           Case{{kShort, kShort, kQuarter, kShort, kShort, kShort}, {5, 1}},
                           Case{{kShort, kShort, kShort}, {3}}}) {
         End left(3), right(4);
-        introduce(left, right);
-        LocalPeer* const peer = right.peers().find(kLoopback, left.qp());
-        peer->memory = std::make_unique<OwnMemory>();
-        peer->in->fetch(true);
-        right.kept.fetches = true;
-        right.kept.texts.clear();
+        introduce_with_memory(left, right);
         std::vector<std::string> texts;
         for (const std::size_t length : c.lengths) {
             texts.emplace_back(length, static_cast<char>('a' + texts.size()));
@@ -265,12 +270,7 @@ TEST(LocalLinkTest, WhatIsEarlyStaysForOnce) {
 // Who copies with us has the answer to the last one before we fetch our part of the next.
 TEST(LocalLinkTest, WhatCameBeforeALargeMessageIsAnsweredFirst) {
     End left(3), right(4);
-    introduce(left, right);
-    LocalPeer* const peer = right.peers().find(kLoopback, left.qp());
-    peer->memory = std::make_unique<OwnMemory>();
-    peer->in->fetch(true);
-    right.kept.fetches = true;
-    right.kept.texts.clear();
+    introduce_with_memory(left, right);
     const std::string large(20'000, 'x');
     left.post(right.qp(), "before");
     left.post(right.qp(), large, kLoopback, wire::Opcode::rc_send_first, 5, true);

@@ -22,6 +22,7 @@ namespace verbena::adapter {
 namespace {
 
 using transport::Direct;
+using transport::length_of;
 
 constexpr Duration kVerifyEvery = kMillisecond;
 // WRITEs and READs from this length on are executed until something is known of packets. (A power of two, so
@@ -34,12 +35,6 @@ bool table_fits(std::uint64_t offset, std::uint64_t count, std::uint64_t record,
 
 Direct whole(ssize_t done, std::size_t wanted) {
     return done == static_cast<ssize_t>(wanted) ? Direct::done : Direct::declined;
-}
-
-std::size_t length_of(std::span<const iovec> list) {
-    std::size_t length = 0;
-    for (const iovec& piece : list) length += piece.iov_len;
-    return length;
 }
 
 // How many of these bytes lie in the aligned word of the last one.

@@ -10,6 +10,7 @@ namespace verbena::sim {
 namespace {
 
 using transport::Direct;
+using transport::length_of;
 using transport::QpState;
 
 adapter::QpRecord* record_of(Process& process, std::uint32_t number) {
@@ -42,12 +43,6 @@ bool is_region(Process& process, std::uint32_t key) {
     const auto regions = process.segment().regions();
     const std::uint32_t index = memory::index_of(key);
     return index < regions.size() && regions[index].kind == memory::RecordKind::region;
-}
-
-std::size_t length_of(std::span<const iovec> list) {
-    std::size_t length = 0;
-    for (const iovec& piece : list) length += piece.iov_len;
-    return length;
 }
 
 void copy(std::uint8_t* there, std::span<const iovec> list, bool write) {

@@ -60,6 +60,13 @@ inline constexpr std::uint32_t kMostStraight = 12 << 10;
 // Messages from this length on may be copied by both sides, a half each (rc_halves.cpp).
 inline constexpr std::uint32_t kHalved = ShownReceives::kFrom;
 
+// Of a payload's pieces together, bytes.
+inline std::size_t length_of(std::span<const iovec> list) {
+    std::size_t length = 0;
+    for (const iovec& piece : list) length += piece.iov_len;
+    return length;
+}
+
 class DirectAccess {
    public:
     virtual ~DirectAccess() = default;

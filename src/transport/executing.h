@@ -52,11 +52,6 @@ struct Executing : DirectAccess {
     bool stands_still(const wire::Path&, std::uint32_t) override { return false; }
 
    protected:
-    static std::size_t length_of(std::span<const iovec> list) {
-        std::size_t length = 0;
-        for (const iovec& piece : list) length += piece.iov_len;
-        return length;
-    }
     static void copy(std::uint8_t* there, std::span<const iovec> list, bool read) {
         for (const iovec& piece : list) {
             std::memcpy(read ? piece.iov_base : there, read ? there : piece.iov_base, piece.iov_len);

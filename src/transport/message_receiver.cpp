@@ -129,11 +129,10 @@ VendorError MessageReceiver::begin_write(const wire::Packet& packet, const wire:
 std::optional<VendorError> MessageReceiver::place_write(const wire::Packet& packet) {
     const std::uint64_t address = rest_->reth.virtual_address + rest_->offset;
     if (packet.elsewhere) {
+        VendorError error;
         const std::size_t length = packet.payload_length();
-        const auto found = look_up(rest_->reth.rkey, address, length, memory::kRemoteWrite);
-        if (!found)
-            return refused(found.error, {address, rest_->reth.rkey, static_cast<std::uint32_t>(length)});
-        const iovec place{found.address, length};
+        const iovec place{write_target(address, rest_->reth.rkey, length, error), length};
+        if (error != VendorError::none) return error;
         if (packet.elsewhere->placed() == 0 &&
             !packet.elsewhere->fetch(shared_.connection().destination_qp, {&place, 1}))
             return std::nullopt;
@@ -154,18 +153,28 @@ VendorError MessageReceiver::check_write_start(const wire::Reth& reth) {
     return found ? VendorError::none : refused(found.error, reth);
 }
 
+// Where that goes; or nullptr with what speaks against it.
+std::uint8_t* MessageReceiver::write_target(std::uint64_t address, std::uint32_t rkey, std::size_t length,
+                                            VendorError& error) {
+    const auto found = look_up(rkey, address, length, memory::kRemoteWrite);
+    error =
+        found ? VendorError::none : refused(found.error, {address, rkey, static_cast<std::uint32_t>(length)});
+    return found ? found.address : nullptr;
+}
+
 VendorError MessageReceiver::write_payload(std::uint64_t address, std::uint32_t rkey,
                                            std::span<const std::uint8_t> bytes) {
     if (bytes.empty()) return VendorError::none;
-    const auto found = look_up(rkey, address, bytes.size(), memory::kRemoteWrite);
-    if (!found) return refused(found.error, {address, rkey, static_cast<std::uint32_t>(bytes.size())});
+    VendorError error;
+    std::uint8_t* const target = write_target(address, rkey, bytes.size(), error);
+    if (error != VendorError::none) return error;
     if (mutated(Mutation::ack_before_placement)) {
-        place(found.address, bytes.data(), bytes.size() - 1);
-        rest_->late_address = found.address + bytes.size() - 1;
+        place(target, bytes.data(), bytes.size() - 1);
+        rest_->late_address = target + bytes.size() - 1;
         rest_->late_value = bytes.back();
         return VendorError::none;
     }
-    place(found.address, bytes.data(), bytes.size());
+    place(target, bytes.data(), bytes.size());
     return VendorError::none;
 }
 

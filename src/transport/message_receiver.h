@@ -123,6 +123,8 @@ class MessageReceiver {
     std::optional<VendorError> place_write(const wire::Packet& packet);
     bool place_run(const wire::ReceivedRun& run);  // rc_runs.cpp
     memory::LookupError scatter_to_receive(std::uint64_t offset, std::span<const std::uint8_t> bytes);
+    std::uint8_t* write_target(std::uint64_t address, std::uint32_t rkey, std::size_t length,
+                               VendorError& error);
     VendorError write_payload(std::uint64_t address, std::uint32_t rkey, std::span<const std::uint8_t> bytes);
     // What an rkey of the peer's opens.
     memory::Lookup look_up(std::uint32_t rkey, std::uint64_t address, std::uint64_t length,

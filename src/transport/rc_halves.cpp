@@ -19,7 +19,7 @@
 
 namespace verbena::transport {
 namespace {
-// Our share of what both copy.
+// Rest::share, of what both copy.
 constexpr std::uint8_t kWhole = 64, kLeastOurs = 16, kMostOurs = 48;
 constexpr std::uint32_t kLeastWritten = 32 << 10;  // bytes: less is not worth a call
 }  // namespace

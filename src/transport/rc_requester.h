@@ -60,7 +60,7 @@ class RcRequester {
         Pacer pacer;
         Time rate_allows_at = kNever;  // as resume_at_, by the rate limit
         std::vector<iovec> iovecs;
-        std::uint8_t share = 28;           // ours of a large message that both copy (rc_halves.cpp)
+        std::uint8_t share = 28;           // ours of a large message that both copy, in 64ths (rc_halves.cpp)
         std::uint32_t direct_done = 0;     // bytes of the oldest request that the link has executed
         std::uint32_t held_at = kNotHeld;  // una_ when a large message began to wait for the peer
         std::uint32_t recovery_end = 0;    // losses before this PSN belong to one event
@@ -284,6 +284,7 @@ class RcRequester {
     }
     bool transfer_directly(const DirectTarget& target, std::span<const iovec> list, bool read,
                            std::uint32_t length);
+    void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
     // rc_halves.cpp
     bool may_be_halved(const SendEntry& entry, Time now) const;
@@ -298,7 +299,6 @@ class RcRequester {
     void wrote_half();
     Direct write_half(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packets, Time now,
                       wire::Aside& riding);
-    void count_direct(bool read, std::uint32_t length, bool first, bool last);
 
     // rc_whole.cpp
     bool is_whole(const SendEntry& entry) const;

@@ -7,10 +7,10 @@
 // number that it has in the queue (receive_queue.h); from there on the sender counts. A receive of several
 // elements is shown as one of no length.
 //
-// What is written of a message is written before it leaves for the first time, so its receive cannot have
-// been completed. Before
-// receives are flushed they are withdrawn, and peers that are writing are waited for (memory/outsiders.h);
-// but not for ever, since a peer that was stopped has come to the end of what it was copying.
+// What is written of a message is written before that part leaves for the first time, so that its receive
+// cannot have been completed. Before receives are flushed they are withdrawn, and peers that are writing are
+// waited for (memory/outsiders.h); but not for ever, since a peer that was stopped has come to the end of
+// what it was copying.
 //
 // Thread safety: show() and withdraw() under the queue pair's lock; next() and find() in any process. What
 // they return is to be checked like anything that comes from a peer.

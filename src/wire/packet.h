@@ -100,8 +100,8 @@ struct Aside {
     bool acknowledges = false;       // as an ACK in front of it would (IBA 9.7.5.1.2), namely this PSN
     std::uint32_t acknowledged = 0;  // 24 bits
     bool stays = false;  // its payload stays as it is until acknowledged; it may be taken from where it lies
-    // ... and is there already: a SEND's in the receive of that name (transport/shown_receives.h). 0: it is
-    // not
+    // ... and is there already, a SEND's in the receive of that name (transport/shown_receives.h); 0: it has
+    // to be taken.
     std::uint32_t placed = 0;
 };
 

@@ -61,8 +61,8 @@ class PacketSink : public PacketCopier {
     // 0: what leaves is a packet as on any wire. Otherwise the packets to that queue pair may have an aside,
     // and so many bytes, at least the path MTU, if they stand for several of a message. `stays`: of one
     // whose payload then stays as it is until the peer has acknowledged it, since it may be taken from where
-    // it lies. May change from one packet to the next, not between the question and the packet
-    // that it was about.
+    // it lies. May change from one packet to the next, not between the question and the packet that it was
+    // about.
     virtual std::size_t largest_payload(const Path&, std::uint32_t /*destination_qp*/, bool /*stays*/) {
         return 0;
     }

@@ -76,6 +76,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             memory->transfer({path, kOurs, kTheirs, index << 8 | 3, kIova, buffer.size(), 0, 1, 0},
                              {&piece, 1}, false);
         static_cast<void>(memory->shown(kTheirs));
+        const auto ring = link::LocalRing::create();
+        if (!ring) std::abort();
+        for (std::uint32_t index = 0; index <= kRegions; index++) {
+            link::LocalMark mark(*ring, {.qp = kTheirs});
+            // Nothing of any length, since the tables are the input's.
+            memory->store({kTheirs, index << 8 | 2, kIova}, -1, {}, mark);
+        }
     }
     close(fd);
     return 0;

@@ -294,14 +294,14 @@ bool ForeignMemory::sends(const QpRecord& qp, std::uint32_t number) {
            (state == transport::QpState::rts || state == transport::QpState::sqd);
 }
 
-link::PeerMemory::Fetched ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                                               std::span<const iovec> into) const {
+link::PeerMemory::Result ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                                              std::span<const iovec> into) const {
     constexpr unsigned kMaxPieces = 65;
     if (header_.generation.load(std::memory_order_acquire) != generation_ || from.size() >= kMaxPieces ||
         into.size() >= kMaxPieces)
-        return Fetched::refused;
+        return Result::refused;
     const QpRecord* qp = find(qp_number);
-    if (!qp || !sends(*qp, qp_number)) return Fetched::not_sent;
+    if (!qp || !sends(*qp, qp_number)) return Result::not_wanted;
     const std::uint64_t created = qp->created;
     std::array<iovec, kMaxPieces> local, remote;
     std::ranges::copy(into, local.begin());
@@ -318,13 +318,28 @@ link::PeerMemory::Fetched ForeignMemory::fetch(std::uint32_t qp_number, std::spa
     const unsigned more = shows ? 0 : 1;
     if (process_vm_readv(pid_, local.data(), into.size() + more, remote.data(), from.size() + more, 0) !=
         static_cast<ssize_t>(length))
-        return Fetched::refused;
+        return Result::refused;
     // What has not been acknowledged is the sender's again only when its queue pair sends no more.
     __sync_synchronize();
-    if (!sends(*qp, qp_number) || qp->created != created) return Fetched::not_sent;
+    if (!sends(*qp, qp_number) || qp->created != created) return Result::not_wanted;
     const bool is_there = shows ? Presence::state(header_.present) == Presence::State::here
                                 : std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
-    return is_there ? Fetched::done : Fetched::not_sent;
+    return is_there ? Result::done : Result::not_wanted;
+}
+
+link::PeerMemory::Result ForeignMemory::store(const Place& place, int pidfd,
+                                              std::span<const std::uint8_t> from,
+                                              link::LocalMark& mark) const {
+    if (header_.generation.load(std::memory_order_acquire) != generation_ || !verify(pidfd, now()))
+        return Result::refused;
+    const QpRecord* qp = find(place.qp_number);
+    if (!qp || !sends(*qp, place.qp_number) || !qp->shown.takes_answers()) return Result::not_wanted;
+    mark.narrow({place.qp_number, memory::index_of(place.lkey)});
+    const Wanted wanted{place.lkey, false, place.address, from.size(), memory::kLocalWrite};
+    const std::uint64_t there = permit(*qp, place.qp_number, wanted);
+    if (there == 0) return Result::not_wanted;
+    const iovec piece{const_cast<std::uint8_t*>(from.data()), from.size()};
+    return by_call(there, {&piece, 1}, from.size(), true) == Direct::done ? Result::done : Result::refused;
 }
 
 std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {

@@ -71,8 +71,10 @@ class ForeignMemory final : public link::PeerMemory {
 
     void abandon() override { file_.close(); }
     // Identity: the process shows its presence afterwards, or the tables' nonce is read in the same call.
-    Fetched fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                  std::span<const iovec> into) const override;
+    Result fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                 std::span<const iovec> into) const override;
+    Result store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+                 link::LocalMark& mark) const override;
 
    private:
     class Hints;
@@ -114,7 +116,8 @@ class ForeignMemory final : public link::PeerMemory {
     mutable std::atomic<std::uint32_t> searched_{0};  // records, by the last search
     mutable std::atomic<Time> verified_{INT64_MIN / 2};
     mutable Confidence confidence_;
-    mutable Pace writes_{Pace::Costs::more_together, transport::kHalved}, reads_{Pace::Costs::more_together},
+    mutable Pace writes_{Pace::Costs::more_together, transport::kHalved},
+        reads_{Pace::Costs::more_together, transport::kHalved},
         sends_{Pace::Costs::alike, transport::kHalved}, rounds_{Pace::Costs::alike};
     mutable std::atomic<bool> gone_{false};
 };

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kOurs = 0x5123, kTheirs = 0x6456, kPd = 7;
 constexpr memory::Access kAll = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead;
 
-using Fetched = link::PeerMemory::Fetched;
+using Copied = link::PeerMemory::Result;
 
 class ForeignMemoryTest : public ::testing::Test {
    protected:
@@ -156,19 +156,54 @@ TEST_F(ForeignMemoryTest, APayloadIsFetchedWhileItsQueuePairCanSend) {
     for (std::size_t i = 0; i < target_.size(); i++) target_[i] = static_cast<std::uint8_t>(i);
     const iovec from[2] = {{target_.data(), 100}, {target_.data() + 150, 50}};
     const iovec into[1] = {{local_.data(), 150}};
-    ASSERT_EQ(memory_->fetch(kTheirs, from, into), Fetched::done);
+    ASSERT_EQ(memory_->fetch(kTheirs, from, into), Copied::done);
     EXPECT_EQ(std::memcmp(local_.data(), target_.data(), 100), 0);
     EXPECT_EQ(std::memcmp(local_.data() + 100, target_.data() + 150, 50), 0);
     EXPECT_EQ(local_[150], 0x11);
-    EXPECT_EQ(memory_->fetch(kTheirs + 1, from, into), Fetched::not_sent);
+    EXPECT_EQ(memory_->fetch(kTheirs + 1, from, into), Copied::not_wanted);
     record().state = static_cast<std::uint32_t>(transport::QpState::error);
-    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Fetched::not_sent);
+    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Copied::not_wanted);
 }
 
 TEST_F(ForeignMemoryTest, APayloadThatIsNotThereIsNotFetched) {
     const iovec from[1] = {{reinterpret_cast<void*>(std::uintptr_t{64}), 100}};
     const iovec into[1] = {{local_.data(), 100}};
-    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Fetched::refused);
+    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Copied::refused);
+}
+
+TEST_F(ForeignMemoryTest, AnAnswerIsWrittenWhereItIsWanted) {
+    const auto ring = link::LocalRing::create();
+    ASSERT_NE(ring, nullptr);
+    const auto store = [&](std::uint32_t qp, std::uint32_t lkey, std::uint64_t at) {
+        link::LocalMark mark(*ring, {.qp = qp});
+        return memory_->store({qp, lkey, at}, -1, std::span(local_).first(100), mark);
+    };
+    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova + 50), Copied::not_wanted) << "nothing was asked for";
+    record().shown.take_answers();
+    EXPECT_EQ(store(kTheirs + 1, keys_.lkey, kIova + 50), Copied::not_wanted);
+    EXPECT_EQ(store(kTheirs, keys_.rkey, kIova + 50), Copied::not_wanted);
+    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova + 157), Copied::not_wanted);
+    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova - 1), Copied::not_wanted);
+    EXPECT_EQ(target_, std::vector<std::uint8_t>(256, 0xee));
+    ASSERT_EQ(store(kTheirs, keys_.lkey, kIova + 50), Copied::done);
+    for (std::size_t i = 0; i < target_.size(); i++)
+        EXPECT_EQ(target_[i], i >= 50 && i < 150 ? 0x11 : 0xee) << i;
+    record().state = static_cast<std::uint32_t>(transport::QpState::error);
+    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova + 50), Copied::not_wanted);
+}
+
+TEST_F(ForeignMemoryTest, AnAnswerIsNotWrittenWhereNobodyMayWrite) {
+    const auto ring = link::LocalRing::create();
+    ASSERT_NE(ring, nullptr);
+    link::LocalMark mark(*ring, {.qp = kTheirs});
+    record().shown.take_answers();
+    memory::Keys keys{};
+    ASSERT_EQ(regions_->add(kPd, target_.data(), target_.size(), kIova, memory::kRemoteRead, keys), 0);
+    EXPECT_EQ(memory_->store({kTheirs, keys.lkey, kIova}, -1, std::span(local_).first(8), mark),
+              Copied::not_wanted);
+    ASSERT_EQ(regions_->add(kPd, reinterpret_cast<std::uint8_t*>(64), 256, kIova, kAll, keys), 0);
+    EXPECT_EQ(memory_->store({kTheirs, keys.lkey, kIova}, -1, std::span(local_).first(8), mark),
+              Copied::refused);
 }
 
 TEST_F(ForeignMemoryTest, ADeregisteredRegionIsDeclined) {
@@ -332,7 +367,7 @@ TEST_F(ForeignMemoryTest, APayloadIsOfTheProcessThatWasMet) {
     auto other = open(reinterpret_cast<std::uintptr_t>(&moved));
     ASSERT_NE(other, nullptr);
     const iovec from{target_.data(), 8}, into{local_.data(), 8};
-    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}) == Fetched::done; };
+    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}) == Copied::done; };
     EXPECT_TRUE(fetches());
     moved.nonce[0]++;
     EXPECT_FALSE(fetches());

@@ -51,11 +51,13 @@ enum class Mutation : std::uint8_t {
     direct_overtakes,              // a WRITE is executed by the link while requests before it wait
     placed_behind_fetched,         // a SEND is written into its receive before an earlier one is fetched
     half_overtakes,                // a part of a WRITE is written while requests before it wait
+    read_half_overtakes,           // ... and one of a READ is read
+    half_missing,                  // a READ completes although only the peer has copied its part
     flow_turn_missed,              // who finds the window opened by another thread does not come again
 };
 
 // The last that a single thread shows, as the simulator is; src/transport/mutations finds those behind it.
-inline constexpr Mutation kLastOfOneThread = Mutation::half_overtakes;
+inline constexpr Mutation kLastOfOneThread = Mutation::half_missing;
 
 #ifdef VERBENA_MUTATIONS
 inline Mutation& selected_mutation() {

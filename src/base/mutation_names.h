@@ -49,6 +49,8 @@ inline constexpr const char* kMutationNames[] = {
     "direct_overtakes",
     "placed_behind_fetched",
     "half_overtakes",
+    "read_half_overtakes",
+    "half_missing",
     "flow_turn_missed",
 };
 static_assert(std::size(kMutationNames) == static_cast<std::size_t>(Mutation::flow_turn_missed));

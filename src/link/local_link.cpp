@@ -235,12 +235,13 @@ LocalLink::~LocalLink() {
     close(wait_fd_);
 }
 
-// A message of several packets, of which we fetch this one. Who copies the next one meanwhile
+// A message of several packets, of which we copy this one. Who copies the next one meanwhile
 // (transport/rc_halves.cpp) waits for the answer to what was before.
 bool LocalLink::begins_large(LocalRing::Form form, const Datagram& datagram) {
     const auto opcode = static_cast<wire::Opcode>(datagram.bytes[0]);
     return form == LocalRing::Form::reference &&
-           (opcode == wire::Opcode::rc_write_first || opcode == wire::Opcode::rc_send_first);
+           (opcode == wire::Opcode::rc_write_first || opcode == wire::Opcode::rc_send_first ||
+            opcode == wire::Opcode::rc_read_request);
 }
 
 unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched) {
@@ -335,7 +336,7 @@ std::size_t LocalLink::receive_reference(LocalPeer& peer, Datagram datagram, Rec
     datagram.bytes = {bytes.data(), headers + wire::kIcrcLength};
     datagram.elsewhere = &payload;
     receiver.datagram(datagram);
-    return payload.fetched();
+    return payload.copied();
 }
 
 // The peer may have made room for what waits.

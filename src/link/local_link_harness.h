@@ -44,6 +44,11 @@ class Kept final : public Receiver {
    public:
     void datagram(const Datagram& datagram) override {
         EXPECT_TRUE(datagram.by_memory);
+        if (datagram.elsewhere && !answer.empty()) {
+            EXPECT_EQ(datagram.elsewhere->length(), answer.size());
+            stored = datagram.elsewhere->store(0, reinterpret_cast<const std::uint8_t*>(answer.data()));
+            return;
+        }
         if (datagram.elsewhere && fetches) {
             std::string& text = texts.emplace_back(datagram.elsewhere->length(), ' ');
             const iovec into{text.data(), text.size()};
@@ -69,6 +74,8 @@ class Kept final : public Receiver {
         return std::string(datagram.bytes.begin() + 12, datagram.bytes.end() - 4) == early;
     }
     bool fetches = false;
+    std::string answer;  // to READs that say where a part of it goes
+    bool stored = false;
     std::size_t takes_together = 0;
     std::string early;
     std::vector<std::size_t> offered;
@@ -78,9 +85,14 @@ class Kept final : public Receiver {
 // The memory of a peer that is this process.
 class OwnMemory final : public PeerMemory {
    public:
-    Fetched fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
+    Result fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
         std::memcpy(into[0].iov_base, from[0].iov_base, from[0].iov_len);
-        return Fetched::done;
+        return Result::done;
+    }
+    Result store(const Place& place, int, std::span<const std::uint8_t> from, LocalMark&) const override {
+        std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(place.address)), from.data(),
+                    from.size());
+        return Result::done;
     }
 };
 
@@ -112,7 +124,8 @@ struct End {
         packet.header = {};
         packet.header[0] = static_cast<std::uint8_t>(opcode);
         wire::store_be24(packet.header.data() + 5, qp);
-        packet.header_length = 12;
+        const bool asks = opcode == wire::Opcode::rc_read_request;
+        packet.header_length = static_cast<std::uint8_t>(asks ? wire::header_length(opcode) : 12);
         packet.payload = {&payload, 1};
         return packet;
     }

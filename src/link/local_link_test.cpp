@@ -188,6 +188,34 @@ void introduce_with_memory(End& left, End& right) {
     right.kept.texts.clear();
 }
 
+// Right writes a part of the answer to where left wants it, when it has answered what was before.
+TEST(LocalLinkTest, AnAnswerIsWrittenWhereItsRequestSays) {
+    End left(3), right(4);
+    introduce_with_memory(left, right);
+    const std::string wanted(kFetchedFrom + 100, 'x');
+    left.post(right.qp(), "before");
+    left.post(right.qp(), wanted, kLoopback, wire::Opcode::rc_read_request, 1, true);
+    right.kept.answer = std::string(wanted.size(), 'a');
+    EXPECT_EQ(right.receive(), 1u);
+    EXPECT_TRUE(right.link->answers_first());
+    EXPECT_EQ(left.posted.back(), wanted);
+    EXPECT_EQ(right.receive(), 1u);
+    EXPECT_TRUE(right.kept.stored);
+    EXPECT_EQ(left.posted.back(), right.kept.answer);
+}
+
+TEST(LocalLinkTest, AnAnswerIsNotWrittenToWhomNobodyMayWrite) {
+    End left(3), right(4);
+    introduce_with_addresses(left, right);
+    right.peers().find(kLoopback, left.qp())->in->fetch(true);
+    const std::string wanted(kFetchedFrom + 100, 'x');
+    left.post(right.qp(), wanted, kLoopback, wire::Opcode::rc_read_request, 1, true);
+    right.kept.answer = std::string(wanted.size(), 'a');
+    EXPECT_EQ(right.receive(), 1u);
+    EXPECT_EQ(left.posted.back(), wanted);
+    EXPECT_FALSE(right.kept.stored);
+}
+
 // What is fetched takes long: not too much of it is received before it is answered, and the last is left for
 // the time in which the peer makes more.
 TEST(LocalLinkTest, WhatIsFetchedIsReceivedInParts) {

@@ -25,12 +25,24 @@ bool ReferredPayload::read(std::span<const std::uint8_t> references) {
 }
 
 bool ReferredPayload::fetch(std::uint32_t sender, std::span<const iovec> into) {
-    using Fetched = PeerMemory::Fetched;
-    const Fetched what =
-        peer_.memory ? peer_.memory->fetch(sender, {pieces_.data(), count_}, into) : Fetched::refused;
-    if (what == Fetched::refused) decline();
-    if (what == Fetched::done) fetched_ = length_;
-    return what == Fetched::done;
+    using Result = PeerMemory::Result;
+    const Result what =
+        peer_.memory ? peer_.memory->fetch(sender, {pieces_.data(), count_}, into) : Result::refused;
+    return ends(what);
+}
+
+bool ReferredPayload::store(std::uint32_t requester, const std::uint8_t* from) {
+    const LocalPeers::Visit visit(&peer_);
+    if (count_ != 1 || !visit.peer() || !peer_.memory) return false;
+    LocalMark mark(*peer_.out, {.qp = requester});
+    const PeerMemory::Place place{requester, placed_, reinterpret_cast<std::uintptr_t>(pieces_[0].iov_base)};
+    return ends(peer_.memory->store(place, peer_.pidfd, {from, length_}, mark));
+}
+
+bool ReferredPayload::ends(PeerMemory::Result what) {
+    if (what == PeerMemory::Result::refused) decline();
+    if (what == PeerMemory::Result::done) copied_ = length_;
+    return what == PeerMemory::Result::done;
 }
 
 }  // namespace verbena::link

@@ -5,6 +5,9 @@
 // by factors: it is measured as they go (adapter/pace.h), and fetching comes first. The producer leaves such
 // payloads as they are until they have been acknowledged.
 //
+// A READ request may refer to where the beginning of its answer goes, which the consumer then writes there by
+// itself (transport/rc_halves.cpp).
+//
 // The consumer says in the ring whether it does (LocalRing::fetch()), and no longer after the first failure;
 // what was refused is sent again, and then its bytes travel along. A producer that has written the payload
 // into its receive by itself (transport/shown_receives.h) names that receive as well.
@@ -31,7 +34,7 @@ inline constexpr std::size_t kLargestCopied = 32 << 10;
 inline constexpr unsigned kMaxReferences = 64;  // and one that tells where it is already
 
 struct LocalReference {
-    // In the producer; or, without length, where the payload has been written to (wire::Aside::placed).
+    // In the producer; or, without length, what wire::Aside::placed says.
     std::uint64_t address, length;
 };
 
@@ -44,15 +47,18 @@ class ReferredPayload final : public wire::Elsewhere {
 
     std::size_t length() const override { return length_; }
     std::uint32_t placed() const override { return placed_; }
-    std::size_t fetched() const { return fetched_; }  // bytes
+    std::size_t copied() const { return copied_; }  // bytes
     bool fetch(std::uint32_t sender, std::span<const iovec> into) override;
+    bool store(std::uint32_t requester, const std::uint8_t* from) override;
     void decline() override { peer_.in->fetch(false); }
 
    private:
+    bool ends(PeerMemory::Result what);
+
     LocalPeer& peer_;
     std::array<iovec, kMaxReferences> pieces_;
     unsigned count_ = 0;
-    std::size_t length_ = 0, fetched_ = 0;  // bytes
+    std::size_t length_ = 0, copied_ = 0;  // bytes
     std::uint32_t placed_ = 0;
 };
 

@@ -179,6 +179,8 @@ constexpr EventLine kCmEventLines[] = {{0, "ADDR_RESOLVED"},   {1, "ADDR_ERROR"}
 constexpr const char* kDirectly[] = {"WRITE, or a part, executed",
                                      "READ, or a part, executed",
                                      "part of a WRITE written that both copy",
+                                     "part of a READ executed that both copy",
+                                     "part of an answer written by the peer",
                                      "SEND, or a part, written ahead",
                                      "WRITE or READ declined",
                                      "WRITE or READ: not yet",

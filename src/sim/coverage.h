@@ -18,6 +18,8 @@ struct Coverage {
         wrote,
         read_there,
         wrote_half,
+        read_half,
+        stored,
         placed,
         declined,
         not_yet,

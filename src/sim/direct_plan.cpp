@@ -19,12 +19,15 @@ constexpr std::uint32_t kTarget = 2'300'000;   // bytes: more than two parts
 constexpr std::uint32_t kLargest = 1'200'000;  // of a SEND
 constexpr std::uint32_t kMtu = 4096;
 
-Op draw_large_op(Random& random, bool sends_only) {
+enum class Kinds : std::uint8_t { sends, one_sided, all };
+
+Op draw_large_op(Random& random, Kinds kinds) {
     Op op;
     op.key = random.next();
     op.flags = random.one_in(4) ? 0 : transport::kSignaled;
     op.sge_count = static_cast<std::uint32_t>(random.between(1, 2));
-    const std::uint64_t kind = random.below(sends_only ? 12 : 24);
+    const std::int64_t kind =
+        random.between(kinds == Kinds::one_sided ? 13 : 0, kinds == Kinds::sends ? 11 : 23);
     if (kind < 11) {
         op.operation = random.pick({Operation::send, Operation::send, Operation::send_with_immediate});
         op.length = random.pick({ShownReceives::kFrom, ShownReceives::kFrom + 1, ShownReceives::kFrom + 5000,
@@ -33,7 +36,7 @@ Op draw_large_op(Random& random, bool sends_only) {
         op.operation = Operation::send;
         op.length = random.pick({100u, 20'000u, ShownReceives::kFrom - 1});
     } else {
-        op.operation = kind == 13 ? Operation::rdma_read : Operation::rdma_write;
+        op.operation = kind < 18 ? Operation::rdma_read : Operation::rdma_write;
         const std::uint32_t most = random.pick({30'000u, kTarget});
         op.length = random.pick({static_cast<std::uint32_t>(random.below(most)) + 1, transport::kHalved,
                                  transport::kHalved + 1, 2 * transport::kHalved + 5000});
@@ -61,6 +64,7 @@ void draw_large_receives(Random& random, EndpointPlan& to, const std::vector<Op>
 void draw_large(Random& random, Plan& plan) {
     plan.endpoints.resize(2);
     EndpointPlan &from = plan.endpoints[0], &to = plan.endpoints[1];
+    const auto reads = random.pick<std::uint8_t>({1, 4, 4});
     for (EndpointPlan* e : {&from, &to}) {
         e->ops.clear();
         e->receives.clear();
@@ -71,13 +75,13 @@ void draw_large(Random& random, Plan& plan) {
         e->attributes.path_mtu = kMtu;
         e->attributes.access = memory::kRemoteWrite | memory::kRemoteRead | memory::kRemoteAtomic;
         e->attributes.retry_count = e->attributes.rnr_retry = 7;
+        e->attributes.max_rd_atomic = e->attributes.max_destination_rd_atomic = reads;
     }
     to.target_size = kTarget & ~7u;
     from.think = random.pick({0, 0, 100}) * kMicrosecond;
     from.batch = random.pick({1u, 4u, 16u});
-    const bool sends_only = random.one_in(2);
-    for (std::int64_t n = random.between(4, 24); n > 0; n--)
-        from.ops.push_back(draw_large_op(random, sends_only));
+    const Kinds kinds = random.pick({Kinds::sends, Kinds::one_sided, Kinds::all});
+    for (std::int64_t n = random.between(4, 24); n > 0; n--) from.ops.push_back(draw_large_op(random, kinds));
     from.ops.back().flags |= transport::kSignaled;
     draw_large_receives(random, to, from.ops);
     if (random.one_in(6)) {
@@ -116,7 +120,7 @@ void draw_direct(std::uint64_t seed, Plan& plan) {
         const Time at = random.between(0, 2 * kMillisecond);
         plan.pauses.push_back({process, {at, at + random.pick({100, 300, 1000, 3000}) * kMillisecond}});
     }
-    if (!random.one_in(8)) return;
+    if (!random.one_in(3)) return;
     draw_large(random, plan);
     for (ProcessPlan& process : plan.processes) {
         process.direct.there = true;

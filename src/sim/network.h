@@ -31,6 +31,7 @@ struct Frame {
     std::uint32_t destination_qp = 0;  // as sent; a corrupted frame may say otherwise
     std::vector<std::uint8_t> bytes;   // the UDP payload
     wire::Aside aside{};               // on the local link's model (sim_link.h)
+    iovec place{};                     // ... where the answer may be written to; no length: nowhere
 };
 
 // One direction between two hosts. Chances are per million datagrams.

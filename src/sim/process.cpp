@@ -19,6 +19,9 @@ Process::Process(World& world, const ProcessPlan& plan, std::uint32_t first_qp, 
       link_(world.network, *this, plan.bursts, plan.largest_payload, plan.longest_run),
       direct_(world, plan.direct, mix(seed) ^ 0x646972) {
     capacity = plan.buffer;
+    link_.stores = [this](const wire::Path& path, const SimLink::Place& place, const std::uint8_t* from) {
+        return direct_.store(path, place, from);
+    };
     adapter::Adapter::Setup setup;
     setup.link = &link_;
     setup.segment = segment_.get();

@@ -56,8 +56,8 @@ void copy(std::uint8_t* there, std::span<const iovec> list, bool write) {
 }  // namespace
 
 // Whoever has an inbox in such a run is a process; a dead one has none.
-Process* SimDirect::find(const wire::Path& path, std::uint32_t destination) const {
-    return static_cast<Process*>(world_.network.find(Network::host_of(path.destination), destination));
+Process* SimDirect::find(const Gid& address, std::uint32_t number) const {
+    return static_cast<Process*>(world_.network.find(Network::host_of(address), number));
 }
 
 // As the plan wants it. Done: it does not refuse.
@@ -68,7 +68,7 @@ Direct SimDirect::refuses() {
 
 Direct SimDirect::transfer(const transport::DirectTarget& target, std::span<const iovec> local, bool write) {
     const auto answer = [&] {
-        Process* const there = find(target.path, target.destination);
+        Process* const there = find(target.path.destination, target.destination);
         const memory::Access need = write ? memory::kRemoteWrite : memory::kRemoteRead;
         const adapter::QpRecord* const qp = there ? record_of(*there, target.destination) : nullptr;
         if (!qp) return Direct::declined;
@@ -89,7 +89,7 @@ Direct SimDirect::transfer(const transport::DirectTarget& target, std::span<cons
         return Direct::done;
     }();
     using enum Coverage::Directly;
-    world_.coverage.directly[answer == Direct::done       ? (target.by_both ? wrote_half
+    world_.coverage.directly[answer == Direct::done       ? (target.by_both ? (write ? wrote_half : read_half)
                                                              : write        ? wrote
                                                                             : read_there)
                              : answer == Direct::declined ? declined
@@ -119,13 +119,13 @@ bool SimDirect::fetching_is_faster(const wire::Path&, std::uint32_t, std::uint32
 
 std::optional<transport::ShownReceives::Next> SimDirect::shown(const wire::Path& path,
                                                                std::uint32_t destination) {
-    Process* const there = find(path, destination);
+    Process* const there = find(path.destination, destination);
     const adapter::QpRecord* const qp = there ? record_of(*there, destination) : nullptr;
     return qp ? qp->shown.next(there->segment().busy_counters_of(*qp).messages_received) : std::nullopt;
 }
 
 Direct SimDirect::place(const transport::PlaceTarget& target, std::span<const iovec> from) {
-    Process* const there = find(target.path, target.destination);
+    Process* const there = find(target.path.destination, target.destination);
     const adapter::QpRecord* const qp = there ? record_of(*there, target.destination) : nullptr;
     if (!qp || !is_of(*qp, target.path, target.qp_number) || random_.chance(plan_.declines))
         return Direct::declined;
@@ -143,12 +143,26 @@ Direct SimDirect::place(const transport::PlaceTarget& target, std::span<const io
     return Direct::done;
 }
 
+bool SimDirect::store(const wire::Path& of_requester, const SimLink::Place& place, const std::uint8_t* from) {
+    Process* const there = find(of_requester.source, place.requester);
+    const adapter::QpRecord* const qp = there ? record_of(*there, place.requester) : nullptr;
+    if (!qp || !qp->shown.takes_answers() || random_.chance(plan_.declines)) return false;
+    memory::Section section(there->sections());
+    const memory::Lookup found = there->adapter().regions().local(
+        place.lkey, qp->pd, reinterpret_cast<std::uintptr_t>(place.there.iov_base),
+        static_cast<std::uint32_t>(place.there.iov_len), memory::kLocalWrite);
+    if (!found || !is_region(*there, place.lkey)) return false;
+    std::memcpy(found.address, from, place.there.iov_len);
+    world_.coverage.directly[Coverage::stored]++;
+    return true;
+}
+
 bool SimDirect::reaches(const wire::Path& path, std::uint32_t destination) {
-    return find(path, destination) != nullptr && !random_.chance(plan_.declines);
+    return find(path.destination, destination) != nullptr && !random_.chance(plan_.declines);
 }
 
 bool SimDirect::stands_still(const wire::Path& path, std::uint32_t destination) {
-    Process* const there = find(path, destination);
+    Process* const there = find(path.destination, destination);
     const bool still = there && std::ranges::any_of(there->frames, [&](const Frame& frame) {
                            return frame.path.source == path.source;
                        });

@@ -14,6 +14,7 @@
 #include "adapter/segment.h"
 #include "sim/plan.h"
 #include "sim/random.h"
+#include "sim/sim_link.h"
 #include "sim/world.h"
 #include "transport/direct_access.h"
 
@@ -38,6 +39,8 @@ class SimDirect final : public transport::DirectAccess {
     std::optional<transport::ShownReceives::Next> shown(const wire::Path& path,
                                                         std::uint32_t destination) override;
     Direct place(const transport::PlaceTarget& target, std::span<const iovec> from) override;
+    // A part of a READ's answer, to who asked for it.
+    bool store(const wire::Path& of_requester, const SimLink::Place& place, const std::uint8_t* from);
     bool reaches(const wire::Path& path, std::uint32_t destination) override;
     bool stands_still(const wire::Path& path, std::uint32_t destination) override;
 
@@ -46,7 +49,7 @@ class SimDirect final : public transport::DirectAccess {
     std::function<void(const transport::PlaceTarget&, std::span<const iovec>)> places;
 
    private:
-    Process* find(const wire::Path& path, std::uint32_t destination) const;
+    Process* find(const Gid& address, std::uint32_t number) const;
     Direct transfer(const transport::DirectTarget& target, std::span<const iovec> local, bool write);
     Direct refuses();
 

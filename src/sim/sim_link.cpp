@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "wire/answer_place.h"
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
 #include "wire/run.h"
@@ -12,10 +13,11 @@ namespace {
 
 constexpr unsigned kQpnOffset = 5;
 
-// Whether the payload of a large packet may have to be fetched.
+// Whether the payload of a large packet may have to be fetched, or is a place.
 bool may_be_elsewhere(const wire::Packet& packet, const wire::Aside& aside) {
     const wire::Operation operation = wire::info(packet.headers.bth.opcode).operation;
-    return operation == wire::Operation::send || (operation == wire::Operation::write && aside.stays);
+    return operation == wire::Operation::send || (operation == wire::Operation::write && aside.stays) ||
+           operation == wire::Operation::read_request;
 }
 
 }  // namespace
@@ -29,12 +31,16 @@ bool SimLink::joins(const Frame& frame) const {
            std::memcmp(last.bytes.data() + kQpnOffset, frame.bytes.data() + kQpnOffset, 3) == 0;
 }
 
-void SimLink::send(const wire::OutPacket& packet) {
+void SimLink::send(const wire::OutPacket& out) {
+    wire::OutPacket packet = out;
+    const iovec place = wire::place_told_by(packet);
+    if (place.iov_len > 0) packet.payload = {};
     const bool run = largest_payload_ == 0 && packet.aside.psns > 1;  // else it is a large one
     wire::cut_apart(packet, run ? packet.aside.psns : 1, [&](std::vector<std::uint8_t> bytes) {
         Frame frame;
         frame.path = *packet.path;
         if (!run) frame.aside = packet.aside;
+        frame.place = place;
         frame.bytes = std::move(bytes);
         send_frame(std::move(frame));
     });
@@ -89,6 +95,19 @@ class SimLink::Fetched final : public wire::Elsewhere {
     const std::uint32_t placed_;
 };
 
+class SimLink::Stored final : public wire::AnswerPlace {
+   public:
+    Stored(const Frame& frame, const Stores& stores)
+        : AnswerPlace(frame.place), frame_(frame), stores_(stores) {}
+    bool store(std::uint32_t requester, const std::uint8_t* from) override {
+        return stores_ && stores_(frame_.path, {requester, frame_.aside.placed, place_}, from);
+    }
+
+   private:
+    const Frame& frame_;
+    const Stores& stores_;
+};
+
 void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
     constexpr unsigned kNotThere = 8;  // one in so many
     link::Datagram datagram;
@@ -106,6 +125,7 @@ void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
         !may_be_elsewhere(packet, frame.aside) || (++fetched_ % 2 == 0 && !frame.aside.stays))
         return receiver.datagram(datagram);
     Fetched fetched(packet.payload, fetched_ % kNotThere != 1, frame.aside.placed);
+    Stored stored(frame, stores);
     const std::size_t headers = wire::header_length(packet.headers.bth.opcode);
     std::vector<std::uint8_t> bytes(frame.bytes.begin(),
                                     frame.bytes.begin() + static_cast<std::ptrdiff_t>(headers));
@@ -114,7 +134,7 @@ void SimLink::deliver(link::Receiver& receiver, const Frame& frame) {
     bytes.resize(headers + wire::kIcrcLength);
     datagram.bytes = bytes;
     datagram.by_memory = true;
-    datagram.elsewhere = &fetched;
+    datagram.elsewhere = frame.place.iov_len > 0 ? static_cast<wire::Elsewhere*>(&stored) : &fetched;
     receiver.datagram(datagram);
 }
 

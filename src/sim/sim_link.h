@@ -9,6 +9,10 @@
 // Thread safety: none; one per simulated process.
 #pragma once
 
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "link/link.h"
@@ -53,6 +57,14 @@ class SimLink final : public link::Link {
     }
     std::size_t receive_capacity() const override { return inbox_.capacity; }
 
+    // What somebody may write of an answer, where the requester wants it, by which key.
+    struct Place {
+        std::uint32_t requester, lkey;
+        iovec there;
+    };
+    using Stores = std::function<bool(const wire::Path& of_requester, const Place&, const std::uint8_t*)>;
+    Stores stores;
+
     std::uint64_t packets_sent() const { return packets_sent_; }
     std::uint64_t corrupted_received() const { return corrupted_received_; }
 
@@ -61,6 +73,7 @@ class SimLink final : public link::Link {
     static constexpr std::size_t kLargestFetched = std::size_t{1} << 20;  // link/local_reference.h
 
     class Fetched;
+    class Stored;
     void send_frame(Frame frame);
     void deliver(link::Receiver& receiver, const Frame& frame);
     bool joins(const Frame& frame) const;

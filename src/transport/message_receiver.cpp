@@ -31,8 +31,8 @@ bool MessageReceiver::in_sequence(const wire::OpcodeInfo& info) const {
 
 // IBA 9.7.4.1.4: first and middle packets carry the path MTU, last ones 1..MTU, only ones 0..MTU.
 bool MessageReceiver::right_length(const wire::Packet& packet, const wire::OpcodeInfo& info) const {
+    if (!info.may_have_payload) return packet.payload.empty();
     const std::size_t length = packet.payload_length();
-    if (!info.may_have_payload) return length == 0;
     // One that stands for several has what they would have had.
     const std::size_t before = std::size_t{packet.aside.psns - 1} * shared_.mtu();
     if (info.first || info.middle) return length == before + shared_.mtu();

@@ -148,14 +148,17 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
     if (entry->is_atomic() || packets > wanted ||
         wire::info(bth.opcode).ends_message() != (packets == wanted))
         return fail_head(Status::bad_response, VendorError::response_unexpected_opcode, now);
-    if (packet.payload.size() != expected)
+    const bool placed = packets > 1 && packet.payload.empty();
+    // Our own part is not there, or another answer will come.
+    if (placed && !entry->placed && !mutated(Mutation::half_missing)) return go_back();
+    if (!placed && packet.payload.size() != expected)
         return fail_head(Status::bad_response, VendorError::response_wrong_length, now);
     if (auto error =
             scatter(shared_.regions(), shared_.basics().pd, queue_.sges(*entry), offset, packet.payload);
         error != memory::LookupError::none)
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
-    shared_.counters().bytes_received += packet.payload.size();
+    shared_.counters().bytes_received += expected;
     advance_una(*entry, packets, now);
 }
 
@@ -315,6 +318,7 @@ void RcRequester::give_up(Time now) {
 void RcRequester::fail_head(Status status, VendorError error, Time now) {
     failed_ = true;
     if (queue_.empty()) return;
+    withdraw_shown(shared_);
     RareCounters& counters = shared_.rare();
     counters.send_errors++;
     counters.retries_exceeded += status == Status::retry_exceeded;

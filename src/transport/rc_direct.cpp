@@ -156,7 +156,7 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     declined_ = placed == Direct::declined;
     if (placed == Direct::done) {
         riding.placed = ShownReceives::name_of(receive);
-        if (entry.halved) wrote_half();
+        if (entry.halved) copied_half();
     }
     // A receive that is missing is for the peer to say.
     return placed == Direct::not_yet && current_ == 0 ? Direct::declined : placed;

@@ -86,7 +86,7 @@ bool RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     SendEntry& entry = queue_.at(0);
     const std::uint32_t packet = una_offset();
     // No more than has left, and nothing that would be fetched once more.
-    std::uint32_t count = entry.halved ? 1 : at_once(sink, entry, packet, 1).psns;
+    std::uint32_t count = entry.halved && !entry.is_read() ? 1 : at_once(sink, entry, packet, 1).psns;
     wire::Aside nothing;
     if (!emit(sink, entry, packet, count, true, now, nothing)) return false;
     count_against_rate(wire_size(entry, packet, count), now);
@@ -108,7 +108,7 @@ void RcRequester::cursor_to_una() {
     const bool started = !queue_.empty() && queue_.at(0).started && !queue_.at(0).is_local();
     current_packet_ = started ? una_offset() : 0;
     if (current_packet_ > 0)  // the peer may have declined the rest
-        queue_.at(0).fetched = queue_.at(0).halved = false;
+        queue_.at(0).fetched = queue_.at(0).halved = queue_.at(0).placed = false;
 }
 
 void RcRequester::go_back() {

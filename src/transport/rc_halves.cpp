@@ -1,6 +1,6 @@
-// Large messages to a process of this host that both processors copy at the same time, each byte once: the
-// message is divided into parts, of which the peer fetches the first from our memory
-// (link/local_reference.h), we write the second into the peer's, and so on by turns. One processor alone
+// Large messages to or from a process of this host that both processors copy at the same time, each byte
+// once: the message is divided into parts, of which the peer copies the first from or to our memory
+// (link/local_reference.h), we the second from or to the peer's, and so on by turns. One processor alone
 // needs twice as long, and has twice as much to pass through its cache; through the ring each byte is copied
 // twice.
 //
@@ -9,6 +9,10 @@
 // or the last two, and is placed when all else is there, so that the last word is written last, and whole.
 //
 // A SEND whose receive the peer shows (shown_receives.h). Our parts are written there as a whole message is.
+//
+// A READ that leaves as packets. Its requests say where the peer's parts of the answer go, and ours are read
+// as soon as a request has left, if nothing is under way before it that might change what is read. The answer
+// has no payload: both parts are there. If the peer may not write, it has one, and that of ours as well.
 //
 // What is sent again travels, or is fetched.
 #include <algorithm>
@@ -25,20 +29,33 @@ constexpr std::uint32_t kLeastWritten = 32 << 10;  // bytes: less is not worth a
 }  // namespace
 
 bool RcRequester::may_be_halved(const SendEntry& entry, Time now) const {
-    const bool chosen =
-        entry.is_send() ? entry.fetched
-                        : by_packets_ && entry.operation == Operation::rdma_write && !(entry.flags & kInline);
+    if (entry.length < kHalved || next_psn_ != max_psn_ || !direct_ ||
+        shared_.basics().service != Service::rc)
+        return false;
     const Connection& a = shared_.connection();
-    return chosen && entry.length >= kHalved && next_psn_ == max_psn_ &&
-           shared_.basics().service == Service::rc && direct_ &&
-           direct_->both_copy(a.path, a.destination_qp, now) &&
-           (!entry.is_send() || direct_->shown(a.path, a.destination_qp));
+    bool chosen = by_packets_;
+    if (entry.is_send())
+        chosen = entry.fetched && direct_->shown(a.path, a.destination_qp);
+    else if (entry.is_read())
+        chosen = chosen && entry.sge_count == 1 && shared_.setup().shown && only_reads_before();
+    else
+        chosen = chosen && entry.operation == Operation::rdma_write && !(entry.flags & kInline);
+    return chosen && direct_->both_copy(a.path, a.destination_qp, now);
+}
+
+bool RcRequester::only_reads_before() const {
+    for (std::uint32_t index = 0; index < current_; index++)
+        if (!queue_.at(index).is_read() && !mutated(Mutation::read_half_overtakes)) return false;
+    return true;
 }
 
 // One that begins.
 void RcRequester::choose_halves(SendEntry& entry, Time now) {
     entry.halved = may_be_halved(entry, now);
-    if (entry.is_write()) entry.fetched = entry.halved;
+    if (!entry.is_send()) entry.fetched = entry.halved;
+    if (!entry.is_read()) return;
+    entry.placed = entry.halved;
+    if (entry.halved) entry.chunk = kPart / shared_.mtu();
 }
 
 // How many packets of a WRITE travel behind its parts: what has the last word.
@@ -62,9 +79,9 @@ RcRequester::Part RcRequester::next_part(const SendEntry& entry) const {
     return at < between ? Part{between - at, false} : Part{begin + size - at, true};
 }
 
-// One of ours has been written. Who then finds the peer still at work does more of it from now on, and else
+// One of ours has been copied. Who then finds the peer still at work does more of it from now on, and else
 // less, so that both end at the same time.
-void RcRequester::wrote_half() {
+void RcRequester::copied_half() {
     const Connection& a = shared_.connection();
     const bool behind = direct_->is_behind(a.path, a.destination_qp);
     if (behind && rest_->share < kMostOurs) rest_->share++;
@@ -72,9 +89,9 @@ void RcRequester::wrote_half() {
 }
 
 // A part has been written, which took long. What leaves next takes the peer on, and us no time: the rest of a
-// WRITE, or the beginning of the one behind it.
+// WRITE, or the beginning of the one behind it. With a request of a READ leaves what takes us time.
 bool RcRequester::goes_on_beside(const SendEntry& written) const {
-    if (!written.halved || current_ == queue_.size()) return false;
+    if (!written.halved || written.is_read() || current_ == queue_.size()) return false;
     return current_packet_ == 0 || !next_part(queue_.at(current_)).ours;
 }
 
@@ -92,9 +109,27 @@ Direct RcRequester::write_half(wire::PacketSink& sink, const SendEntry& entry, s
     DirectTarget target = target_of(shared_, entry, entry.length, offset, 0, now);
     target.by_both = true;
     if (direct_->write(target, {rest_->iovecs.data(), pieces}) != Direct::done) return Direct::declined;
-    wrote_half();
+    copied_half();
     riding.placed = kThere;
     return Direct::done;
+}
+
+// Our part of what the request at the cursor, which has just left, asks for. The others of this READ are
+// there by now, or entry.placed is false.
+void RcRequester::read_half(wire::PacketSink& sink, SendEntry& entry, Time now) {
+    const std::uint32_t theirs = next_part(entry).packets, both = step(entry, current_packet_);
+    if (theirs == both) return;
+    const std::uint32_t offset = (current_packet_ + theirs) * shared_.mtu();
+    const std::uint32_t length = std::min((current_packet_ + both) * shared_.mtu(), entry.length) - offset;
+    unsigned pieces = 0;
+    sink.flush();
+    DirectTarget target = target_of(shared_, entry, entry.length, offset, 1, now);
+    target.by_both = true;
+    entry.placed = entry.placed &&
+                   gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
+                          rest_->iovecs.data(), pieces) == memory::LookupError::none &&
+                   direct_->read(target, {rest_->iovecs.data(), pieces}) == Direct::done;
+    if (entry.placed) copied_half();
 }
 
 }  // namespace verbena::transport

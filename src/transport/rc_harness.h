@@ -15,6 +15,7 @@
 #include "transport/queue_pair.h"
 #include "transport/shown_receives.h"
 #include "transport/vendor_error.h"
+#include "wire/answer_place.h"
 #include "wire/packet.h"
 #include "wire/plain_ack.h"
 
@@ -132,6 +133,8 @@ class Harness : private QpListener {
     unsigned settled_straight = 0;
     bool fetches = false;  // payloads that stay where they are are fetched from there
     unsigned times_fetched = 0;
+    bool stores = true;  // parts of READs' answers, where a request says to
+    unsigned times_stored = 0;
     bool runs = false;          // packets that come together are given to the queue pair as runs
     unsigned came_in_runs = 0;  // packets
     bool polls = true;          // both sides poll: held acknowledgements leave after each step
@@ -331,6 +334,7 @@ class Harness : private QpListener {
         int to;
         std::vector<std::uint8_t> bytes;
         wire::Aside aside;
+        iovec place;  // where an answer may be written to
     };
 
     struct Fetched final : wire::Elsewhere {
@@ -354,21 +358,37 @@ class Harness : private QpListener {
         unsigned& count;
     };
 
+    struct Stored final : wire::AnswerPlace {
+        Stored(const iovec& there, unsigned& counted, bool may)
+            : AnswerPlace(there), count(counted), willing(may) {}
+        bool store(std::uint32_t requester, const std::uint8_t* from) override {
+            if (!willing) return false;
+            count++;
+            return AnswerPlace::store(requester, from);
+        }
+
+        unsigned& count;
+        const bool willing;
+    };
+
     void must(int i, const Attributes& a, std::uint32_t mask) {
         if (side[i].qp->modify(a, mask, now)) std::abort();
     }
 
     void qp_event(QueuePair& qp, QpEvent event) override { side[qp.number() & 1].events.push_back(event); }
 
-    void carry(Side& from, const wire::OutPacket& out) {
+    void carry(Side& from, wire::OutPacket out) {
+        const iovec place = wire::place_told_by(out);
+        if (place.iov_len > 0) out.payload = {};
         const std::uint32_t packets = from.largest == 0 ? out.aside.psns : 1;
         const std::size_t payload = wire::payload_length(out) / packets;
         wire::cut_apart(out, packets, [&](std::vector<std::uint8_t> bytes) {
-            carry(from, std::move(bytes), payload, packets > 1 ? wire::Aside{} : out.aside);
+            carry(from, std::move(bytes), payload, packets > 1 ? wire::Aside{} : out.aside, place);
         });
     }
 
-    void carry(Side& from, std::vector<std::uint8_t> bytes, std::size_t payload, const wire::Aside& aside) {
+    void carry(Side& from, std::vector<std::uint8_t> bytes, std::size_t payload, const wire::Aside& aside,
+               const iovec& answer) {
         wire::Packet packet;
         if (wire::parse(bytes, packet) != wire::ParseError::none || packet.payload.size() != payload)
             std::abort();
@@ -380,7 +400,7 @@ class Harness : private QpListener {
             const Time at = now + kOneWay + later;
             auto place = flying_.end();
             while (place != flying_.begin() && std::prev(place)->at > at) --place;
-            flying_.insert(place, {at, 1 - from.index, bytes, aside});
+            flying_.insert(place, {at, 1 - from.index, bytes, aside, answer});
         }
     }
 
@@ -462,7 +482,10 @@ class Harness : private QpListener {
             if (wire::parse(flying.bytes, packet) != wire::ParseError::none) std::abort();
             packet.aside = flying.aside;
             Fetched payload{packet.payload, flying.aside.placed, times_fetched};
-            if (fetches && flying.aside.stays) {
+            Stored place{flying.place, times_stored, stores};
+            if (flying.place.iov_len > 0) {
+                packet.elsewhere = &place;
+            } else if (fetches && flying.aside.stays) {
                 packet.payload = {};
                 packet.elsewhere = &payload;
             }

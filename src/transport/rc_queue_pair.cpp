@@ -84,7 +84,7 @@ void RcQueuePair::reset() {
     RcRequester::Memory sending(setup());
     auto receiving = std::make_unique<RcResponder::Rest>(setup());
     state_ = QpState::reset;
-    withdraw_receives();
+    withdraw_shown(RcShared(*this));
     forget_attributes();
     make_anew(requester_, RcShared(*this), std::move(sending));
     make_anew(responder_, RcShared(*this), std::move(receiving));
@@ -96,20 +96,13 @@ void RcQueuePair::reset() {
 // IBA 10.3.1.7: all requests of both queues complete, in order, as flushed.
 void RcQueuePair::enter_error(bool keep_answers, Time now) {
     state_ = QpState::error;
-    withdraw_receives();
+    withdraw_shown(RcShared(*this));
     responder_.close(keep_answers, now);
     requester_.flush(now);
     flush_receives(setup(), now);
     // IBA 10.2.9.4: the QP takes no more from the shared queue.
     if (basics_.shared_receive_queue && setup().listener && !mutated(Mutation::last_wqe_not_reported))
         setup().listener->qp_event(*this, QpEvent::last_wqe_reached);
-}
-
-// Before they are the program's again.
-void RcQueuePair::withdraw_receives() {
-    if (!setup().shown || !setup().shown->is_shown()) return;
-    setup().shown->withdraw();
-    basics_.regions->wait_for_outsiders({.qp = number()}, ShownReceives::kWritten);
 }
 
 void RcQueuePair::query(Attributes& attributes) const {

@@ -117,7 +117,6 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     }
     void enter(QpState to, Time now);
     void reset();
-    void withdraw_receives();
     void enter_error(bool keep_answers, Time now);
     void after(Time now);
 

@@ -311,9 +311,9 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
                                   : write_half(sink, entry, part.packets, now, riding);
     rest_->held_at = written == Direct::not_yet ? una_ : kNotHeld;
     if (written == Direct::not_yet) return 0;
-    entry.placed = written == Direct::done;
+    if (!entry.is_read()) entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
-    if (entry.halved || entry.placed) count = std::min(count, part.packets);
+    if (!entry.is_read() && (entry.halved || entry.placed)) count = std::min(count, part.packets);
     const std::uint32_t expected_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, expected_cost);
     // Before it is copied: counting takes a locked instruction, which waits for all stores before it.
@@ -341,6 +341,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     } else {
         shared_.rare().retransmitted++;
     }
+    if (entry.is_read() && entry.halved) read_half(sink, entry, now);
     current_packet_ += count;
     if (current_packet_ == entry.packets) {
         current_++;

@@ -288,17 +288,19 @@ class RcRequester {
 
     // rc_halves.cpp
     bool may_be_halved(const SendEntry& entry, Time now) const;
+    bool only_reads_before() const;
     void choose_halves(SendEntry& entry, Time now);
     struct Part {
         std::uint32_t packets;
-        bool ours;  // to write; else it is the peer's to fetch, or travels
+        bool ours;  // to write; else it is the peer's to copy, or travels
     };
     std::uint32_t tail_of(const SendEntry& entry) const;
     Part next_part(const SendEntry& entry) const;
     bool goes_on_beside(const SendEntry& written) const;
-    void wrote_half();
+    void copied_half();
     Direct write_half(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packets, Time now,
                       wire::Aside& riding);
+    void read_half(wire::PacketSink& sink, SendEntry& entry, Time now);
 
     // rc_whole.cpp
     bool is_whole(const SendEntry& entry) const;

@@ -63,7 +63,8 @@ void RcResponder::expected(const wire::Packet& packet, const wire::OpcodeInfo& i
     if (!in_sequence(info)) return fail(VendorError::opcode_out_of_sequence, now);
     const bool has_payload =
         info.operation == wire::Operation::send || info.operation == wire::Operation::write;
-    if (packet.elsewhere && !has_payload) return;  // nobody sends that
+    if (packet.elsewhere && !has_payload && info.operation != wire::Operation::read_request)
+        return;  // nobody sends that
     if (!right_length(packet, info)) return fail(VendorError::packet_wrong_length, now);
     if (shared_.basics().service == Service::xrc_receive && info.starts_message())
         if (auto error = choose_queue(packet); error != VendorError::none) return fail(error, now);
@@ -154,9 +155,11 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     const wire::Reth& reth = packet.headers.reth;
     if (!(shared_.connection().access & memory::kRemoteRead)) return VendorError::qp_no_remote_read;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
+    const std::uint8_t* from = nullptr;
     if (reth.length != 0) {
         const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteRead);
         if (!found) return refused(found.error, reth);
+        from = found.address;
     }
     const std::uint32_t packets = packets_of(reth.length, shared_.mtu());
     Resource* resource = new_resource(packet.headers.bth.psn, packets);
@@ -165,6 +168,8 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     resource->rkey = reth.rkey;
     resource->length = reth.length;
     resource->is_read = true;
+    resource->placed = packet.elsewhere && packet.elsewhere->length() <= reth.length &&
+                       packet.elsewhere->store(shared_.connection().destination_qp, from);
     activate(*resource, 0, packets);
     return VendorError::none;
 }
@@ -352,6 +357,7 @@ void RcResponder::duplicate_read(const wire::Packet& packet, Resource& resource)
         reth.virtual_address != resource.virtual_address + offset || reth.length > resource.length - offset)
         return;
     if (!resource.active) resource.replay = true;
+    resource.placed = false;
     activate(resource, begin, begin + packets_of(reth.length, shared_.mtu()));
 }
 

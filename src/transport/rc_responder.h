@@ -83,6 +83,7 @@ class RcResponder : private Acknowledging, private MessageReceiver {
         bool atomic, is_read;            // neither: answered by nothing but a header
         bool active;                     // next..end are to be sent
         bool replay;                     // ... once more, for a duplicate
+        bool placed;                     // what was asked of a READ's answer is there (rc_halves.cpp)
     };
     // It waits for a receive.
     struct Kept : KeptPacket {

@@ -83,7 +83,9 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
             return shared_.regions().remote(resource.rkey, resource.pd, from, piece.iov_len,
                                             memory::kRemoteRead, shared_.basics().number);
         };
-        if (resource.length > offset) {
+        if (resource.placed && packets_at_once(sink, shared_, false) > 0) {
+            count = resource.end - packet;
+        } else if (resource.length > offset) {
             count =
                 std::clamp<std::uint32_t>(packets_at_once(sink, shared_, false), 1, resource.end - packet);
             auto found = look_up();

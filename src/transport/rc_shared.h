@@ -116,6 +116,14 @@ inline void send_packet(wire::PacketSink& sink, RcShared& shared, wire::Headers&
                 sent_before, aside);
 }
 
+// Before receives, and what READs ask for, are the program's again.
+inline void withdraw_shown(const RcShared& shared) {
+    ShownReceives* const shown = shared.setup().shown;
+    if (!shown || !(shown->is_shown() || shown->takes_answers())) return;
+    shown->withdraw();
+    shared.regions().wait_for_outsiders({.qp = shared.basics().number}, ShownReceives::kWritten);
+}
+
 // How many packets of a message may leave as one large one (PacketSink::largest_payload); 0: none, nor an
 // aside.
 inline std::uint32_t packets_at_once(wire::PacketSink& sink, const RcShared& shared, bool stays) {

@@ -39,7 +39,7 @@ struct alignas(64) SendEntry {
     bool beside_window : 1;  // it left as one packet, not counted in the window (rc_straight.cpp)
     bool fetched : 1;        // the peer is asked to fetch the payload (rc_direct.cpp)
     bool placed : 1;         // ... and what has left of it, or the last part of that, is there already
-    bool halved : 1;         // ... and we write every other part of it (rc_halves.cpp)
+    bool halved : 1;         // ... and we copy every other part of it (rc_halves.cpp)
     bool done : 1;           // local, and nobody uses what it changed any more
     std::uint8_t sge_count;
     Sge sge;  // the element, if it is one; or up to so many bytes of inline data

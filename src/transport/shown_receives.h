@@ -7,13 +7,15 @@
 // number that it has in the queue (receive_queue.h); from there on the sender counts. A receive of several
 // elements is shown as one of no length.
 //
+// Likewise it shows whether answers to its READs may be written, of which the requests say where.
+//
 // What is written of a message is written before that part leaves for the first time, so that its receive
-// cannot have been completed. Before receives are flushed they are withdrawn, and peers that are writing are
+// cannot have been completed. Before requests are flushed all is withdrawn, and peers that are writing are
 // waited for (memory/outsiders.h); but not for ever, since a peer that was stopped has come to the end of
 // what it was copying.
 //
-// Thread safety: show() and withdraw() under the queue pair's lock; next() and find() in any process. What
-// they return is to be checked like anything that comes from a peer.
+// Thread safety: show(), take_answers() and withdraw() under the queue pair's lock; the rest in any process.
+// What comes from there is to be checked like anything that comes from a peer.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +58,13 @@ class ShownReceives {
         next_.store(kShown | std::uint64_t{psn} << 32 | oldest, std::memory_order_release);
     }
     bool is_shown() const { return next_.load(std::memory_order_relaxed) != 0; }
+    void take_answers() {
+        if (!takes_answers()) takes_answers_.store(1, std::memory_order_release);
+    }
+    bool takes_answers() const { return takes_answers_.load(std::memory_order_seq_cst) != 0; }
     // Nobody writes any more who has not begun.
     void withdraw() {
+        takes_answers_.store(0, std::memory_order_seq_cst);
         next_.store(0, std::memory_order_seq_cst);
         for (Entry& entry : entries_) entry.name.store(0, std::memory_order_seq_cst);
     }
@@ -104,7 +111,8 @@ class ShownReceives {
 
     std::atomic<std::uint64_t> next_;  // 0: nothing is shown
     std::atomic<std::uint64_t> received_;
-    std::uint32_t end_;  // the first that is not; its owner's
+    std::uint32_t end_;                         // the first that is not; its owner's
+    std::atomic<std::uint32_t> takes_answers_;  // 0: no
     Entry entries_[kMost];
 };
 

@@ -92,6 +92,15 @@ TEST_F(Shown, WithdrawnAreGone) {
     EXPECT_TRUE(shows(1));
 }
 
+TEST_F(Shown, AnswersMayBeWrittenUntilAllIsWithdrawn) {
+    EXPECT_FALSE(shown_.takes_answers());
+    shown_.take_answers();
+    EXPECT_TRUE(shown_.takes_answers());
+    EXPECT_FALSE(shown_.is_shown()) << "no receives";
+    shown_.withdraw();
+    EXPECT_FALSE(shown_.takes_answers());
+}
+
 TEST_F(Shown, NoNameIsNone) { EXPECT_FALSE(shown_.find(~0u)); }
 
 }  // namespace

@@ -101,7 +101,7 @@ struct Aside {
     std::uint32_t acknowledged = 0;  // 24 bits
     bool stays = false;  // its payload stays as it is until acknowledged; it may be taken from where it lies
     // ... and is there already, a SEND's in the receive of that name (transport/shown_receives.h); 0: it has
-    // to be taken.
+    // to be taken. With a READ request, whose payload then is where its answer may be written to: the lkey.
     std::uint32_t placed = 0;
 };
 
@@ -111,7 +111,8 @@ struct InPacket {
     Aside aside;
 };
 
-// A payload that still lies in the sender's memory.
+// A payload that still lies in the sender's memory; or, of a READ request, where the beginning of its answer
+// may be written to.
 class Elsewhere {
    public:
     virtual ~Elsewhere() = default;
@@ -120,6 +121,8 @@ class Elsewhere {
     virtual std::uint32_t placed() const { return 0; }
     // Copies all of it, once; `sender` is the queue pair that it comes from. False: it is not to be had.
     virtual bool fetch(std::uint32_t sender, std::span<const iovec> into) = 0;
+    // Writes so many bytes of an answer; `requester` is the queue pair that asks. False: it may not be.
+    virtual bool store(std::uint32_t /*requester*/, const std::uint8_t* /*from*/) { return false; }
     // It cannot be taken this way: the sender shall send payloads along from now on.
     virtual void decline() = 0;
 };

@@ -118,19 +118,19 @@ TEST(Neighbor, OneIsKilledWhileItCopies) {
     }
 }
 
-// Large WRITEs, long enough that both copy them (src/transport/rc_halves.cpp): by the victim or, in every
-// other round, by the survivor.
+// Large WRITEs or READs, long enough that both copy them (src/transport/rc_halves.cpp): by the victim or, in
+// every other round, by the survivor.
 TEST(Neighbor, OneIsKilledWhileBothCopy) {
     constexpr std::chrono::microseconds kLong{200'000};
-    const auto large = [](Here& here, std::uint64_t number) {
-        return here.post(IBV_WR_RDMA_WRITE, kSize, 0, number);
-    };
     Chance chance;
     Bystanders bystanders;
     const auto began = Clock::now();
     for (int round = 0; go_on(round, began); round++) {
         SCOPED_TRACE(testing::Message() << "round " << round);
         const bool survivor = round % 2;
+        const auto large = [round](Here& here, std::uint64_t number) {
+            return here.post(round % 4 < 2 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, kSize, 0, number);
+        };
         Neighbor victim(
             [&](Here& there) {
                 there.meet();

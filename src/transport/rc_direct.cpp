@@ -99,7 +99,9 @@ void RcRequester::watch_packets(Time now) {
     tell_pace(now, packets_since_ != kNever);
     if (rest && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);
-    by_packets_ = false;
+    // One that has its PSNs already, and waits for room, goes as the others did.
+    by_packets_ = by_packets_ && current_ != queue_.size() && queue_.at(current_).started &&
+                  may_go_directly(queue_.at(current_));
     if (slow) direct_->packets_were_slow(a.path, a.destination_qp, now);
 }
 

@@ -90,6 +90,16 @@ TEST_F(ReadHalves, OfALongOneInParts) {
     EXPECT_EQ(payload_of_answers(), 0u);
 }
 
+// Also of those that have to wait until there is room for them.
+TEST_F(ReadHalves, OfAllThatArePosted) {
+    constexpr std::size_t kCount = 60;
+    for (std::size_t i = 0; i < kCount; i++) read(i % 16 * kLarge);
+    settle();
+    expect_completed(kCount);
+    EXPECT_EQ(link.halves.size(), kCount);
+    EXPECT_EQ(payload_of_answers(), 0u);
+}
+
 TEST_F(ReadHalves, AreNotOfShorterOnesNorOfSeveralElements) {
     read_some(2, kHalved - 1);
     settle();

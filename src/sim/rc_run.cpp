@@ -23,6 +23,7 @@ class RcRun {
    private:
     void build();
     void watch_direct();
+    std::uint64_t late_receives() const;
     Endpoint* end_of(std::uint32_t qp_number);
     void schedule_disturbances();
     void watch_ends();
@@ -151,6 +152,13 @@ void RcRun::judge() {
         if (world_.verdict.good()) end->verify();
 }
 
+// At most.
+std::uint64_t RcRun::late_receives() const {
+    const auto success = static_cast<std::size_t>(completion::Status::success);
+    const bool any = std::ranges::any_of(plan_.endpoints, [](auto& end) { return end.receive_delay > 0; });
+    return any ? world_.coverage.receive_statuses[success] : 0;
+}
+
 void RcRun::judge_processes() {
     for (std::size_t i = 0; i < processes_.size(); i++) {
         const SharedRegion& shared = *shared_[i];
@@ -163,9 +171,9 @@ void RcRun::judge_processes() {
         Process& process = *processes_[i];
         process.judge_refusals();
         // A timer may fire once for nothing when its deadline has moved; a responder looks for a late receive
-        // ten times before its RNR NAK; and timers go on while a peer stands still.
+        // ten times before its RNR NAK, or before it comes; and timers go on while a peer stands still.
         const std::uint64_t allowed = kIdleTurns + world_.coverage.packets / 2 +
-                                      12 * world_.coverage.naks_sent[kRnrLine] +
+                                      12 * (world_.coverage.naks_sent[kRnrLine] + late_receives()) +
                                       world_.coverage.directly[Coverage::stood_still];
         if (process.idle_turns() > allowed)
             world_.verdict.violation(world_.now(), "process %zu woke %llu times for nothing", i,

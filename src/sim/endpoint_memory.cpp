@@ -238,8 +238,9 @@ void Endpoint::settle_receives() {
             const auto actual = peer_->arena_.actual(piece.offset, here);
             const auto before = peer_->arena_.expected(piece.offset, here);
             for (std::size_t at = matching_prefix(plan_.ops[i].key, offset, actual); at < here; at++)
-                if (actual[at] != before[at] &&
-                    !laid_over(i, offset + static_cast<std::uint32_t>(at), actual[at]))
+                if (const auto place = offset + static_cast<std::uint32_t>(at);
+                    actual[at] != before[at] && actual[at] != pattern_byte(plan_.ops[i].key, place) &&
+                    !laid_over(i, place, actual[at]))
                     return violation("the receive of failed request %u holds foreign bytes", i);
             touched |= !std::equal(actual.begin(), actual.end(), before.begin());
             peer_->arena_.accept(piece.offset, here);

@@ -81,7 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (std::uint32_t index = 0; index <= kRegions; index++) {
             link::LocalMark mark(*ring, {.qp = kTheirs});
             // Nothing of any length, since the tables are the input's.
-            memory->store({kTheirs, index << 8 | 2, kIova}, -1, {}, mark);
+            memory->store({kTheirs, std::uint64_t{1} << 32 | index << 8 | 2, kIova}, -1, {}, mark);
         }
     }
     close(fd);

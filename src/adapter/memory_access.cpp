@@ -294,14 +294,14 @@ bool ForeignMemory::sends(const QpRecord& qp, std::uint32_t number) {
            (state == transport::QpState::rts || state == transport::QpState::sqd);
 }
 
-link::PeerMemory::Result ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                                              std::span<const iovec> into) const {
+link::PeerMemory::Fetched ForeignMemory::fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                                               std::span<const iovec> into) const {
     constexpr unsigned kMaxPieces = 65;
     if (header_.generation.load(std::memory_order_acquire) != generation_ || from.size() >= kMaxPieces ||
         into.size() >= kMaxPieces)
-        return Result::refused;
+        return Fetched::refused;
     const QpRecord* qp = find(qp_number);
-    if (!qp || !sends(*qp, qp_number)) return Result::not_wanted;
+    if (!qp || !sends(*qp, qp_number)) return Fetched::not_sent;
     const std::uint64_t created = qp->created;
     std::array<iovec, kMaxPieces> local, remote;
     std::ranges::copy(into, local.begin());
@@ -318,28 +318,27 @@ link::PeerMemory::Result ForeignMemory::fetch(std::uint32_t qp_number, std::span
     const unsigned more = shows ? 0 : 1;
     if (process_vm_readv(pid_, local.data(), into.size() + more, remote.data(), from.size() + more, 0) !=
         static_cast<ssize_t>(length))
-        return Result::refused;
+        return Fetched::refused;
     // What has not been acknowledged is the sender's again only when its queue pair sends no more.
     __sync_synchronize();
-    if (!sends(*qp, qp_number) || qp->created != created) return Result::not_wanted;
+    if (!sends(*qp, qp_number) || qp->created != created) return Fetched::not_sent;
     const bool is_there = shows ? Presence::state(header_.present) == Presence::State::here
                                 : std::memcmp(nonce, header_.nonce, sizeof nonce) == 0;
-    return is_there ? Result::done : Result::not_wanted;
+    return is_there ? Fetched::done : Fetched::not_sent;
 }
 
-link::PeerMemory::Result ForeignMemory::store(const Place& place, int pidfd,
-                                              std::span<const std::uint8_t> from,
-                                              link::LocalMark& mark) const {
+bool ForeignMemory::store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+                          link::LocalMark& mark) const {
     if (header_.generation.load(std::memory_order_acquire) != generation_ || !verify(pidfd, now()))
-        return Result::refused;
+        return false;
     const QpRecord* qp = find(place.qp_number);
-    if (!qp || !sends(*qp, place.qp_number) || !qp->shown.takes_answers()) return Result::not_wanted;
-    mark.narrow({place.qp_number, memory::index_of(place.lkey)});
-    const Wanted wanted{place.lkey, false, place.address, from.size(), memory::kLocalWrite};
+    if (!qp || !sends(*qp, place.qp_number) || !qp->shown.takes_answer(place.right)) return false;
+    const std::uint32_t lkey = transport::ShownReceives::lkey_of(place.right);
+    mark.narrow({place.qp_number, memory::index_of(lkey)});
+    const Wanted wanted{lkey, false, place.address, from.size(), memory::kLocalWrite};
     const std::uint64_t there = permit(*qp, place.qp_number, wanted);
-    if (there == 0) return Result::not_wanted;
     const iovec piece{const_cast<std::uint8_t*>(from.data()), from.size()};
-    return by_call(there, {&piece, 1}, from.size(), true) == Direct::done ? Result::done : Result::refused;
+    return there != 0 && by_call(there, {&piece, 1}, from.size(), true) == Direct::done;
 }
 
 std::optional<transport::ShownReceives::Next> ForeignMemory::shown(std::uint32_t qp_number) const {

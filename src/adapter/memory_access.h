@@ -71,10 +71,10 @@ class ForeignMemory final : public link::PeerMemory {
 
     void abandon() override { file_.close(); }
     // Identity: the process shows its presence afterwards, or the tables' nonce is read in the same call.
-    Result fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                 std::span<const iovec> into) const override;
-    Result store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
-                 link::LocalMark& mark) const override;
+    Fetched fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                  std::span<const iovec> into) const override;
+    bool store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+               link::LocalMark& mark) const override;
 
    private:
     class Hints;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kOurs = 0x5123, kTheirs = 0x6456, kPd = 7;
 constexpr memory::Access kAll = memory::kLocalWrite | memory::kRemoteWrite | memory::kRemoteRead;
 
-using Copied = link::PeerMemory::Result;
+using Fetched = link::PeerMemory::Fetched;
 
 class ForeignMemoryTest : public ::testing::Test {
    protected:
@@ -156,54 +156,63 @@ TEST_F(ForeignMemoryTest, APayloadIsFetchedWhileItsQueuePairCanSend) {
     for (std::size_t i = 0; i < target_.size(); i++) target_[i] = static_cast<std::uint8_t>(i);
     const iovec from[2] = {{target_.data(), 100}, {target_.data() + 150, 50}};
     const iovec into[1] = {{local_.data(), 150}};
-    ASSERT_EQ(memory_->fetch(kTheirs, from, into), Copied::done);
+    ASSERT_EQ(memory_->fetch(kTheirs, from, into), Fetched::done);
     EXPECT_EQ(std::memcmp(local_.data(), target_.data(), 100), 0);
     EXPECT_EQ(std::memcmp(local_.data() + 100, target_.data() + 150, 50), 0);
     EXPECT_EQ(local_[150], 0x11);
-    EXPECT_EQ(memory_->fetch(kTheirs + 1, from, into), Copied::not_wanted);
+    EXPECT_EQ(memory_->fetch(kTheirs + 1, from, into), Fetched::not_sent);
     record().state = static_cast<std::uint32_t>(transport::QpState::error);
-    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Copied::not_wanted);
+    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Fetched::not_sent);
 }
 
 TEST_F(ForeignMemoryTest, APayloadThatIsNotThereIsNotFetched) {
     const iovec from[1] = {{reinterpret_cast<void*>(std::uintptr_t{64}), 100}};
     const iovec into[1] = {{local_.data(), 100}};
-    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Copied::refused);
+    EXPECT_EQ(memory_->fetch(kTheirs, from, into), Fetched::refused);
 }
 
-TEST_F(ForeignMemoryTest, AnAnswerIsWrittenWhereItIsWanted) {
-    const auto ring = link::LocalRing::create();
-    ASSERT_NE(ring, nullptr);
-    const auto store = [&](std::uint32_t qp, std::uint32_t lkey, std::uint64_t at) {
-        link::LocalMark mark(*ring, {.qp = qp});
-        return memory_->store({qp, lkey, at}, -1, std::span(local_).first(100), mark);
-    };
-    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova + 50), Copied::not_wanted) << "nothing was asked for";
-    record().shown.take_answers();
-    EXPECT_EQ(store(kTheirs + 1, keys_.lkey, kIova + 50), Copied::not_wanted);
-    EXPECT_EQ(store(kTheirs, keys_.rkey, kIova + 50), Copied::not_wanted);
-    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova + 157), Copied::not_wanted);
-    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova - 1), Copied::not_wanted);
+class ForeignAnswers : public ForeignMemoryTest {
+   protected:
+    bool store(std::uint32_t qp, std::uint64_t right, std::uint64_t at, std::size_t length = 100) {
+        link::LocalMark mark(*ring_, {.qp = qp});
+        return memory_->store({qp, right, at}, -1, std::span(local_).first(length), mark);
+    }
+    transport::ShownReceives& shown() { return record().shown; }
+
+    const std::unique_ptr<link::LocalRing> ring_ = link::LocalRing::create();
+};
+
+TEST_F(ForeignAnswers, AreWrittenWhereTheyAreWanted) {
+    const std::uint64_t right = shown().right_to_answer(keys_.lkey);
+    EXPECT_FALSE(store(kTheirs + 1, right, kIova + 50));
+    EXPECT_FALSE(store(kTheirs, shown().right_to_answer(keys_.rkey), kIova + 50));
+    EXPECT_FALSE(store(kTheirs, right, kIova + 157));
+    EXPECT_FALSE(store(kTheirs, right, kIova - 1));
     EXPECT_EQ(target_, std::vector<std::uint8_t>(256, 0xee));
-    ASSERT_EQ(store(kTheirs, keys_.lkey, kIova + 50), Copied::done);
+    ASSERT_TRUE(store(kTheirs, right, kIova + 50));
     for (std::size_t i = 0; i < target_.size(); i++)
         EXPECT_EQ(target_[i], i >= 50 && i < 150 ? 0x11 : 0xee) << i;
     record().state = static_cast<std::uint32_t>(transport::QpState::error);
-    EXPECT_EQ(store(kTheirs, keys_.lkey, kIova + 50), Copied::not_wanted);
+    EXPECT_FALSE(store(kTheirs, right, kIova + 50));
 }
 
-TEST_F(ForeignMemoryTest, AnAnswerIsNotWrittenWhereNobodyMayWrite) {
-    const auto ring = link::LocalRing::create();
-    ASSERT_NE(ring, nullptr);
-    link::LocalMark mark(*ring, {.qp = kTheirs});
-    record().shown.take_answers();
+// The queue pair may have been connected anew, and ask for other things.
+TEST_F(ForeignAnswers, AreNotWrittenWhenTheirReadHasBeenFlushed) {
+    const std::uint64_t before = shown().right_to_answer(keys_.lkey);
+    shown().withdraw();
+    EXPECT_FALSE(store(kTheirs, before, kIova));
+    const std::uint64_t now = shown().right_to_answer(keys_.lkey);
+    EXPECT_FALSE(store(kTheirs, before, kIova));
+    EXPECT_TRUE(store(kTheirs, now, kIova));
+    EXPECT_FALSE(store(kTheirs, keys_.lkey, kIova)) << "no number";
+}
+
+TEST_F(ForeignAnswers, AreNotWrittenWhereNobodyMayWrite) {
     memory::Keys keys{};
     ASSERT_EQ(regions_->add(kPd, target_.data(), target_.size(), kIova, memory::kRemoteRead, keys), 0);
-    EXPECT_EQ(memory_->store({kTheirs, keys.lkey, kIova}, -1, std::span(local_).first(8), mark),
-              Copied::not_wanted);
+    EXPECT_FALSE(store(kTheirs, shown().right_to_answer(keys.lkey), kIova));
     ASSERT_EQ(regions_->add(kPd, reinterpret_cast<std::uint8_t*>(64), 256, kIova, kAll, keys), 0);
-    EXPECT_EQ(memory_->store({kTheirs, keys.lkey, kIova}, -1, std::span(local_).first(8), mark),
-              Copied::refused);
+    EXPECT_FALSE(store(kTheirs, shown().right_to_answer(keys.lkey), kIova));
 }
 
 TEST_F(ForeignMemoryTest, ADeregisteredRegionIsDeclined) {
@@ -367,7 +376,7 @@ TEST_F(ForeignMemoryTest, APayloadIsOfTheProcessThatWasMet) {
     auto other = open(reinterpret_cast<std::uintptr_t>(&moved));
     ASSERT_NE(other, nullptr);
     const iovec from{target_.data(), 8}, into{local_.data(), 8};
-    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}) == Copied::done; };
+    const auto fetches = [&] { return other->fetch(kTheirs, {&from, 1}, {&into, 1}) == Fetched::done; };
     EXPECT_TRUE(fetches());
     moved.nonce[0]++;
     EXPECT_FALSE(fetches());

@@ -229,7 +229,8 @@ void Adapter::State::deliver(Slot* slot, std::uint32_t number, const link::Datag
                              const wire::Packet& packet) {
     hold(*slot, number);
     if (!*held_) return count(segment.counters().no_queue_pair);
-    const std::size_t elsewhere = datagram.elsewhere ? datagram.elsewhere->length() : 0;
+    const bool has_payload = wire::info(packet.headers.bth.opcode).may_have_payload;
+    const std::size_t elsewhere = datagram.elsewhere && has_payload ? datagram.elsewhere->length() : 0;
     held_->qp().count_wire_bytes(datagram.bytes.size() + elsewhere);
     if (link::PacketFaults* faults = link::packet_faults()) [[unlikely]] {
         using Arrival = link::PacketFaults::Arrival;

@@ -172,8 +172,14 @@ class LocalLink::Sink final : public wire::PacketSink {
         if (packet.damaged) return;  // there is no ICRC that could be wrong
         LocalPeer& peer = *peer_;
         if (!peer.out || peer.state.load() != LocalPeer::State::met) return;
-        const bool refers = length > kFetchedFrom && packet.aside.stays && peer.out->fetches();
-        // The peer has changed its mind since it was asked: lost, and sent again otherwise.
+        const bool asks = static_cast<wire::Opcode>(packet.header[0]) == wire::Opcode::rc_read_request;
+        const bool refers = packet.aside.stays && (asks || length > kFetchedFrom) && peer.out->fetches();
+        // The peer has changed its mind since it was asked: a READ's answer brings what it has, anything else
+        // is lost, and sent again otherwise.
+        if (asks && !refers) {
+            count = 1;
+            length = packet.header_length;
+        }
         if (!refers && length > kLargestCopied + wire::kMaxHeaderLength) return;
         if (refers) {
             for (unsigned i = 0; i < packet.payload.size(); i++)

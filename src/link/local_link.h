@@ -30,8 +30,9 @@ namespace verbena::link {
 class LocalLink final : public Link {
    public:
     static constexpr unsigned kLookAgainAfter = 16;  // calls of receive() in vain: for overlooked sleepers
-    // Payloads that are fetched take long, and who waits for an answer shall have it. So many bytes of them
-    // are received, and answered, together, but the last is left for the time in which the peer makes more.
+    // Payloads that are fetched, and answers that are written, take long, and who waits for an answer shall
+    // have it. So many bytes of them are received, and answered, together, but the last is left for the time
+    // in which the peer makes more.
     static constexpr std::size_t kFetchedTogether = 512 << 10;
     // So many of what is copied, from one ring, are settled and answered together: a producer whose window is
     // full goes on while the next ones are taken.

@@ -85,14 +85,14 @@ class Kept final : public Receiver {
 // The memory of a peer that is this process.
 class OwnMemory final : public PeerMemory {
    public:
-    Result fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
+    Fetched fetch(std::uint32_t, std::span<const iovec> from, std::span<const iovec> into) const override {
         std::memcpy(into[0].iov_base, from[0].iov_base, from[0].iov_len);
-        return Result::done;
+        return Fetched::done;
     }
-    Result store(const Place& place, int, std::span<const std::uint8_t> from, LocalMark&) const override {
+    bool store(const Place& place, int, std::span<const std::uint8_t> from, LocalMark&) const override {
         std::memcpy(reinterpret_cast<void*>(static_cast<std::uintptr_t>(place.address)), from.data(),
                     from.size());
-        return Result::done;
+        return true;
     }
 };
 

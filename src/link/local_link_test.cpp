@@ -190,18 +190,34 @@ void introduce_with_memory(End& left, End& right) {
 
 // Right writes a part of the answer to where left wants it, when it has answered what was before.
 TEST(LocalLinkTest, AnAnswerIsWrittenWhereItsRequestSays) {
-    End left(3), right(4);
-    introduce_with_memory(left, right);
-    const std::string wanted(kFetchedFrom + 100, 'x');
-    left.post(right.qp(), "before");
-    left.post(right.qp(), wanted, kLoopback, wire::Opcode::rc_read_request, 1, true);
-    right.kept.answer = std::string(wanted.size(), 'a');
-    EXPECT_EQ(right.receive(), 1u);
-    EXPECT_TRUE(right.link->answers_first());
-    EXPECT_EQ(left.posted.back(), wanted);
-    EXPECT_EQ(right.receive(), 1u);
-    EXPECT_TRUE(right.kept.stored);
-    EXPECT_EQ(left.posted.back(), right.kept.answer);
+    for (const std::size_t length : {std::size_t{100}, kFetchedFrom + 100}) {
+        End left(3), right(4);
+        introduce_with_memory(left, right);
+        const std::string wanted(length, 'x');
+        left.post(right.qp(), "before");
+        left.post(right.qp(), wanted, kLoopback, wire::Opcode::rc_read_request, 1, true);
+        right.kept.answer = std::string(wanted.size(), 'a');
+        EXPECT_EQ(right.receive(), 1u);
+        EXPECT_TRUE(right.link->answers_first());
+        EXPECT_EQ(left.posted.back(), wanted);
+        EXPECT_EQ(right.receive(), 1u);
+        EXPECT_TRUE(right.kept.stored);
+        EXPECT_EQ(left.posted.back(), right.kept.answer);
+    }
+}
+
+// The peer takes no references any more: its answer has what the place was for.
+TEST(LocalLinkTest, ARequestLeavesWithoutItsPlace) {
+    constexpr std::size_t kReth = 16;
+    for (const std::size_t length : {std::size_t{100}, 2 * kLargestCopied}) {
+        End left(3), right(4);
+        introduce_with_addresses(left, right);
+        right.kept.texts.clear();
+        left.post(right.qp(), std::string(length, 'x'), kLoopback, wire::Opcode::rc_read_request, 1, true);
+        EXPECT_EQ(right.receive(), 1u);
+        ASSERT_EQ(right.kept.texts.size(), 1u);
+        EXPECT_EQ(right.kept.texts[0].size(), kReth);
+    }
 }
 
 TEST(LocalLinkTest, AnAnswerIsNotWrittenToWhomNobodyMayWrite) {

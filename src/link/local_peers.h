@@ -46,21 +46,20 @@ namespace verbena::link {
 class PeerMemory {
    public:
     virtual ~PeerMemory() = default;
-    // Not wanted: the queue pair sends nothing any more, nor has its process what it had sent; or the place
-    // is not its to give away.
-    enum class Result : std::uint8_t { done, not_wanted, refused };
+    // Not sent: the queue pair sends nothing any more, nor has its process what it had sent.
+    enum class Fetched : std::uint8_t { done, not_sent, refused };
     // Copies what lies there into `into`, which is as long, for a queue pair of the peer's that has sent it
     // and could still send behind that. All or nothing of use. Nobody waits for who is at that.
-    virtual Result fetch(std::uint32_t qp_number, std::span<const iovec> from,
-                         std::span<const iovec> into) const = 0;
-    // Where a queue pair of the peer's wants a part of an answer, by which key.
+    virtual Fetched fetch(std::uint32_t qp_number, std::span<const iovec> from,
+                          std::span<const iovec> into) const = 0;
+    // Where a queue pair of the peer's wants a part of an answer, and by which right (wire::Aside::placed).
     struct Place {
-        std::uint32_t qp_number, lkey;
-        std::uint64_t address;
+        std::uint32_t qp_number;
+        std::uint64_t right, address;
     };
-    // Writes there. `pidfd`: the peer's, or -1.
-    virtual Result store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
-                         LocalMark& mark) const = 0;
+    // Writes there, if it still wants it. `pidfd`: the peer's, or -1.
+    virtual bool store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+                       LocalMark& mark) const = 0;
     // In a child after fork(): the parent's right to the peer's memory must not live on in it.
     virtual void abandon() {}
 };

@@ -14,7 +14,7 @@ bool ReferredPayload::read(std::span<const std::uint8_t> references) {
         LocalReference each;
         std::memcpy(&each, references.data(), sizeof each);
         if (each.length == 0) {
-            placed_ = static_cast<std::uint32_t>(each.address);
+            placed_ = each.address;
             continue;
         }
         if (count_ == kMaxReferences || each.length > kLargestFetched - length_) return false;
@@ -25,10 +25,12 @@ bool ReferredPayload::read(std::span<const std::uint8_t> references) {
 }
 
 bool ReferredPayload::fetch(std::uint32_t sender, std::span<const iovec> into) {
-    using Result = PeerMemory::Result;
-    const Result what =
-        peer_.memory ? peer_.memory->fetch(sender, {pieces_.data(), count_}, into) : Result::refused;
-    return ends(what);
+    using Fetched = PeerMemory::Fetched;
+    const Fetched what =
+        peer_.memory ? peer_.memory->fetch(sender, {pieces_.data(), count_}, into) : Fetched::refused;
+    if (what == Fetched::refused) decline();
+    if (what == Fetched::done) copied_ = length_;
+    return what == Fetched::done;
 }
 
 bool ReferredPayload::store(std::uint32_t requester, const std::uint8_t* from) {
@@ -36,13 +38,9 @@ bool ReferredPayload::store(std::uint32_t requester, const std::uint8_t* from) {
     if (count_ != 1 || !visit.peer() || !peer_.memory) return false;
     LocalMark mark(*peer_.out, {.qp = requester});
     const PeerMemory::Place place{requester, placed_, reinterpret_cast<std::uintptr_t>(pieces_[0].iov_base)};
-    return ends(peer_.memory->store(place, peer_.pidfd, {from, length_}, mark));
-}
-
-bool ReferredPayload::ends(PeerMemory::Result what) {
-    if (what == PeerMemory::Result::refused) decline();
-    if (what == PeerMemory::Result::done) copied_ = length_;
-    return what == PeerMemory::Result::done;
+    if (!peer_.memory->store(place, peer_.pidfd, {from, length_}, mark)) return false;
+    copied_ = length_;
+    return true;
 }
 
 }  // namespace verbena::link

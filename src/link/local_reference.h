@@ -46,20 +46,18 @@ class ReferredPayload final : public wire::Elsewhere {
     bool read(std::span<const std::uint8_t> references);
 
     std::size_t length() const override { return length_; }
-    std::uint32_t placed() const override { return placed_; }
+    std::uint64_t placed() const override { return placed_; }
     std::size_t copied() const { return copied_; }  // bytes
     bool fetch(std::uint32_t sender, std::span<const iovec> into) override;
     bool store(std::uint32_t requester, const std::uint8_t* from) override;
     void decline() override { peer_.in->fetch(false); }
 
    private:
-    bool ends(PeerMemory::Result what);
-
     LocalPeer& peer_;
     std::array<iovec, kMaxReferences> pieces_;
     unsigned count_ = 0;
     std::size_t length_ = 0, copied_ = 0;  // bytes
-    std::uint32_t placed_ = 0;
+    std::uint64_t placed_ = 0;
 };
 
 }  // namespace verbena::link

@@ -18,6 +18,7 @@ using transport::ShownReceives;
 constexpr std::uint32_t kTarget = 2'300'000;   // bytes: more than two parts
 constexpr std::uint32_t kLargest = 1'200'000;  // of a SEND
 constexpr std::uint32_t kMtu = 4096;
+constexpr std::uint32_t kPart = 1 << 20;  // what both copy together, at a time
 
 enum class Kinds : std::uint8_t { sends, one_sided, all };
 
@@ -39,7 +40,8 @@ Op draw_large_op(Random& random, Kinds kinds) {
         op.operation = kind < 18 ? Operation::rdma_read : Operation::rdma_write;
         const std::uint32_t most = random.pick({30'000u, kTarget});
         op.length = random.pick({static_cast<std::uint32_t>(random.below(most)) + 1, transport::kHalved,
-                                 transport::kHalved + 1, 2 * transport::kHalved + 5000});
+                                 transport::kHalved + 1, 2 * transport::kHalved + 5000, kPart, kPart + 1,
+                                 kPart + kMtu, kPart + 3 * kMtu});
         op.remote_offset = static_cast<std::uint32_t>(random.below(kTarget - op.length + 1));
     }
     op.immediate = random.next32();

@@ -146,12 +146,13 @@ Direct SimDirect::place(const transport::PlaceTarget& target, std::span<const io
 bool SimDirect::store(const wire::Path& of_requester, const SimLink::Place& place, const std::uint8_t* from) {
     Process* const there = find(of_requester.source, place.requester);
     const adapter::QpRecord* const qp = there ? record_of(*there, place.requester) : nullptr;
-    if (!qp || !qp->shown.takes_answers() || random_.chance(plan_.declines)) return false;
+    if (!qp || !qp->shown.takes_answer(place.right) || random_.chance(plan_.declines)) return false;
+    const std::uint32_t lkey = transport::ShownReceives::lkey_of(place.right);
     memory::Section section(there->sections());
     const memory::Lookup found = there->adapter().regions().local(
-        place.lkey, qp->pd, reinterpret_cast<std::uintptr_t>(place.there.iov_base),
+        lkey, qp->pd, reinterpret_cast<std::uintptr_t>(place.there.iov_base),
         static_cast<std::uint32_t>(place.there.iov_len), memory::kLocalWrite);
-    if (!found || !is_region(*there, place.lkey)) return false;
+    if (!found || !is_region(*there, lkey)) return false;
     std::memcpy(found.address, from, place.there.iov_len);
     world_.coverage.directly[Coverage::stored]++;
     return true;

@@ -75,10 +75,10 @@ void SimLink::flush() {
 // Whoever fetches it copies it from the frame.
 class SimLink::Fetched final : public wire::Elsewhere {
    public:
-    Fetched(std::span<const std::uint8_t> payload, bool there, std::uint32_t placed)
+    Fetched(std::span<const std::uint8_t> payload, bool there, std::uint64_t placed)
         : payload_(payload), there_(there), placed_(placed) {}
     std::size_t length() const override { return payload_.size(); }
-    std::uint32_t placed() const override { return placed_; }
+    std::uint64_t placed() const override { return placed_; }
     bool fetch(std::uint32_t, std::span<const iovec> into) override {
         const std::uint8_t* from = payload_.data();
         for (const iovec& piece : into) {
@@ -92,7 +92,7 @@ class SimLink::Fetched final : public wire::Elsewhere {
    private:
     const std::span<const std::uint8_t> payload_;
     const bool there_;
-    const std::uint32_t placed_;
+    const std::uint64_t placed_;
 };
 
 class SimLink::Stored final : public wire::AnswerPlace {

@@ -57,9 +57,10 @@ class SimLink final : public link::Link {
     }
     std::size_t receive_capacity() const override { return inbox_.capacity; }
 
-    // What somebody may write of an answer, where the requester wants it, by which key.
+    // Where the requester wants a part of an answer, and by which right (wire::Aside::placed).
     struct Place {
-        std::uint32_t requester, lkey;
+        std::uint32_t requester;
+        std::uint64_t right;
         iovec there;
     };
     using Stores = std::function<bool(const wire::Path& of_requester, const Place&, const std::uint8_t*)>;

@@ -23,7 +23,7 @@ struct Executing : DirectAccess {
         std::uint32_t offset;
         std::size_t length;
     };
-    std::vector<Half> halves;                            // those of WRITEs
+    std::vector<Half> halves;                            // those of WRITEs and READs
     std::vector<PacketPace::Sample> samples, one_sided;  // of SENDs; of WRITEs and READs
 
     Direct write(const DirectTarget& target, std::span<const iovec> from) override {

@@ -59,7 +59,7 @@ class FakePayload final : public wire::Elsewhere {
         }
         return there && at == bytes.size();
     }
-    std::uint32_t placed() const override { return written; }
+    std::uint64_t placed() const override { return written; }
     void decline() override { declined = true; }
 
     std::vector<std::uint8_t> bytes = std::vector<std::uint8_t>(3000, 7);

@@ -158,7 +158,9 @@ void RcRequester::read_response(const wire::Packet& packet, Time now) {
         error != memory::LookupError::none)
         return fail_head(Status::local_protection_error, offset_by(VendorError::send_lkey_unknown, error),
                          now);
+    if (!placed && is_divided(*entry, index)) doubt_halves();
     shared_.counters().bytes_received += expected;
+    if (placed) shared_.counters().wire_bytes_received += expected;
     advance_una(*entry, packets, now);
 }
 

@@ -95,13 +95,13 @@ void RcRequester::watch_packets(Time now) {
     constexpr Duration kSlow = kMillisecond;
     const Connection& a = shared_.connection();
     const bool slow = now - packets_since_ > kSlow, rest = outstanding();
-    served_since(rest && !slow && may_go_directly(queue_.at(0)) ? now : kNever, now);
+    // One that has its PSNs already, and waited for room, or for this answer, goes as the others did.
+    const bool next = by_packets_ && current_ != queue_.size() && queue_.at(current_).started;
+    served_since((rest || next) && !slow && may_go_directly(queue_.at(0)) ? now : kNever, now);
     tell_pace(now, packets_since_ != kNever);
-    if (rest && !slow) return;
+    if ((rest || next) && !slow) return;
     drain_first_ = rest && (by_packets_ || drain_first_);
-    // One that has its PSNs already, and waits for room, goes as the others did.
-    by_packets_ = by_packets_ && current_ != queue_.size() && queue_.at(current_).started &&
-                  may_go_directly(queue_.at(current_));
+    by_packets_ = false;
     if (slow) direct_->packets_were_slow(a.path, a.destination_qp, now);
 }
 
@@ -158,7 +158,7 @@ Direct RcRequester::write_ahead(wire::PacketSink& sink, const SendEntry& entry, 
     declined_ = placed == Direct::declined;
     if (placed == Direct::done) {
         riding.placed = ShownReceives::name_of(receive);
-        if (entry.halved) copied_half();
+        if (entry.halved) copied_half(1);
     }
     // A receive that is missing is for the peer to say.
     return placed == Direct::not_yet && current_ == 0 ? Direct::declined : placed;

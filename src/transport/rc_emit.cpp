@@ -107,15 +107,13 @@ void RcRequester::emit_read(wire::PacketSink& sink, const SendEntry& entry, std:
     headers.bth.ack_request = true;
     headers.xrceth.srqn = entry.remote_srq;
     headers.reth = {entry.remote_address + from, entry.rkey, static_cast<std::uint32_t>(to - from)};
-    const bool halved = entry.halved && psn == max_psn_ && packets_at_once(sink, shared_, true) > 0;
-    if (!halved) return send_packet(sink, shared_, headers, {}, 0);
-    // The peer's part, by the element's key.
+    if (psn != max_psn_ || !is_divided(entry, packet) || packets_at_once(sink, shared_, true) == 0)
+        return send_packet(sink, shared_, headers, {}, 0);
     const Sge& sge = queue_.sges(entry)[0];
-    const std::uint32_t length = next_part(entry).packets * shared_.mtu();
-    const iovec place{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address + from)), length};
-    shared_.setup().shown->take_answers();
-    send_packet(sink, shared_, headers, {&place, 1}, length, false,
-                {.psns = 1, .stays = true, .placed = sge.lkey});
+    const iovec place{reinterpret_cast<void*>(static_cast<std::uintptr_t>(sge.address + from)),
+                      std::size_t{split_of(entry, packet, entry.packets).between - packet} * shared_.mtu()};
+    send_packet(sink, shared_, headers, {&place, 1}, 0, false,
+                {.stays = true, .placed = shared_.setup().shown->right_to_answer(sge.lkey)});
 }
 
 void RcRequester::emit_atomic(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t psn) {

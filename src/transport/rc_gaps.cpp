@@ -1,6 +1,7 @@
 // Gaps in the sequence of packets: what becomes of those behind one (packets_ahead.h), and how the one that
 // is missing comes. The responder names it by a NAK, the requester repeats it by itself (probe.h), or goes
 // back and repeats all that has left since, where the answer says that the peer has kept nothing.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -85,8 +86,10 @@ bool RcRequester::send_probe(wire::PacketSink& sink, Time now) {
     if (!outstanding() || next_psn_ == una_) return false;  // the cursor is there itself
     SendEntry& entry = queue_.at(0);
     const std::uint32_t packet = una_offset();
-    // No more than has left, and nothing that would be fetched once more.
+    // No more than has left, or what acknowledges it would mean nothing to us; and nothing that would be
+    // fetched once more.
     std::uint32_t count = entry.halved && !entry.is_read() ? 1 : at_once(sink, entry, packet, 1).psns;
+    count = std::min(count, (next_psn_ - una_) & wire::kPsnMask);
     wire::Aside nothing;
     if (!emit(sink, entry, packet, count, true, now, nothing)) return false;
     count_against_rate(wire_size(entry, packet, count), now);
@@ -103,12 +106,13 @@ bool RcRequester::send_probe(wire::PacketSink& sink, Time now) {
 }
 
 void RcRequester::cursor_to_una() {
+    doubt_halves();
     next_psn_ = una_;
     current_ = 0;
     const bool started = !queue_.empty() && queue_.at(0).started && !queue_.at(0).is_local();
     current_packet_ = started ? una_offset() : 0;
     if (current_packet_ > 0)  // the peer may have declined the rest
-        queue_.at(0).fetched = queue_.at(0).halved = queue_.at(0).placed = false;
+        queue_.at(0).fetched = queue_.at(0).halved = false;
 }
 
 void RcRequester::go_back() {

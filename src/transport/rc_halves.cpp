@@ -11,11 +11,13 @@
 // A SEND whose receive the peer shows (shown_receives.h). Our parts are written there as a whole message is.
 //
 // A READ that leaves as packets. Its requests say where the peer's parts of the answer go, and ours are read
-// as soon as a request has left, if nothing is under way before it that might change what is read. The answer
-// has no payload: both parts are there. If the peer may not write, it has one, and that of ours as well.
+// as soon as a request has left: behind other READs only, since nothing else may change what is read, and not
+// before those have been answered whose data goes to the same place. The answer has no payload: both parts
+// are there. If the peer may not write, it has one, and that of our part as well.
 //
-// What is sent again travels, or is fetched.
+// What is sent again travels, or is fetched, and repeated READs are answered with their data.
 #include <algorithm>
+#include <cstdlib>
 
 #include "transport/copy.h"
 #include "transport/mutation.h"
@@ -25,7 +27,8 @@ namespace verbena::transport {
 namespace {
 // Rest::share, of what both copy.
 constexpr std::uint8_t kWhole = 64, kLeastOurs = 16, kMostOurs = 48;
-constexpr std::uint32_t kLeastWritten = 32 << 10;  // bytes: less is not worth a call
+constexpr int kTimesOfReads = 4;
+constexpr std::uint32_t kLeastOfUs = 32 << 10;  // bytes: less is not worth a call
 }  // namespace
 
 bool RcRequester::may_be_halved(const SendEntry& entry, Time now) const {
@@ -37,7 +40,8 @@ bool RcRequester::may_be_halved(const SendEntry& entry, Time now) const {
     if (entry.is_send())
         chosen = entry.fetched && direct_->shown(a.path, a.destination_qp);
     else if (entry.is_read())
-        chosen = chosen && entry.sge_count == 1 && shared_.setup().shown && only_reads_before();
+        chosen = chosen && directly_ == Directly::hopefully && entry.sge_count == 1 &&
+                 shared_.setup().shown && only_reads_before();
     else
         chosen = chosen && entry.operation == Operation::rdma_write && !(entry.flags & kInline);
     return chosen && direct_->both_copy(a.path, a.destination_qp, now);
@@ -49,12 +53,35 @@ bool RcRequester::only_reads_before() const {
     return true;
 }
 
+// Whether something may still be written where a READ's data shall go, which has to lie on top in the end. By
+// different keys it may be the same memory. What is divided alike is copied in the right order on both sides.
+bool RcRequester::is_beneath_others(const SendEntry& read) const {
+    const Sge& place = queue_.sges(read)[0];
+    for (std::uint32_t index = 0; index < current_; index++) {
+        const SendEntry& before = queue_.at(index);
+        const bool alike = before.halved && before.share == read.share &&
+                           before.sge.address == place.address && before.length == read.length;
+        for (const Sge& each : queue_.sges(before))
+            if (each.lkey != place.lkey || (!alike && each.address < place.address + place.length &&
+                                            place.address < each.address + each.length))
+                return true;
+    }
+    return false;
+}
+
+// The data of a READ comes along in the end, and is put over what may be a later one's, where ours is.
+void RcRequester::doubt_halves() {
+    for (std::uint32_t index = 0; index < queue_.size() && queue_.at(index).started; index++)
+        if (SendEntry& each = queue_.at(index); each.is_read()) each.placed = false;
+}
+
 // One that begins.
 void RcRequester::choose_halves(SendEntry& entry, Time now) {
     entry.halved = may_be_halved(entry, now);
     if (!entry.is_send()) entry.fetched = entry.halved;
     if (!entry.is_read()) return;
     entry.placed = entry.halved;
+    entry.share = rest_->share;
     if (entry.halved) entry.chunk = kPart / shared_.mtu();
 }
 
@@ -64,26 +91,36 @@ std::uint32_t RcRequester::tail_of(const SendEntry& entry) const {
     return in_last < sizeof(std::uint64_t) ? 2 : 1;
 }
 
-// What is to leave next of it, if it is large.
+// Of a halved one's packets up to `last`: how what lies around `at` is divided.
+RcRequester::Split RcRequester::split_of(const SendEntry& entry, std::uint32_t at, std::uint32_t last) const {
+    const std::uint32_t most = kPart / shared_.mtu();
+    const std::uint32_t begin = at - at % std::min(entry.packets, most), size = std::min(last - begin, most);
+    std::uint32_t ours = size * (entry.is_read() ? entry.share : rest_->share) / kWhole;
+    if (ours * shared_.mtu() < kLeastOfUs) ours = 0;
+    return {begin + size - ours, begin + size};
+}
+
+// What is to leave next of a SEND or WRITE, if it is large.
 RcRequester::Part RcRequester::next_part(const SendEntry& entry) const {
     const std::uint32_t at = current_packet_, rest = entry.packets - at;
     if (!entry.fetched) return {rest, false};
-    const std::uint32_t most = kPart / shared_.mtu();
-    if (!entry.halved) return {std::min(rest, most), entry.is_send() && entry.length >= ShownReceives::kFrom};
+    if (!entry.halved)
+        return {std::min(rest, kPart / shared_.mtu()),
+                entry.is_send() && entry.length >= ShownReceives::kFrom};
     const std::uint32_t last = entry.packets - (entry.is_write() ? tail_of(entry) : 0);
     if (at >= last) return {rest, false};
-    const std::uint32_t begin = at - at % std::min(entry.packets, most), size = std::min(last - begin, most);
-    std::uint32_t ours = size * rest_->share / kWhole;
-    if (ours * shared_.mtu() < kLeastWritten) ours = 0;
-    const std::uint32_t between = begin + size - ours;
-    return at < between ? Part{between - at, false} : Part{begin + size - at, true};
+    const auto [between, end] = split_of(entry, at, last);
+    return at < between ? Part{between - at, false} : Part{end - at, true};
 }
 
-// One of ours has been copied. Who then finds the peer still at work does more of it from now on, and else
-// less, so that both end at the same time.
-void RcRequester::copied_half() {
+// One of ours has been copied. Who then finds the peer still at work, so many times more often than not, does
+// more of it from now on, and else less, so that both end at the same time.
+void RcRequester::copied_half(int times) {
     const Connection& a = shared_.connection();
     const bool behind = direct_->is_behind(a.path, a.destination_qp);
+    rest_->lean = static_cast<std::int8_t>(rest_->lean + (behind ? 1 : -1));
+    if (std::abs(rest_->lean) < times) return;
+    rest_->lean = 0;
     if (behind && rest_->share < kMostOurs) rest_->share++;
     if (!behind && rest_->share > kLeastOurs) rest_->share--;
 }
@@ -109,7 +146,7 @@ Direct RcRequester::write_half(wire::PacketSink& sink, const SendEntry& entry, s
     DirectTarget target = target_of(shared_, entry, entry.length, offset, 0, now);
     target.by_both = true;
     if (direct_->write(target, {rest_->iovecs.data(), pieces}) != Direct::done) return Direct::declined;
-    copied_half();
+    copied_half(1);
     riding.placed = kThere;
     return Direct::done;
 }
@@ -117,19 +154,22 @@ Direct RcRequester::write_half(wire::PacketSink& sink, const SendEntry& entry, s
 // Our part of what the request at the cursor, which has just left, asks for. The others of this READ are
 // there by now, or entry.placed is false.
 void RcRequester::read_half(wire::PacketSink& sink, SendEntry& entry, Time now) {
-    const std::uint32_t theirs = next_part(entry).packets, both = step(entry, current_packet_);
-    if (theirs == both) return;
-    const std::uint32_t offset = (current_packet_ + theirs) * shared_.mtu();
-    const std::uint32_t length = std::min((current_packet_ + both) * shared_.mtu(), entry.length) - offset;
+    const auto [between, end] = split_of(entry, current_packet_, entry.packets);
+    if (between == end) return;
+    const std::uint32_t offset = between * shared_.mtu();
+    const std::uint32_t length = std::min(end * shared_.mtu(), entry.length) - offset;
     unsigned pieces = 0;
     sink.flush();
     DirectTarget target = target_of(shared_, entry, entry.length, offset, 1, now);
     target.by_both = true;
-    entry.placed = entry.placed &&
-                   gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
-                          rest_->iovecs.data(), pieces) == memory::LookupError::none &&
-                   direct_->read(target, {rest_->iovecs.data(), pieces}) == Direct::done;
-    if (entry.placed) copied_half();
+    Direct read = Direct::declined;
+    if (gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
+               rest_->iovecs.data(), pieces) == memory::LookupError::none)
+        read = direct_->read(target, {rest_->iovecs.data(), pieces});
+    // One that is divided otherwise may have to wait (is_beneath_others).
+    if (read == Direct::done) return copied_half(kTimesOfReads);
+    entry.placed = false;
+    if (read == Direct::declined) directly_ = Directly::not_now;
 }
 
 }  // namespace verbena::transport

@@ -260,6 +260,22 @@ TEST_F(Halves, ASendBehindAWriteDoesNotWaitForIt) {
     EXPECT_TRUE(equal(0, 8 * kLarge, kLarge));
 }
 
+// It left in parts, and is repeated whole: of which the peer has the first already.
+TEST_F(Halves, WhatLeftInPartsIsRepeatedWhole) {
+    for (unsigned i = 0; i < 2; i++) post_receive(1, i, {side[1].sge(0, 2 * kLarge)});
+    send();
+    settle();
+    expect_completed(1);
+    link.willing = false;
+    ASSERT_EQ(post(0, request(Operation::rdma_read, 1, 0), {side[0].sge(8 * kLarge, 100)}), 0);
+    send(kLarge + 150'000);
+    filter = testing::lose(1, Opcode::rc_read_response_only);
+    run();
+    expect_completed(2);
+    EXPECT_EQ(receives(1).size(), 2u);
+    EXPECT_TRUE(equal(0, 0, kLarge + 150'000));
+}
+
 TEST_F(Halves, OfWhatIsBehindTheLastMiBToo) {
     const std::uint32_t length = kLarge + kLarge / 2;
     write(0, length);

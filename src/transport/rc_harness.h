@@ -133,7 +133,7 @@ class Harness : private QpListener {
     unsigned settled_straight = 0;
     bool fetches = false;  // payloads that stay where they are are fetched from there
     unsigned times_fetched = 0;
-    bool stores = true;  // parts of READs' answers, where a request says to
+    std::function<bool()> stores;  // whether a part of an answer may be written; without: it may
     unsigned times_stored = 0;
     bool runs = false;          // packets that come together are given to the queue pair as runs
     unsigned came_in_runs = 0;  // packets
@@ -338,10 +338,10 @@ class Harness : private QpListener {
     };
 
     struct Fetched final : wire::Elsewhere {
-        Fetched(std::span<const std::uint8_t> lies, std::uint32_t in, unsigned& counted)
+        Fetched(std::span<const std::uint8_t> lies, std::uint64_t in, unsigned& counted)
             : bytes(lies), receive(in), count(counted) {}
         std::size_t length() const override { return bytes.size(); }
-        std::uint32_t placed() const override { return receive; }
+        std::uint64_t placed() const override { return receive; }
         bool fetch(std::uint32_t, std::span<const iovec> into) override {
             count++;
             std::size_t at = 0;
@@ -354,7 +354,7 @@ class Harness : private QpListener {
         void decline() override {}
 
         std::span<const std::uint8_t> bytes;
-        std::uint32_t receive;
+        std::uint64_t receive;
         unsigned& count;
     };
 
@@ -482,7 +482,7 @@ class Harness : private QpListener {
             if (wire::parse(flying.bytes, packet) != wire::ParseError::none) std::abort();
             packet.aside = flying.aside;
             Fetched payload{packet.payload, flying.aside.placed, times_fetched};
-            Stored place{flying.place, times_stored, stores};
+            Stored place{flying.place, times_stored, !stores || stores()};
             if (flying.place.iov_len > 0) {
                 packet.elsewhere = &place;
             } else if (fetches && flying.aside.stays) {

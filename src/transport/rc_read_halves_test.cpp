@@ -62,12 +62,14 @@ TEST_F(ReadHalves, ThePeerWritesOneAndWeReadTheOther) {
     EXPECT_EQ(link.halves[0].offset + link.halves[0].length, kLarge);
     ASSERT_EQ(packets(0).size(), 2u);
     EXPECT_EQ(packets(0)[0].headers.reth.length, kLarge) << "all of it is asked for";
-    EXPECT_EQ(packets(0)[0].aside.placed, side[0].keys.lkey);
+    EXPECT_EQ(ShownReceives::lkey_of(packets(0)[0].aside.placed), side[0].keys.lkey);
     ASSERT_EQ(packets(1).size(), 2u);
     EXPECT_EQ(packets(1)[0].headers.bth.opcode, Opcode::rc_read_response_only);
     EXPECT_EQ(packets(1)[0].aside.psns, kLarge / kMtu);
     EXPECT_EQ(payload_of_answers(), 0u);
     EXPECT_EQ(side[0].qp->counters().bytes_received, 2 * kLarge);
+    EXPECT_EQ(side[0].qp->counters().bytes_sent, 0u);
+    EXPECT_EQ(side[1].qp->counters().bytes_sent, 2 * kLarge);
 }
 
 TEST_F(ReadHalves, ARequestLeavesBeforeOurPartIsRead) {
@@ -98,6 +100,71 @@ TEST_F(ReadHalves, OfAllThatArePosted) {
     expect_completed(kCount);
     EXPECT_EQ(link.halves.size(), kCount);
     EXPECT_EQ(payload_of_answers(), 0u);
+}
+
+// What is left of it may be less than is worth dividing.
+TEST_F(ReadHalves, OfWhatIsBehindTheLastMiBToo) {
+    for (const std::uint32_t more :
+         {1u, 100u, kMtu - 8, kMtu, kMtu + 1, 2 * kMtu, 3 * kMtu, 9 * kMtu, 16 * kMtu, 64 * kMtu + 3}) {
+        log.clear();
+        read_some(1, 2 * kLarge + more);
+        read(4 * kLarge, 2 * kLarge + more);
+        settle();
+        expect_completed(2);
+        EXPECT_TRUE(equal(0, 0, 2 * kLarge + more)) << more;
+        EXPECT_TRUE(equal(4 * kLarge, 4 * kLarge, 2 * kLarge + more)) << more;
+        EXPECT_EQ(payload_of_answers(), more > 20 * kMtu ? 0u : 2 * more) << more;
+        EXPECT_EQ(count(*this, 0, Opcode::rc_read_request), 6) << more;
+        fill(0, 0, memory_size, 77 + more);
+    }
+}
+
+// Who posts them so expects the last one's data to lie on top. The peer is slow: when it comes to one, our
+// part of the next has been read.
+class ReadsOver : public ReadHalves {
+   protected:
+    ReadsOver() {
+        filter = [](const Sent& sent) {
+            return sent.from == 0 ? testing::Fate{5 * testing::kOneWay} : testing::kDeliver;
+        };
+    }
+    // So many, each so far behind the one before.
+    void read_all(std::size_t count, std::size_t step) {
+        for (std::size_t i = 0; i < count; i++)
+            ASSERT_EQ(post(0, request(Operation::rdma_read, i, i * kLarge), {side[0].sge(i * step, kLarge)}),
+                      0);
+        settle();
+        expect_completed(count);
+        const std::size_t last = count - 1;
+        EXPECT_TRUE(equal(last * step, last * kLarge, kLarge));
+        for (std::size_t i = 0; i < last; i++) EXPECT_TRUE(equal(i * step, i * kLarge, step)) << i;
+    }
+};
+
+TEST_F(ReadsOver, TheSamePlaceWhoeverEndsFirst) {
+    for (std::size_t n = 0; n < 16; n++) {
+        link.behind = n < 8;
+        link.halves.clear();
+        read_all(13, 0);
+        EXPECT_EQ(link.halves.size(), 13u);
+    }
+}
+
+TEST_F(ReadsOver, APartOfTheOneBefore) {
+    for (unsigned n = 0; n < 8; n++) {
+        link.behind = n % 2;
+        read_all(6, (n + 1) * kMtu);
+    }
+    EXPECT_EQ(link.halves.size(), 8 * 6u);
+}
+
+TEST_F(ReadsOver, TheSamePlaceAndOneTravels) {
+    for (unsigned refused = 0; refused < 6; refused++)
+        for (std::size_t count = 2; count < 8; count++) {
+            fill(1, 0, memory_size, static_cast<unsigned>(count + 8 * refused) << 16);
+            stores = [refused, n = 0u]() mutable { return n++ != refused; };
+            read_all(count, 0);
+        }
 }
 
 TEST_F(ReadHalves, AreNotOfShorterOnesNorOfSeveralElements) {
@@ -131,7 +198,7 @@ TEST_F(ReadHalves, AreNotOfWhatIsBehindAWrite) {
 }
 
 TEST_F(ReadHalves, WhatThePeerMayNotWriteTravels) {
-    stores = false;
+    stores = [] { return false; };
     read_some(2);
     settle();
     expect_read(2);
@@ -145,6 +212,13 @@ TEST_F(ReadHalves, WhatWeMayNotReadIsAskedForAgain) {
     expect_read(2);
     EXPECT_TRUE(link.halves.empty());
     EXPECT_GE(payload_of_answers(), 2 * kLarge);
+    EXPECT_EQ(times_stored, 1u) << "it was found out by the first";
+    log.clear();
+    read_some(4);
+    settle();
+    expect_read(4);
+    EXPECT_EQ(times_stored, 1u);
+    EXPECT_EQ(count(*this, 0, Opcode::rc_read_request), static_cast<int>(4 * kLarge / (kLarge / 8)));
 }
 
 TEST_F(ReadHalves, ALostRequestIsAskedForAgain) {
@@ -214,6 +288,31 @@ TEST_F(ReadHalves, NobodyWritesWhenTheyAreFlushed) {
     EXPECT_EQ(sends(0).size(), 2u);
 }
 
+// Neither by the program nor by what goes wrong, before nobody writes there any more.
+TEST_F(ReadHalves, AFlushIsSeenWhenThePeerHasEnded) {
+    struct Others final : memory::Outsiders {
+        explicit Others(Harness& test) : t(test) {}
+        void wait_for_them(const memory::Work& work, Duration most) override {
+            waits += work.qp == t.side[0].qp->number() && most > 0;
+            EXPECT_FALSE(t.side[0].shown.takes_answers());
+            EXPECT_TRUE(t.sends(0).empty());
+        }
+        Harness& t;
+        unsigned waits = 0;
+    } others(*this);
+    side[0].regions.set_outsiders(&others);
+    read_some(2);
+    transmit(0, true);
+    wire::Headers wrong;
+    wrong.bth.opcode = Opcode::rc_atomic_ack;
+    wrong.bth.pkey = wire::kDefaultPkey;
+    wrong.bth.psn = packets(0)[0].headers.bth.psn;
+    inject(0, wrong);
+    EXPECT_GE(others.waits, 1u);
+    EXPECT_EQ(sends(0).size(), 2u);
+    side[0].regions.set_outsiders(nullptr);
+}
+
 // A capture begins, say, which sees only packets.
 TEST_F(ReadHalves, AnAnswerHasItsPayloadWhereOnlyPacketsLeave) {
     read_some(2);
@@ -227,7 +326,7 @@ TEST_F(ReadHalves, AnAnswerHasItsPayloadWhereOnlyPacketsLeave) {
 TEST_F(ReadHalves, WhoEndsFirstGetsMore) {
     const auto ours = [&](bool behind) {
         link.behind = behind;
-        for (unsigned n = 0; n < 10; n++) {
+        for (unsigned n = 0; n < 20; n++) {
             read_some(8);
             settle();
             expect_completed(8);

@@ -302,8 +302,12 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (packet == 0 && entry.packets > 1) {
         if (entry.is_send()) choose_fetching(entry, now);
         choose_halves(entry, now);
+        if (entry.is_read() && entry.halved && is_beneath_others(entry)) {
+            rest_->held_at = una_;
+            return 0;
+        }
     }
-    const Part part = next_part(entry);
+    const Part part = entry.is_read() ? Part{entry.packets, false} : next_part(entry);
     const bool writes = part.ours && at_once(sink, entry, packet, most).psns >= part.packets;
     Direct written = Direct::declined;
     if (writes)
@@ -313,7 +317,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (written == Direct::not_yet) return 0;
     if (!entry.is_read()) entry.placed = written == Direct::done;
     auto [count, is_run] = at_once(sink, entry, packet, most);
-    if (!entry.is_read() && (entry.halved || entry.placed)) count = std::min(count, part.packets);
+    if (entry.halved || entry.placed) count = std::min(count, part.packets);
     const std::uint32_t expected_cost = cost(entry, packet, packet + count);
     const bool ask = asks_acknowledgement(entry, count, expected_cost);
     // Before it is copied: counting takes a locked instruction, which waits for all stores before it.
@@ -327,7 +331,8 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (entry.awaits_response()) outstanding_reads_++;
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         served_since(now, now);
-        if (!outstanding() && entry.length > kSmallWrite) begin_pace(entry.length, way_of(entry), now);
+        if (!outstanding() && entry.length > kSmallWrite && !measures(entry.length, way_of(entry)))
+            begin_pace(entry.length, way_of(entry), now);
     }
     if (!measures(entry.length, way_of(entry))) measure_anew(entry, count > 1 && !is_run, now);
     next_psn_ = wire::psn_add(next_psn_, count);

@@ -61,6 +61,7 @@ class RcRequester {
         Time rate_allows_at = kNever;  // as resume_at_, by the rate limit
         std::vector<iovec> iovecs;
         std::uint8_t share = 28;           // ours of a large message that both copy, in 64ths (rc_halves.cpp)
+        std::int8_t lean = 0;              // how often the peer was behind us, or before
         std::uint32_t direct_done = 0;     // bytes of the oldest request that the link has executed
         std::uint32_t held_at = kNotHeld;  // una_ when a large message began to wait for the peer
         std::uint32_t recovery_end = 0;    // losses before this PSN belong to one event
@@ -289,15 +290,26 @@ class RcRequester {
     // rc_halves.cpp
     bool may_be_halved(const SendEntry& entry, Time now) const;
     bool only_reads_before() const;
+    bool is_beneath_others(const SendEntry& read) const;
+    void doubt_halves();
     void choose_halves(SendEntry& entry, Time now);
     struct Part {
         std::uint32_t packets;
-        bool ours;  // to write; else it is the peer's to copy, or travels
+        bool ours;  // to copy; else it is the peer's, or travels
     };
     std::uint32_t tail_of(const SendEntry& entry) const;
+    struct Split {
+        std::uint32_t between, end;  // packets: theirs, ours
+    };
+    Split split_of(const SendEntry& entry, std::uint32_t at, std::uint32_t last) const;
     Part next_part(const SendEntry& entry) const;
+    bool is_divided(const SendEntry& read, std::uint32_t at) const {
+        if (!read.halved) return false;
+        const auto [between, end] = split_of(read, at, read.packets);
+        return between < end;
+    }
     bool goes_on_beside(const SendEntry& written) const;
-    void copied_half();
+    void copied_half(int times);
     Direct write_half(wire::PacketSink& sink, const SendEntry& entry, std::uint32_t packets, Time now,
                       wire::Aside& riding);
     void read_half(wire::PacketSink& sink, SendEntry& entry, Time now);

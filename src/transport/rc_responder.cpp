@@ -168,7 +168,7 @@ VendorError RcResponder::read(const wire::Packet& packet) {
     resource->rkey = reth.rkey;
     resource->length = reth.length;
     resource->is_read = true;
-    resource->placed = packet.elsewhere && packet.elsewhere->length() <= reth.length &&
+    resource->placed = packet.elsewhere && packets > 1 && packet.elsewhere->length() <= reth.length &&
                        packet.elsewhere->store(shared_.connection().destination_qp, from);
     activate(*resource, 0, packets);
     return VendorError::none;

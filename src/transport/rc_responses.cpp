@@ -83,8 +83,10 @@ bool RcResponder::send_response(wire::PacketSink& sink, Resource& resource, Time
             return shared_.regions().remote(resource.rkey, resource.pd, from, piece.iov_len,
                                             memory::kRemoteRead, shared_.basics().number);
         };
-        if (resource.placed && packets_at_once(sink, shared_, false) > 0) {
+        if (resource.placed && packet == resource.begin && packets_at_once(sink, shared_, false) > 0) {
             count = resource.end - packet;
+            shared_.counters().bytes_sent += resource.length;  // as if it had come along
+            shared_.counters().wire_bytes_sent += resource.length;
         } else if (resource.length > offset) {
             count =
                 std::clamp<std::uint32_t>(packets_at_once(sink, shared_, false), 1, resource.end - packet);

@@ -38,7 +38,8 @@ struct alignas(64) SendEntry {
     bool started : 1;        // its first packet was sent, PSNs are assigned; or, if local, it was executed
     bool beside_window : 1;  // it left as one packet, not counted in the window (rc_straight.cpp)
     bool fetched : 1;        // the peer is asked to fetch the payload (rc_direct.cpp)
-    bool placed : 1;         // ... and what has left of it, or the last part of that, is there already
+    bool placed : 1;         // ... and what has left of it, or the last part of that, is there already; of a
+                             // READ, all parts so far that we copy
     bool halved : 1;         // ... and we copy every other part of it (rc_halves.cpp)
     bool done : 1;           // local, and nobody uses what it changed any more
     std::uint8_t sge_count;
@@ -53,6 +54,7 @@ struct alignas(64) SendEntry {
     std::uint64_t swap;
     std::uint32_t range_access;
     std::uint32_t chunk;  // READ: packets asked for by one READ request (rc_requester.h)
+    std::uint8_t share;   // ... and Rest::share, if it is halved
 
     bool is_send() const {
         return operation == Operation::send || operation == Operation::send_with_immediate ||

@@ -7,15 +7,16 @@
 // number that it has in the queue (receive_queue.h); from there on the sender counts. A receive of several
 // elements is shown as one of no length.
 //
-// Likewise it shows whether answers to its READs may be written, of which the requests say where.
+// Likewise it shows whether answers to its READs may be written, of which the requests say where, and by
+// which right: one that was flushed has none, whatever the queue pair does by then.
 //
 // What is written of a message is written before that part leaves for the first time, so that its receive
 // cannot have been completed. Before requests are flushed all is withdrawn, and peers that are writing are
 // waited for (memory/outsiders.h); but not for ever, since a peer that was stopped has come to the end of
-// what it was copying.
+// what it was copying (or has not begun: one that is stopped just before writes when it goes on).
 //
-// Thread safety: show(), take_answers() and withdraw() under the queue pair's lock; the rest in any process.
-// What comes from there is to be checked like anything that comes from a peer.
+// Thread safety: show(), right_to_answer() and withdraw() under the queue pair's lock; the rest in any
+// process. What comes from there is to be checked like anything that comes from a peer.
 #pragma once
 
 #include <algorithm>
@@ -58,13 +59,23 @@ class ShownReceives {
         next_.store(kShown | std::uint64_t{psn} << 32 | oldest, std::memory_order_release);
     }
     bool is_shown() const { return next_.load(std::memory_order_relaxed) != 0; }
-    void take_answers() {
-        if (!takes_answers()) takes_answers_.store(1, std::memory_order_release);
+    // By which an answer may be written until all is withdrawn, and never again: a number, and the lkey.
+    std::uint64_t right_to_answer(std::uint32_t lkey) {
+        if (!takes_answers()) {
+            if (++last_answers_ == 0) ++last_answers_;
+            answers_.store(last_answers_, std::memory_order_release);
+        }
+        return std::uint64_t{last_answers_} << 32 | lkey;
     }
-    bool takes_answers() const { return takes_answers_.load(std::memory_order_seq_cst) != 0; }
+    bool takes_answers() const { return answers_.load(std::memory_order_relaxed) != 0; }
+    bool takes_answer(std::uint64_t right) const {
+        const auto number = static_cast<std::uint32_t>(right >> 32);
+        return number != 0 && answers_.load(std::memory_order_seq_cst) == number;
+    }
+    static constexpr std::uint32_t lkey_of(std::uint64_t right) { return static_cast<std::uint32_t>(right); }
     // Nobody writes any more who has not begun.
     void withdraw() {
-        takes_answers_.store(0, std::memory_order_seq_cst);
+        answers_.store(0, std::memory_order_seq_cst);
         next_.store(0, std::memory_order_seq_cst);
         for (Entry& entry : entries_) entry.name.store(0, std::memory_order_seq_cst);
     }
@@ -111,8 +122,9 @@ class ShownReceives {
 
     std::atomic<std::uint64_t> next_;  // 0: nothing is shown
     std::atomic<std::uint64_t> received_;
-    std::uint32_t end_;                         // the first that is not; its owner's
-    std::atomic<std::uint32_t> takes_answers_;  // 0: no
+    std::uint32_t end_;                   // the first that is not; its owner's
+    std::atomic<std::uint32_t> answers_;  // which may be written; 0: none
+    std::uint32_t last_answers_;          // its owner's
     Entry entries_[kMost];
 };
 

@@ -94,11 +94,17 @@ TEST_F(Shown, WithdrawnAreGone) {
 
 TEST_F(Shown, AnswersMayBeWrittenUntilAllIsWithdrawn) {
     EXPECT_FALSE(shown_.takes_answers());
-    shown_.take_answers();
-    EXPECT_TRUE(shown_.takes_answers());
+    EXPECT_FALSE(shown_.takes_answer(77));
+    const std::uint64_t right = shown_.right_to_answer(77);
+    EXPECT_EQ(ShownReceives::lkey_of(right), 77u);
+    EXPECT_TRUE(shown_.takes_answer(right));
+    EXPECT_TRUE(shown_.takes_answer(shown_.right_to_answer(78)));
     EXPECT_FALSE(shown_.is_shown()) << "no receives";
     shown_.withdraw();
     EXPECT_FALSE(shown_.takes_answers());
+    EXPECT_FALSE(shown_.takes_answer(right));
+    EXPECT_TRUE(shown_.takes_answer(shown_.right_to_answer(77)));
+    EXPECT_FALSE(shown_.takes_answer(right));
 }
 
 TEST_F(Shown, NoNameIsNone) { EXPECT_FALSE(shown_.find(~0u)); }

@@ -276,7 +276,7 @@ TEST_F(Uc, AFirstPacketEndsWhatWasInProgress) {
 TEST_F(Uc, APayloadThatLiesElsewhereIsDropped) {
     struct Nothing final : wire::Elsewhere {
         std::size_t length() const override { return 100; }
-        std::uint32_t placed() const override { return 0; }
+        std::uint64_t placed() const override { return 0; }
         bool fetch(std::uint32_t, std::span<const iovec>) override { return false; }
         void decline() override {}
     } nothing;

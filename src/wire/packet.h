@@ -101,8 +101,9 @@ struct Aside {
     std::uint32_t acknowledged = 0;  // 24 bits
     bool stays = false;  // its payload stays as it is until acknowledged; it may be taken from where it lies
     // ... and is there already, a SEND's in the receive of that name (transport/shown_receives.h); 0: it has
-    // to be taken. With a READ request, whose payload then is where its answer may be written to: the lkey.
-    std::uint32_t placed = 0;
+    // to be taken. With a READ request, whose payload then is where its answer may be written to: by which
+    // right.
+    std::uint64_t placed = 0;
 };
 
 // A packet as it came, BTH to ICRC.
@@ -118,7 +119,7 @@ class Elsewhere {
     virtual ~Elsewhere() = default;
     virtual std::size_t length() const = 0;
     // The sender has written all of it to its place, as Aside::placed says.
-    virtual std::uint32_t placed() const { return 0; }
+    virtual std::uint64_t placed() const { return 0; }
     // Copies all of it, once; `sender` is the queue pair that it comes from. False: it is not to be had.
     virtual bool fetch(std::uint32_t sender, std::span<const iovec> into) = 0;
     // Writes so many bytes of an answer; `requester` is the queue pair that asks. False: it may not be.

@@ -18,6 +18,13 @@ struct Progress {
     std::atomic<bool> ends;
 };
 
+// At the memory that the peer tells of.
+void aim_at(Here& here, const Progress& progress) {
+    EXPECT_TRUE(wait_until([&] { return progress.address != 0; }));
+    here.peer.memory = progress.address;
+    here.peer.rkey = progress.key;
+}
+
 std::size_t large_length(std::uint64_t round, std::size_t place) {
     constexpr std::array<std::size_t, 5> kLengths = {kPlace, kPlace, 512 << 10, 600'008, kPlace - 8};
     return kLengths[(round / 64 + place) % kLengths.size()];
@@ -71,9 +78,7 @@ TEST(Neighbor, LargeWritesAreThereWithTheirLastWord) {
     });
     Here here(neighbor.in, neighbor.out);
     Memory from(here.side.pd, kPlaces * kPlace);
-    ASSERT_TRUE(wait_until([&] { return progress->address != 0; }));
-    here.peer.memory = progress->address;
-    here.peer.rkey = progress->key;
+    aim_at(here, *progress);
     const auto until = Clock::now() + std::chrono::seconds(2);
     for (std::uint64_t round = 1; Clock::now() < until && !HasFailure(); round++) {
         fill(from, round);
@@ -101,9 +106,7 @@ TEST(Neighbor, LargeReadsAreThereWithTheirCompletion) {
     });
     Here here(neighbor.in, neighbor.out);
     Memory into(here.side.pd, kPlaces * kPlace);
-    ASSERT_TRUE(wait_until([&] { return progress->address != 0; }));
-    here.peer.memory = progress->address;
-    here.peer.rkey = progress->key;
+    aim_at(here, *progress);
     const auto until = Clock::now() + std::chrono::seconds(2);
     for (std::uint64_t round = 1; Clock::now() < until && !HasFailure(); round++) {
         progress->wanted = round;

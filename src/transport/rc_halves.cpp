@@ -11,9 +11,9 @@
 // A SEND whose receive the peer shows (shown_receives.h). Our parts are written there as a whole message is.
 //
 // A READ that leaves as packets. Its requests say where the peer's parts of the answer go, and ours are read
-// as soon as a request has left: behind other READs only, since nothing else may change what is read, and not
-// before those have been answered whose data goes to the same place. The answer has no payload: both parts
-// are there. If the peer may not write, it has one, and that of our part as well.
+// as soon as a request has left: behind other READs only, since nothing else may change what is read. One
+// whose data goes to the same place must have been answered by then, or be divided alike. The answer has no
+// payload: both parts are there. If the peer may not write, it has one, and that of our part as well.
 //
 // What is sent again travels, or is fetched, and repeated READs are answered with their data.
 #include <algorithm>

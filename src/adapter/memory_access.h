@@ -17,7 +17,8 @@
 // Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
 // can send. Afterwards that is looked at again, and the process's presence, or else the nonce that was read
 // in the same call: so nobody waits for who is fetching. Those that we write into receives which a peer shows
-// (transport/shown_receives.h) pass the same checks, by the receive's lkey.
+// (transport/shown_receives.h), and answers where a READ of a peer's wants them, pass the same checks, by the
+// lkey.
 //
 // What leaves as packets, besides: immediate data and atomics; requests behind one that is not yet
 // acknowledged; windows, on-demand and null regions; the first request while the target's queue pair is in

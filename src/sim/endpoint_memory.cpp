@@ -237,7 +237,7 @@ void Endpoint::settle_receives() {
             const std::uint32_t here = std::min(piece.length, plan_.ops[i].length - offset);
             const auto actual = peer_->arena_.actual(piece.offset, here);
             const auto before = peer_->arena_.expected(piece.offset, here);
-            for (std::size_t at = matching_prefix(plan_.ops[i].key, offset, actual); at < here; at++)
+            for (std::size_t at = 0; at < here; at++)
                 if (const auto place = offset + static_cast<std::uint32_t>(at);
                     actual[at] != before[at] && actual[at] != pattern_byte(plan_.ops[i].key, place) &&
                     !laid_over(i, place, actual[at]))

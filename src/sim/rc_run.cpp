@@ -1,5 +1,6 @@
 #include "sim/rc_run.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "sim/endpoint.h"

@@ -100,10 +100,10 @@ RcRequester::Split RcRequester::split_of(const SendEntry& entry, std::uint32_t a
     return {begin + size - ours, begin + size};
 }
 
-// What is to leave next of a SEND or WRITE, if it is large.
+// What is to leave next of it, if it is large. (A READ's requests are for both parts.)
 RcRequester::Part RcRequester::next_part(const SendEntry& entry) const {
     const std::uint32_t at = current_packet_, rest = entry.packets - at;
-    if (!entry.fetched) return {rest, false};
+    if (!entry.fetched || entry.is_read()) return {rest, false};
     if (!entry.halved)
         return {std::min(rest, kPart / shared_.mtu()),
                 entry.is_send() && entry.length >= ShownReceives::kFrom};

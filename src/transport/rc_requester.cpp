@@ -307,7 +307,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
             return 0;
         }
     }
-    const Part part = entry.is_read() ? Part{entry.packets, false} : next_part(entry);
+    const Part part = next_part(entry);
     const bool writes = part.ours && at_once(sink, entry, packet, most).psns >= part.packets;
     Direct written = Direct::declined;
     if (writes)

@@ -15,9 +15,9 @@ class RawProgram {
     explicit RawProgram(const std::string& fabric)
         : fd_(host::connect_to(host::daemon_address(geteuid(), fabric))) {}
     ~RawProgram() { close(fd_); }
-    bool send_bytes(const void* bytes, std::size_t size) {
+    bool send_bytes(const void* bytes, std::size_t size, int file = -1) {
         const iovec part{const_cast<void*>(bytes), size};
-        return host::send_datagram(fd_, std::span(&part, 1)) == 0;
+        return host::send_datagram(fd_, std::span(&part, 1), std::span(&file, file >= 0 ? 1 : 0)) == 0;
     }
     // Size of what came; 0: the daemon closed the connection.
     ssize_t receive(host::ReplyHeader& reply) {
@@ -47,6 +47,42 @@ TEST_F(ConversationTest, AMalformedRequestEndsItsSenderOnly) {
             EXPECT_EQ(raw.receive(reply), 0);
         }
         EXPECT_TRUE(eventually([] { return status().clients == 1; }));
+    });
+}
+
+// What lies in its socket at once the daemon takes at once.
+TEST_F(ConversationTest, NothingCountsBehindAMalformedRequest) {
+    run([&] {
+        const auto daemon = static_cast<pid_t>(status().daemon_pid);
+        RawProgram raw(fabric_);
+        EXPECT_TRUE(eventually([] { return status().clients == 2; }));
+        ASSERT_EQ(kill(daemon, SIGSTOP), 0);
+        struct {
+            host::RequestHeader header;
+            host::Empty nothing;
+        } request;
+        request.header.command = host::Command::status;
+        request.header.sequence = 1;
+        request.header.length = sizeof request.nothing;
+        const std::size_t size = sizeof request.header + sizeof request.nothing;
+        EXPECT_TRUE(raw.send_bytes(&request, size));
+        EXPECT_TRUE(raw.send_bytes("hello?", 6));
+        request.header.command = host::Command::create_file;
+        request.header.sequence = 2;
+        int ends[2];
+        ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+        EXPECT_TRUE(raw.send_bytes(&request, size, ends[1]));
+        close(ends[1]);
+        ASSERT_EQ(kill(daemon, SIGCONT), 0);
+
+        host::ReplyHeader reply;
+        EXPECT_EQ(raw.receive(reply), ssize_t{sizeof reply});
+        EXPECT_EQ(reply.sequence, 1u);
+        EXPECT_LE(raw.receive(reply), 0);
+        char byte;
+        EXPECT_EQ(recv(ends[0], &byte, 1, 0), 0);  // the file that came along is closed
+        EXPECT_EQ(status().files, 0u);
+        EXPECT_EQ(status().clients, 1u);
     });
 }
 

@@ -223,6 +223,7 @@ void Daemon::run() {
         if (manager_->next_deadline() <= at) manager_->advance(at);
         if (neighbors_->next_deadline() <= at) neighbors_->check(at);
         qp1_.deliver_own();
+        files_.flush();
         heap_.make_pages();
         if (may_leave(at) && !sessions_.accept_waiting()) return leave();
     }
@@ -240,6 +241,13 @@ void Daemon::leave() {
 
 int Daemon::request(Session& session, const Request& request, host::Received& received,
                     std::span<std::uint8_t> reply, std::vector<int>& to_send) {
+    const int error = run_command(session, request, received, reply, to_send);
+    if (request.header.sequence != 0) files_.flush();
+    return error;
+}
+
+int Daemon::run_command(Session& session, const Request& request, host::Received& received,
+                        std::span<std::uint8_t> reply, std::vector<int>& to_send) {
     switch (request.header.command) {
         case host::Command::hello:
             return hello(session, request, reply, to_send);

@@ -52,6 +52,8 @@ class Daemon final : private Sessions::Handler {
     int request(Session& session, const Request& request, host::Received& received,
                 std::span<std::uint8_t> reply, std::vector<int>& to_send) override;
     void ended(Session& session) override;
+    int run_command(Session& session, const Request& request, host::Received& received,
+                    std::span<std::uint8_t> reply, std::vector<int>& to_send);
     static bool owns_block(const Session& session, std::uint32_t block);
     int hello(Session& session, const Request& request, std::span<std::uint8_t> reply,
               std::vector<int>& to_send);

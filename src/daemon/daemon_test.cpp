@@ -347,6 +347,30 @@ TEST_F(DaemonTest, EventsWaitForTheirReader) {
     });
 }
 
+// What was told together is acted upon in order, and its events are there before an answer behind it is.
+TEST_F(DaemonTest, EventsComeInOrderAndBeforeAnAnswer) {
+    run([] {
+        Channel channel;
+        host::WriteEventRequest request;
+        request.id = channel.create_id();
+        request.type = cm::EventType::user;
+        const auto daemon = static_cast<pid_t>(status().daemon_pid);
+        constexpr std::uint64_t kTold = 40;
+        ASSERT_EQ(kill(daemon, SIGSTOP), 0);
+        for (; request.argument < kTold; request.argument++)
+            host::tell(host::Command::write_event,
+                       {static_cast<std::uint8_t*>(static_cast<void*>(&request)), sizeof request});
+        ASSERT_EQ(kill(daemon, SIGCONT), 0);
+        ask<host::Empty>(host::Command::write_event, request);
+        for (std::uint64_t i = 0; i <= kTold; i++) {
+            cm::Event event;
+            ASSERT_EQ(recv(channel.fd, static_cast<void*>(&event), sizeof event, MSG_DONTWAIT),
+                      ssize_t{sizeof event});
+            ASSERT_EQ(event.argument, i);
+        }
+    });
+}
+
 TEST_F(DaemonTest, ManyThreadsOfOneProgram) {
     run([] {
         std::vector<std::thread> threads;

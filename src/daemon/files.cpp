@@ -3,6 +3,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/reason.h"
@@ -21,13 +23,6 @@ bool is_unix_seqpacket(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
 }
 
-// True if it was sent or the program is gone (the loop will tell); false if the socket is full.
-bool send_event(int fd, const cm::Event& event) {
-    const iovec part{const_cast<cm::Event*>(&event), sizeof event};
-    int error = host::send_datagram(fd, std::span(&part, 1), {}, MSG_DONTWAIT);
-    return error != EAGAIN && error != EWOULDBLOCK && error != ENOBUFS;
-}
-
 }  // namespace
 
 Files::Files(Loop& loop, std::uint32_t first_number, Closed closed)
@@ -41,7 +36,7 @@ int Files::create(SessionNumber owner, Descriptor end, cm::FileNumber& number) {
     if (int error = loop_.add(end.get(), kWatched,
                               [this, file = number](std::uint32_t events) { ready(file, events); }))
         return fail(error, "an event channel's file cannot be watched");
-    files_.emplace(number, File{owner, std::move(end), {}});
+    files_.emplace(number, File{owner, std::move(end), {}, false});
     return 0;
 }
 
@@ -56,17 +51,31 @@ void Files::deliver(cm::FileNumber number, const cm::Event& event, std::uint32_t
     auto found = files_.find(number);
     if (found == files_.end()) return;
     File& file = found->second;
-    if (file.waiting.empty())
-        while (count > 0 && send_event(file.end.get(), event)) count--;
-    if (count == 0) return;
+    if (file.waiting.empty()) unsent_.push_back(number);
     file.waiting.insert(file.waiting.end(), count, event);
-    loop_.change(file.end.get(), kWatched | EPOLLOUT);
+}
+
+void Files::flush() {
+    for (const cm::FileNumber number : unsent_)
+        if (auto found = files_.find(number); found != files_.end()) send_waiting(found->second);
+    unsent_.clear();
 }
 
 void Files::send_waiting(File& file) {
-    while (!file.waiting.empty() && send_event(file.end.get(), file.waiting.front()))
-        file.waiting.pop_front();
-    if (file.waiting.empty()) loop_.change(file.end.get(), kWatched);
+    bool full = false;
+    while (!file.waiting.empty() && !full) {
+        std::array<iovec, host::kMostDatagrams> parts;
+        const std::size_t count = std::min(parts.size(), file.waiting.size());
+        for (std::size_t i = 0; i < count; i++) parts[i] = {&file.waiting[i], sizeof(cm::Event)};
+        std::size_t sent = 0;
+        const int error = host::send_datagrams(file.end.get(), std::span(parts).first(count), sent);
+        full = error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS;
+        if (error && !full) sent = count;  // the program is gone, as the loop will tell
+        file.waiting.erase(file.waiting.begin(), file.waiting.begin() + static_cast<std::ptrdiff_t>(sent));
+    }
+    if (full == file.full) return;
+    file.full = full;
+    loop_.change(file.end.get(), full ? kWatched | EPOLLOUT : kWatched);
 }
 
 void Files::ready(cm::FileNumber number, std::uint32_t events) {

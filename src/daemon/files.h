@@ -1,6 +1,7 @@
 // The event channels' files: our end of each channel's socket pair. An event is one datagram; the channel's
-// descriptor is readable exactly while one waits. When the socket is full the events queue here and follow as
-// the program reads, so none is lost and the daemon never blocks.
+// descriptor is readable exactly while one waits. Events queue here until all that the daemon was told has
+// been acted upon, since a program that sleeps may take the processor with the first one of many; and when
+// the socket is full, to follow as the program reads, so that none is lost and the daemon never blocks.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,8 @@ class Files {
     int create(SessionNumber owner, Descriptor end, cm::FileNumber& number);
     void close(cm::FileNumber number);
     void deliver(cm::FileNumber number, const cm::Event& event, std::uint32_t count = 1);
+    // Sends what was delivered. Before the daemon waits or answers, who may ask how many events an id had.
+    void flush();
 
     int descriptor(cm::FileNumber number) const;       // our end; -1: no such file
     SessionNumber owner(cm::FileNumber number) const;  // 0: no such file
@@ -38,6 +41,7 @@ class Files {
         SessionNumber owner;
         Descriptor end;
         std::deque<cm::Event> waiting;
+        bool full = false;  // the loop tells when there is room
     };
     void ready(cm::FileNumber number, std::uint32_t events);
     void send_waiting(File& file);
@@ -46,6 +50,7 @@ class Files {
     cm::FileNumber next_number_;
     Closed closed_;
     std::unordered_map<cm::FileNumber, File> files_;
+    std::vector<cm::FileNumber> unsent_;  // since the last flush()
 };
 
 }  // namespace verbena::daemon

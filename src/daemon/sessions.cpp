@@ -144,8 +144,8 @@ bool Sessions::accept_one() {
     session.process = open_process(socket.get(), peer.pid);
     session.socket = std::move(socket);
     int error = loop_.add(session.socket.get(), EPOLLIN | EPOLLRDHUP,
-                          // One datagram: whether there is another the loop tells, which asks anyhow.
-                          [this, number](std::uint32_t) { take_datagram(number); });
+                          // Whether there are more the loop tells, which asks anyhow.
+                          [this, number](std::uint32_t) { take_datagrams(number); });
     if (!error && session.process)
         error = loop_.add(session.process.get(), EPOLLIN, [this, number](std::uint32_t) {
             hear_out(number);
@@ -176,27 +176,43 @@ void Sessions::end(SessionNumber number, const char* why) {
 }
 
 void Sessions::hear_out(SessionNumber number) {
-    while (take_datagram(number)) {
+    while (take_datagrams(number)) {
     }
 }
 
-// False if there was none, or the session has ended.
-bool Sessions::take_datagram(SessionNumber number) {
+// As many as one call brings. False if there was none, or the session has ended.
+bool Sessions::take_datagrams(SessionNumber number) {
     auto found = sessions_.find(number);
     if (found == sessions_.end()) return false;
     Session& session = found->second;
-    std::array<std::uint8_t, kMaxRequestSize> buffer;
-    const iovec part{buffer.data(), buffer.size()};
-    host::Received received;
-    const int error =
-        host::receive_datagram(session.socket.get(), std::span(&part, 1), received, MSG_DONTWAIT);
+    std::array<std::array<std::uint8_t, kMaxRequestSize>, host::kMostDatagrams> buffers;
+    std::array<iovec, host::kMostDatagrams> parts;
+    std::array<host::Received, host::kMostDatagrams> received;
+    for (std::size_t i = 0; i < parts.size(); i++) parts[i] = {buffers[i].data(), buffers[i].size()};
+    std::size_t count = 0;
+    const int error = host::receive_datagrams(session.socket.get(), parts, received, count);
     if (error == EAGAIN || error == EWOULDBLOCK) return false;
-    if (error || (received.size == 0 && !received.truncated)) {
-        received.close_all();
-        end(number, error ? std::strerror(error) : "it closed the connection");
+    if (error) {
+        end(number, std::strerror(error));
         return false;
     }
-    auto rest = std::span<const std::uint8_t>(buffer).first(received.size);
+    bool open = true;
+    for (std::size_t i = 0; i < count; i++) {
+        open = open && take_datagram(session, buffers[i], received[i]);
+        received[i].close_all();
+    }
+    return open;
+}
+
+// False if the session has ended.
+bool Sessions::take_datagram(Session& session, std::span<const std::uint8_t> buffer,
+                             host::Received& received) {
+    const SessionNumber number = session.number;
+    if (received.size == 0 && !received.truncated) {
+        end(number, "it closed the connection");
+        return false;
+    }
+    auto rest = buffer.first(received.size);
     // A file went along for which this process has no number.
     const bool lost = received.files_missing && received.descriptor_count == 0;
     Malformed malformed = received.truncated && !lost ? Malformed::length : Malformed::none;
@@ -212,7 +228,6 @@ bool Sessions::take_datagram(SessionNumber number) {
         else if (malformed == Malformed::none)
             answer(session, request, rest.empty() ? received : nothing);
     }
-    received.close_all();
     if (!sessions_.contains(number)) return false;
     if (malformed == Malformed::none) return true;
     log(LogLevel::warn, "pid %d sent a request %s; it is disconnected", session.pid, to_string(malformed));

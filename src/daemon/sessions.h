@@ -87,7 +87,8 @@ class Sessions {
    private:
     bool accept_one();
     void refuse_newcomer(int error);
-    bool take_datagram(SessionNumber number);
+    bool take_datagrams(SessionNumber number);
+    bool take_datagram(Session& session, std::span<const std::uint8_t> buffer, host::Received& received);
     void refuse(Session& session, const host::RequestHeader& request, int error, const std::string& reason);
     void answer(Session& session, const Request& request, host::Received& received);
     void end(SessionNumber number, const char* why);

@@ -114,6 +114,59 @@ TEST(UnixSocket, DatagramsKeepTheirBounds) {
     EXPECT_EQ(send_datagram(pair.b(), parts), EPIPE);
 }
 
+// As many as there are, and each with what belongs to it.
+TEST(UnixSocket, ManyDatagramsByOneCall) {
+    Pair pair, cargo;
+    char text[] = "abcdef";
+    std::array<iovec, 3> out{{{text, 1}, {text + 1, 2}, {text + 3, 3}}};
+    std::size_t sent = 0;
+    ASSERT_EQ(send_datagrams(pair.a(), out, sent), 0);
+    EXPECT_EQ(sent, 3u);
+    const int file = cargo.a();
+    ASSERT_EQ(send_datagram(pair.a(), std::span(out).first(1), std::span(&file, 1)), 0);
+
+    std::array<std::array<char, 2>, 5> buffers;
+    std::array<iovec, 5> in;
+    for (std::size_t i = 0; i < in.size(); i++) in[i] = {buffers[i].data(), buffers[i].size()};
+    std::array<Received, 5> received;
+    std::size_t count = 0;
+    ASSERT_EQ(receive_datagrams(pair.b(), in, received, count), 0);
+    ASSERT_EQ(count, 4u);
+    EXPECT_EQ(std::string(buffers[0].data(), received[0].size), "a");
+    EXPECT_EQ(std::string(buffers[1].data(), received[1].size), "bc");
+    EXPECT_EQ(std::string(buffers[2].data(), received[2].size), "de");
+    for (std::size_t i = 0; i < count; i++) {
+        EXPECT_EQ(received[i].truncated, i == 2) << i;
+        EXPECT_EQ(received[i].descriptor_count, i == 3 ? 1u : 0u) << i;
+        received[i].close_all();
+    }
+    EXPECT_EQ(receive_datagrams(pair.b(), in, received, count), EAGAIN);
+    EXPECT_EQ(count, 0u);
+}
+
+TEST(UnixSocket, AFullSocketTakesTheFirstOfMany) {
+    Pair pair;
+    std::array<char, 1000> bytes{};
+    std::array<iovec, 2 * kMostDatagrams> parts;
+    parts.fill({bytes.data(), bytes.size()});
+    std::size_t sent = 0, all = 0;
+    do {
+        ASSERT_EQ(send_datagrams(pair.a(), parts, sent), 0);
+        all += sent;
+    } while (sent == kMostDatagrams);
+    while (sent > 0 && send_datagrams(pair.a(), parts, sent) == 0) all += sent;
+    EXPECT_EQ(send_datagrams(pair.a(), parts, sent), EAGAIN);
+    EXPECT_EQ(sent, 0u);
+    const iovec in{bytes.data(), bytes.size()};
+    Received received;
+    for (std::size_t i = 0; i < all; i++)
+        ASSERT_EQ(receive_datagram(pair.b(), std::span(&in, 1), received, MSG_DONTWAIT), 0);
+    EXPECT_EQ(receive_datagram(pair.b(), std::span(&in, 1), received, MSG_DONTWAIT), EAGAIN);
+    pair.close_a();
+    EXPECT_EQ(send_datagrams(pair.b(), parts, sent), EPIPE);
+    EXPECT_EQ(sent, 0u);
+}
+
 TEST(UnixSocket, DescriptorsTravel) {
     Pair pair, cargo;
     char byte = 1;

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -21,6 +23,39 @@ std::int64_t milliseconds() {
     timespec t{};
     clock_gettime(CLOCK_MONOTONIC, &t);
     return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
+}
+
+// Room for what comes along with a datagram.
+struct Control {
+    alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
+};
+
+msghdr message_into(std::span<const iovec> parts, Control& control) {
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    return message;
+}
+
+void take(msghdr& message, std::size_t size, Received& out) {
+    out = {};
+    out.size = size;
+    out.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
+    out.files_missing = (message.msg_flags & MSG_CTRUNC) != 0;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < count; i++) {
+            int received;
+            std::memcpy(&received, CMSG_DATA(header) + i * sizeof(int), sizeof received);
+            if (out.descriptor_count < kMaxDescriptors)
+                out.descriptors[out.descriptor_count++] = out_of_the_way(received);
+            else
+                close(received);
+        }
+    }
 }
 
 }  // namespace
@@ -84,6 +119,21 @@ int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> des
     return 0;
 }
 
+int send_datagrams(int fd, std::span<iovec> parts, std::size_t& sent) {
+    sent = 0;
+    std::array<mmsghdr, kMostDatagrams> messages{};
+    const std::size_t most = std::min(parts.size(), messages.size());
+    for (std::size_t i = 0; i < most; i++) {
+        messages[i].msg_hdr.msg_iov = &parts[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    const memcheck::Unjudged unjudged;
+    const int n = sendmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0) return errno;
+    sent = static_cast<std::size_t>(n);
+    return 0;
+}
+
 int Received::take(unsigned index) {
     if (index >= descriptor_count) return -1;
     int fd = descriptors[index];
@@ -100,30 +150,26 @@ void Received::close_all() {
 }
 
 int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags) {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
     out = {};
-    msghdr message{};
-    message.msg_iov = const_cast<iovec*>(parts.data());
-    message.msg_iovlen = parts.size();
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    Control control{};
+    msghdr message = message_into(parts, control);
     const ssize_t n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
     if (n < 0) return errno;
-    out.size = static_cast<std::size_t>(n);
-    out.truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
-    out.files_missing = (message.msg_flags & MSG_CTRUNC) != 0;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-        std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; i++) {
-            int received;
-            std::memcpy(&received, CMSG_DATA(header) + i * sizeof(int), sizeof received);
-            if (out.descriptor_count < kMaxDescriptors)
-                out.descriptors[out.descriptor_count++] = out_of_the_way(received);
-            else
-                close(received);
-        }
-    }
+    take(message, static_cast<std::size_t>(n), out);
+    return 0;
+}
+
+int receive_datagrams(int fd, std::span<iovec> parts, std::span<Received> out, std::size_t& count) {
+    count = 0;
+    std::array<Control, kMostDatagrams> controls{};
+    std::array<mmsghdr, kMostDatagrams> messages;
+    const std::size_t most = std::min({parts.size(), out.size(), messages.size()});
+    for (std::size_t i = 0; i < most; i++) messages[i] = {message_into(parts.subspan(i, 1), controls[i]), 0};
+    const int n =
+        recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
+    if (n < 0) return errno;
+    count = static_cast<std::size_t>(n);
+    for (std::size_t i = 0; i < count; i++) take(messages[i].msg_hdr, messages[i].msg_len, out[i]);
     return 0;
 }
 

@@ -26,6 +26,12 @@ int start_listening(int fd, int backlog);
 // Sends one datagram, with descriptors if there are any. 0 or an errno; never SIGPIPE; EINTR is retried.
 int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> descriptors = {}, int flags = 0);
 
+inline constexpr std::size_t kMostDatagrams = 16;  // by one call
+
+// Sends each part as a datagram of its own, kMostDatagrams at most, and waits for nobody. `sent` is how many
+// have left: less than asked for where the socket is full now. 0, or what kept the first one from leaving.
+int send_datagrams(int fd, std::span<iovec> parts, std::size_t& sent);
+
 inline constexpr std::size_t kMaxDescriptors = 4;
 
 struct Received {
@@ -43,6 +49,10 @@ struct Received {
 // Receives one datagram; descriptors are close-on-exec and the caller's. 0 or an errno (EAGAIN with
 // MSG_DONTWAIT, or when the socket's time is over; EINTR).
 int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags = 0);
+
+// The same for what has come by now, a datagram into each part, kMostDatagrams at most; waits for nobody.
+// `count` is how many there were, each with its `out`. 0, or an errno if there was none.
+int receive_datagrams(int fd, std::span<iovec> parts, std::span<Received> out, std::size_t& count);
 
 // Waits until `fd` is readable or at its end. 0, ETIMEDOUT, or another errno. EINTR is retried, with the time
 // left.

@@ -1,5 +1,7 @@
 #include "rdmacm/own_events.h"
 
+#include <sched.h>
+
 #include <mutex>
 
 #include "host/client.h"
@@ -59,7 +61,10 @@ int write_route(const Id& id, const cm::Event& resolved) {
     request.told = 1;
     // First: a thread that reads the event may connect at once.
     if (put_off(host::Command::resolve_route, request) != 0) return -1;
-    if (process().lent_ends->write(*id.home, resolved)) return 0;
+    LentEnds& ends = *process().lent_ends;
+    if (ends.write(*id.home, resolved)) return 0;
+    sched_yield();  // the thread that reads may want no more than the processor
+    if (ends.write(*id.home, resolved)) return 0;
     // Full, or the program has closed it: what the daemon is given it keeps until there is room.
     host::RequeueRequest requeue;
     requeue.file = id.home->file;

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <vector>
 
-#include "adapter/memory_access.h"
+#include "adapter/foreign_memory.h"
 
 using namespace verbena;
 

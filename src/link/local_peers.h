@@ -32,6 +32,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/lock.h"
 #include "link/local_meeting.h"
@@ -94,6 +95,14 @@ struct LocalPeer {
         const bool kept = spill.append(*out, path, pieces, aside, form);
         spilled.store(!spill.empty());
         return kept;
+    }
+    // To `out` if it takes the packet at once. `lock` is held.
+    [[gnu::always_inline]] bool append(const wire::OutPacket& packet) {
+        if (spilled.load(std::memory_order_relaxed) || !out ||
+            state.load(std::memory_order_acquire) != State::met) [[unlikely]]
+            return false;
+        const std::uint64_t settled = in->settled();
+        return out->append(packet, std::exchange(heard, settled) == settled);
     }
 };
 

@@ -1,6 +1,6 @@
 // What the link to peers of the same host does without packets (transport/direct_access.h), in the simulated
 // world: WRITEs and READs in the memory of another simulated process, and SENDs written into receives that it
-// shows, after the checks that adapter/memory_access.cpp makes on a process's exported tables. How often it
+// shows, after the checks that adapter/foreign_memory.cpp makes on a process's exported tables. How often it
 // declines, says "not yet" or prefers packets is the plan's; so one run mixes all ways.
 //
 // Nothing happens at the same time as something else here: what several processors do to each other is not

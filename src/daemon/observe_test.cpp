@@ -87,6 +87,22 @@ TEST_F(ObserveTest, TheTablesAreForReadingOnly) {
     });
 }
 
+TEST_F(ObserveTest, ADaemonThatIsStoppedIsNamed) {
+    run([&] {
+        const auto daemon = static_cast<pid_t>(status().daemon_pid);
+        signal_process(daemon, SIGSTOP);
+        host::Connection connection;
+        EXPECT_EQ(host::open_connection(connection, kSecond), ETIMEDOUT);
+        EXPECT_STREQ(last_reason(),
+                     ("verbenad (pid " + std::to_string(daemon) +
+                      ") has not answered for 1 s: it is stopped (kill -CONT " + std::to_string(daemon) + ")")
+                         .c_str());
+        signal_process(daemon, SIGCONT);
+        EXPECT_EQ(host::open_connection(connection, kSecond * 60), 0) << last_reason();
+        host::close_connection(connection);
+    });
+}
+
 TEST_F(ObserveTest, AFileThatIsNoTableIsNoHarm) {
     run([&] {
         int ends[2];

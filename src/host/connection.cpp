@@ -1,5 +1,6 @@
 #include "host/connection.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -8,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/own_user.h"
@@ -30,7 +33,6 @@ constexpr Duration kLockPatience = 4 * kSecond;  // for another process that sta
 // For one that takes nobody. What has the service's name may be any user's, and all programs begin there.
 constexpr Duration kServicePatience = 200 * kMillisecond, kBacklogPatience = 5 * kSecond;
 constexpr Duration kRetryPause = 2 * kMillisecond;
-constexpr timeval kTimeout{30, 0};  // the daemon never blocks; one that is stopped is as good as dead
 
 Time now() {
     timespec t{};
@@ -92,8 +94,26 @@ int version_mismatch(unsigned theirs, pid_t daemon) {
                 daemon, theirs, kProtocolVersion);
 }
 
+// By a signal, or a debugger: by itself the daemon never waits for anybody.
+bool is_stopped(pid_t pid) {
+    std::array<char, 64> text;
+    const int fd = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const ssize_t size = read(fd, text.data(), text.size());
+    close(fd);
+    const std::string_view stat(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    const std::size_t name_end = stat.rfind(')');
+    const auto state = name_end == stat.npos ? stat : stat.substr(name_end + 1);
+    return state.starts_with(" T") || state.starts_with(" t");
+}
+
 int no_answer(const Connection& connection) {
-    fail(ETIMEDOUT, "verbenad (pid %d) has not answered for 30 s", connection.daemon);
+    const auto seconds = static_cast<long long>(connection.patience / kSecond);
+    if (is_stopped(connection.daemon))
+        fail(ETIMEDOUT, "verbenad (pid %d) has not answered for %lld s: it is stopped (kill -CONT %d)",
+             connection.daemon, seconds, connection.daemon);
+    else
+        fail(ETIMEDOUT, "verbenad (pid %d) has not answered for %lld s", connection.daemon, seconds);
     errno = ETIMEDOUT;
     return -1;
 }
@@ -149,14 +169,15 @@ int greet(Connection& connection) {
 
 // Tries one address. ECONNREFUSED: nobody is there; EAGAIN: somebody who takes no connection; ESHUTDOWN:
 // leaving; else as open_connection.
-int try_address(const std::string& name, bool service, Connection& out) {
+int try_address(const std::string& name, bool service, Duration patience, Connection& out) {
     int fd = connect_to(name);
     if (fd == -ECONNREFUSED || fd == -EAGAIN) return -fd;
     if (fd < 0) return fail(-fd, "connecting to verbenad: %s", std::strerror(-fd));
     PeerProcess peer;
     int error = peer_of(fd, peer);
+    const timeval timeout{patience / kSecond, patience % kSecond / kMicrosecond};
     for (const int either : {SO_SNDTIMEO, SO_RCVTIMEO})
-        if (!error && setsockopt(fd, SOL_SOCKET, either, &kTimeout, sizeof kTimeout) != 0) error = errno;
+        if (!error && setsockopt(fd, SOL_SOCKET, either, &timeout, sizeof timeout) != 0) error = errno;
     if (error) {
         close(fd);
         return fail(error, "connecting to verbenad: %s", std::strerror(error));
@@ -177,6 +198,7 @@ int try_address(const std::string& name, bool service, Connection& out) {
     out.socket = fd;
     out.socket_inode = inode_of(fd);
     out.daemon = peer.pid;
+    out.patience = patience;
     error = greet(out);
     if (error) {
         close_connection(out);
@@ -189,9 +211,9 @@ int try_address(const std::string& name, bool service, Connection& out) {
 bool may_pass(int error) { return error == ECONNREFUSED || error == ESHUTDOWN || error == EAGAIN; }
 
 // `crowded_since`: since when the service's name takes nobody; kNever, or what the call before left.
-int try_daemons(const std::string& fabric, Time& crowded_since, Connection& out) {
+int try_daemons(const std::string& fabric, Time& crowded_since, Duration patience, Connection& out) {
     if (fabric == kDefaultFabric) {
-        int error = try_address(service_address(), true, out);
+        int error = try_address(service_address(), true, patience, out);
         if (error == EAGAIN) {
             if (crowded_since == kNever) crowded_since = now();
             if (now() - crowded_since > kServicePatience) {
@@ -202,12 +224,12 @@ int try_daemons(const std::string& fabric, Time& crowded_since, Connection& out)
         }
         if (error != ECONNREFUSED) return error;
     }
-    return try_address(daemon_address(geteuid(), fabric), false, out);
+    return try_address(daemon_address(geteuid(), fabric), false, patience, out);
 }
 
 }  // namespace
 
-int open_connection(Connection& out) {
+int open_connection(Connection& out, Duration patience) {
     std::string fabric;
     if (int error = fabric_of_environment(fabric)) return error;
     const Time begin = now();
@@ -215,7 +237,7 @@ int open_connection(Connection& out) {
     const std::string lock_name = start_lock_address(geteuid(), fabric);
     for (;;) {
         const Duration waited = now() - begin;
-        int error = try_daemons(fabric, crowded_since, out);
+        int error = try_daemons(fabric, crowded_since, patience, out);
         if (!may_pass(error)) return error;
         if (error == EAGAIN && waited > kBacklogPatience)
             return fail(
@@ -231,7 +253,7 @@ int open_connection(Connection& out) {
             // A holder that never finishes must not stop us; the daemons themselves agree on one of them.
             if (lock >= 0 || waited > kLockPatience) {
                 // Whoever held the lock before us may have just succeeded.
-                error = try_daemons(fabric, crowded_since, out);
+                error = try_daemons(fabric, crowded_since, patience, out);
                 const bool nobody = error == ECONNREFUSED;
                 if (nobody) error = launch_daemon(fabric);
                 if (lock >= 0) close(lock);
@@ -270,7 +292,7 @@ int exchange(Connection& connection, Exchange& exchange) {
         errno = unsent;
         return -1;
     }
-    const Time deadline = now() + kTimeout.tv_sec * kSecond;
+    const Time deadline = now() + connection.patience;
     for (;;) {
         const iovec in[] = {part(&exchange.header, sizeof exchange.header),
                             part(exchange.reply.data(), exchange.reply.size())};

@@ -9,10 +9,15 @@
 #include <span>
 #include <vector>
 
+#include "base/time.h"
 #include "host/device_table.h"
 #include "host/protocol.h"
 
 namespace verbena::host {
+
+// How long answers are waited for: a program's daemon may stand still for a while, as an adapter's may; who
+// only looks wants to be told.
+inline constexpr Duration kProgramsPatience = 30 * kSecond, kLookersPatience = 5 * kSecond;
 
 struct Connection {
     int socket = -1;
@@ -20,13 +25,15 @@ struct Connection {
     int lifeline = -1;
     const DeviceTable* table = nullptr;  // stays mapped for ever: somebody may be reading it
     pid_t daemon = 0;
+    Duration patience = kProgramsPatience;
     std::uint32_t sequence = 0;
     std::vector<std::uint8_t> along;  // requests that were put off until the next one leaves
     HelloReply hello;
 };
 
-// Connects to the daemon of this user and fabric, after starting it if need be. 0 or an errno with a reason.
-int open_connection(Connection& out);
+// Connects to the daemon of this user and fabric, after starting it if need be. Each answer is waited for as
+// long as `patience`. 0 or an errno with a reason.
+int open_connection(Connection& out, Duration patience = kProgramsPatience);
 
 // False if the program closed our socket.
 bool is_ours(const Connection& connection);

@@ -19,7 +19,7 @@ Look::~Look() {
 
 int Look::take(observe::Depth depth, observe::Snapshot& out) {
     if (!connected_) {
-        if (int error = host::open_connection(connection_)) return error;
+        if (int error = host::open_connection(connection_, host::kLookersPatience)) return error;
         connected_ = true;
     }
     return observe::take_snapshot(connection_, depth, out);

@@ -31,7 +31,7 @@ int packet_memory() {
 
 bool SharedCapture::begin(int fd, const std::string& file) {
     host::CaptureReply reply;
-    if (host::open_connection(connection_) != 0) return tell("no daemon");
+    if (host::open_connection(connection_, host::kLookersPatience) != 0) return tell("no daemon");
     begun_ = true;
     // Not before: a file that was there stays as it is if nothing comes of the capture. The writer takes its
     // descriptor along when it goes.

@@ -51,7 +51,7 @@ std::string_view name_in(const char* path) {
 
 void write_counters(const char* root, const char* path) {
     host::Connection connection;
-    if (host::open_connection(connection) != 0) return;
+    if (host::open_connection(connection, host::kLookersPatience) != 0) return;
     observe::Snapshot now;
     const int error = observe::take_snapshot(connection, observe::Depth::counters, now);
     munmap(const_cast<host::DeviceTable*>(connection.table), sizeof(host::DeviceTable));

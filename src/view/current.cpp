@@ -80,7 +80,7 @@ std::string parent_of(const host::Device& device) {
 // One conversation with the daemon, which leaves nothing open.
 int read_devices(std::vector<Shown>& devices) {
     host::Connection connection;
-    if (int error = host::open_connection(connection)) return error;
+    if (int error = host::open_connection(connection, host::kLookersPatience)) return error;
     const host::DeviceTable& table = *connection.table;
     for (unsigned slot = 0; slot < table.count && slot < host::kMaxDevices; slot++) {
         Shown shown;

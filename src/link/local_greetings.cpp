@@ -1,12 +1,10 @@
 // How peers are met (local_peers.h, local_meeting.h): what is asked, what is answered, and what both sides
 // make of it.
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cerrno>
 
 #include "base/features.h"
 #include "base/own_file.h"
+#include "base/pidfd.h"
 #include "base/reason.h"
 #include "base/uncancelled.h"
 #include "link/local_peers.h"
@@ -107,7 +105,7 @@ void LocalPeers::open_memory(LocalPeer& peer, int segment_fd, std::uint64_t segm
 
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
-    const int pidfd = out_of_the_way(static_cast<int>(syscall(SYS_pidfd_open, greeting.pid, 0)));
+    const int pidfd = open_pidfd(greeting.pid);
     if (!out || pidfd < 0 || !watch(pidfd)) {
         if (pidfd >= 0) uncancelled::close(pidfd);
         return false;

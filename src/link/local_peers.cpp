@@ -116,6 +116,15 @@ LocalPeers::Met LocalPeers::meet(const Gid& destination, std::uint32_t qp_number
     if (owners_[block].load(std::memory_order_acquire)) return Met::yes;
     std::lock_guard guard(lock_);
     if (!asked_for(block)) ask(block);
+    return standing_of(block);
+}
+
+LocalPeers::Met LocalPeers::how_met(std::uint32_t qp_number) {
+    std::lock_guard guard(lock_);
+    return standing_of(block_of(qp_number) % kMaxBlocks);
+}
+
+LocalPeers::Met LocalPeers::standing_of(std::uint32_t block) {
     if (owners_[block].load()) return Met::yes;
     const LocalPeer* asked = asked_for(block);
     return asked && !asked->waited_for ? Met::asked : Met::no;

@@ -138,9 +138,12 @@ class LocalPeers final : public memory::Outsiders {
     // The same; a question leaves now and then if nobody is known.
     LocalPeer* find_or_ask(const Gid& destination, std::uint32_t qp_number);
 
+    // Who owns the queue pair is asked, unless that has been done and may be answered yet.
     enum class Met : std::uint8_t { yes, asked, no };
     Met meet(const Gid& destination, std::uint32_t qp_number);
-    // It did not answer in time: meet() says `no` until it does.
+    // What has become of the question.
+    Met how_met(std::uint32_t qp_number);
+    // It did not answer in time: `no` until it does.
     void stop_waiting_for(std::uint32_t qp_number);
 
     void look_around();  // greetings, deaths
@@ -239,6 +242,7 @@ class LocalPeers final : public memory::Outsiders {
     bool has_work();
     void open_memory(LocalPeer& peer, int segment_fd, std::uint64_t segment_address);
     LocalPeer* asked_for(std::uint32_t block);
+    Met standing_of(std::uint32_t block);
     template <class Like>
     LocalPeer* find_if(Like like) {
         for (unsigned i = 0; i < count(); i++)

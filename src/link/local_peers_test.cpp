@@ -97,6 +97,20 @@ void expect_both_ways(End& left, End& right, std::uint32_t rights_block) {
     EXPECT_EQ(left.wire.sent + right.wire.sent, by_wire);
 }
 
+// Who connects asks once, and waits for no other answer.
+TEST(LocalPeersTest, ARefusalIsTheAnswer) {
+    End left(3);
+    ByHand right(9);
+    EXPECT_EQ(left.peers().meet(kLoopback, qp_of(9)), LocalPeers::Met::asked);
+    EXPECT_EQ(left.peers().how_met(qp_of(9)), LocalPeers::Met::asked);
+    ASSERT_TRUE(right.received(Greeting::Kind::question));
+    right.send(Greeting::Kind::refusal, 3, right.greeting->text.cookie);
+    left.receive();
+    EXPECT_EQ(left.peers().how_met(qp_of(9)), LocalPeers::Met::no);
+    EXPECT_FALSE(right.receive());
+    EXPECT_EQ(left.peers().meet(kLoopback, qp_of(9)), LocalPeers::Met::asked);  // by the next connection
+}
+
 // Each does not know that who asks is the one that it asks.
 TEST(LocalPeersTest, QuestionsCrossThoughOneHasTwoBlocks) {
     End left(3), right(4);

@@ -243,7 +243,8 @@ void Process::meet(const Gid& destination, std::uint32_t qp_number) {
     if (!local_) return;
     link::LocalPeers& peers = local_->peers();
     const Time deadline = adapter::now() + kMeetingTime;
-    while (peers.meet(destination, qp_number) == link::LocalPeers::Met::asked) {
+    using Met = link::LocalPeers::Met;
+    for (Met met = peers.meet(destination, qp_number); met == Met::asked; met = peers.how_met(qp_number)) {
         const Time now = adapter::now();
         if (now >= deadline) return peers.stop_waiting_for(qp_number);
         pollfd waiting{local_->wait_fd(), POLLIN, 0};

@@ -4,6 +4,8 @@
 //                                             containers' profiles
 //     without memfd PROGRAM [WORD...]         memfd_create answers EPERM, likewise
 //     without madvise PROGRAM [WORD...]       madvise answers EPERM, likewise
+//     without pidfd PROGRAM [WORD...]         pidfd_open answers ENOSYS, as before Linux 5.3 and under older
+//                                             containers' profiles
 //     without ipv6 PROGRAM [WORD...]          socket(AF_INET6) answers EAFNOSUPPORT, as where the kernel was
 //                                             started with ipv6.disable=1
 //
@@ -40,8 +42,8 @@ constexpr sock_filter kLoadNumber{kLoad, 0, 0, offsetof(seccomp_data, nr)},
 
 constexpr sock_filter refuse(unsigned error) { return {kReturn, 0, 0, SECCOMP_RET_ERRNO | error}; }
 
-std::vector<sock_filter> filter_without(unsigned call) {
-    return {kLoadNumber, {kEquals, 0, 1, call}, refuse(EPERM), kAllow};
+std::vector<sock_filter> filter_without(unsigned call, unsigned error = EPERM) {
+    return {kLoadNumber, {kEquals, 0, 1, call}, refuse(error), kAllow};
 }
 
 // Empty: of nothing that is known here.
@@ -54,6 +56,7 @@ std::vector<sock_filter> filter_of(const std::string& what) {
                 kAllow};
     if (what == "memfd") return filter_without(SYS_memfd_create);
     if (what == "madvise") return filter_without(SYS_madvise);
+    if (what == "pidfd") return filter_without(SYS_pidfd_open, ENOSYS);
     if (what == "ipv6")
         return {kLoadNumber,          {kEquals, 0, 3, SYS_socket},
                 kLoadFirst,           {kEquals, 0, 1, AF_INET6},
@@ -71,7 +74,7 @@ int fail(const char* what, int status) {
 int main(int count, char** words) {
     const std::vector<sock_filter> rest = count < 3 ? std::vector<sock_filter>() : filter_of(words[1]);
     if (rest.empty()) {
-        std::fprintf(stderr, "without process_vm|memfd|madvise|ipv6 PROGRAM [WORD...]\n");
+        std::fprintf(stderr, "without process_vm|memfd|madvise|pidfd|ipv6 PROGRAM [WORD...]\n");
         return 2;
     }
     // Numbers of calls are of a machine.

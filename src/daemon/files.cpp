@@ -52,7 +52,7 @@ void Files::deliver(cm::FileNumber number, const cm::Event& event, std::uint32_t
     if (found == files_.end()) return;
     File& file = found->second;
     if (file.waiting.empty()) unsent_.push_back(number);
-    file.waiting.insert(file.waiting.end(), count, event);
+    for (; count > 0; count--) file.waiting.push_back(event);
 }
 
 void Files::flush() {

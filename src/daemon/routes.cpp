@@ -41,11 +41,11 @@ std::uint32_t scope_of(const cm::Endpoint& endpoint) {
 }  // namespace
 
 int Routes::find_local(const cm::Endpoint& local, cm::Route& route) const {
-    const std::string name = to_string(local.address);
+    const auto named = [&] { return to_string(local.address); };  // takes as long as all the rest
     if (local.is_loopback()) {
         Devices::Place place = devices_.find(loopback_gid(local));
         if (!place.device)
-            return fail(ENODEV, "%s: the loopback interface is down or lacks that address", name.c_str());
+            return fail(ENODEV, "%s: the loopback interface is down or lacks that address", named().c_str());
         route = start_at(place);
         return 0;
     }
@@ -56,8 +56,8 @@ int Routes::find_local(const cm::Endpoint& local, cm::Route& route) const {
             return fail(
                 ENODEV,
                 "%s is on an interface that is no RDMA device (down, or the address is not usable yet)",
-                name.c_str());
-        return fail(EADDRNOTAVAIL, "%s is no address of this host", name.c_str());
+                named().c_str());
+        return fail(EADDRNOTAVAIL, "%s is no address of this host", named().c_str());
     }
     route = start_at(place);
     return 0;
@@ -115,20 +115,20 @@ int Routes::to_group(const cm::Endpoint& source, const cm::Endpoint& group, cm::
 
 int Routes::to_network(const cm::Endpoint& source, const cm::Endpoint& remote, cm::Route& route,
                        Gid& source_address) const {
-    const std::string name = to_string(remote.address);
+    const auto named = [&] { return to_string(remote.address); };
     const std::uint32_t scope = scope_of(remote);
     if (remote.address.is_link_local() && scope == 0)
         return fail(EINVAL, "%s is link-local: the address must name its interface (sin6_scope_id)",
-                    name.c_str());
+                    named().c_str());
     if (!source.is_any() && !source.is_loopback() && !devices_.is_own(source.address, scope_of(source)))
         return fail(EADDRNOTAVAIL, "%s is no address of this host", to_string(source.address).c_str());
 
     KernelRoute found;
     const Gid wanted = source.is_any() ? Gid{} : source.address;
     if (int error = kernel_.route(remote.address, wanted, scope, found))
-        return fail(error, "no route to %s: %s", name.c_str(), std::strerror(error));
+        return fail(error, "no route to %s: %s", named().c_str(), std::strerror(error));
     if (!why_no_wire_.empty() && !remote.address.is_multicast())
-        return fail(ENETUNREACH, "%s: %s", name.c_str(), why_no_wire_.c_str());
+        return fail(ENETUNREACH, "%s: %s", named().c_str(), why_no_wire_.c_str());
 
     source_address = source.is_any() ? found.source : source.address;
     // The kernel names no source where a route has no preferred one (IPv6, sometimes).
@@ -143,7 +143,7 @@ int Routes::to_network(const cm::Endpoint& source, const cm::Endpoint& remote, c
     if (!place.device) {
         const Interface* interface = devices_.interface(found.interface_index);
         return fail(ENODEV, "the route to %s leaves by %s with source %s, which is no RDMA device",
-                    name.c_str(), interface ? interface->name.c_str() : "an unknown interface",
+                    named().c_str(), interface ? interface->name.c_str() : "an unknown interface",
                     to_string(source_address).c_str());
     }
     route = start_at(place);

@@ -185,34 +185,27 @@ bool Sessions::take_datagrams(SessionNumber number) {
     auto found = sessions_.find(number);
     if (found == sessions_.end()) return false;
     Session& session = found->second;
-    std::array<std::array<std::uint8_t, kMaxRequestSize>, host::kMostDatagrams> buffers;
-    std::array<iovec, host::kMostDatagrams> parts;
-    std::array<host::Received, host::kMostDatagrams> received;
-    for (std::size_t i = 0; i < parts.size(); i++) parts[i] = {buffers[i].data(), buffers[i].size()};
-    std::size_t count = 0;
-    const int error = host::receive_datagrams(session.socket.get(), parts, received, count);
+    const int error = inbox_.receive(session.socket.get());
     if (error == EAGAIN || error == EWOULDBLOCK) return false;
     if (error) {
         end(number, std::strerror(error));
         return false;
     }
     bool open = true;
-    for (std::size_t i = 0; i < count; i++) {
-        open = open && take_datagram(session, buffers[i], received[i]);
-        received[i].close_all();
+    for (std::size_t i = 0; i < inbox_.count(); i++) {
+        open = open && take_datagram(session, inbox_.bytes(i), inbox_.received(i));
+        inbox_.received(i).close_all();
     }
     return open;
 }
 
 // False if the session has ended.
-bool Sessions::take_datagram(Session& session, std::span<const std::uint8_t> buffer,
-                             host::Received& received) {
+bool Sessions::take_datagram(Session& session, std::span<const std::uint8_t> rest, host::Received& received) {
     const SessionNumber number = session.number;
     if (received.size == 0 && !received.truncated) {
         end(number, "it closed the connection");
         return false;
     }
-    auto rest = buffer.first(received.size);
     // A file went along for which this process has no number.
     const bool lost = received.files_missing && received.descriptor_count == 0;
     Malformed malformed = received.truncated && !lost ? Malformed::length : Malformed::none;

@@ -88,7 +88,7 @@ class Sessions {
     bool accept_one();
     void refuse_newcomer(int error);
     bool take_datagrams(SessionNumber number);
-    bool take_datagram(Session& session, std::span<const std::uint8_t> buffer, host::Received& received);
+    bool take_datagram(Session& session, std::span<const std::uint8_t> rest, host::Received& received);
     void refuse(Session& session, const host::RequestHeader& request, int error, const std::string& reason);
     void answer(Session& session, const Request& request, host::Received& received);
     void end(SessionNumber number, const char* why);
@@ -100,6 +100,7 @@ class Sessions {
     Descriptor reserve_;  // given up to get rid of a connection when descriptors run out
     SessionNumber next_number_ = 1;
     std::map<SessionNumber, Session> sessions_;
+    host::Datagrams inbox_{kMaxRequestSize};  // of whom the loop calls for
 };
 
 }  // namespace verbena::daemon

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "base/abstract_address.h"
 #include "base/memcheck.h"
@@ -25,17 +26,14 @@ std::int64_t milliseconds() {
     return std::int64_t{t.tv_sec} * 1000 + t.tv_nsec / 1'000'000;
 }
 
-// Room for what comes along with a datagram.
-struct Control {
-    alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
-};
+constexpr std::size_t kControlSize = CMSG_SPACE(sizeof(int) * kMaxDescriptors);
 
-msghdr message_into(std::span<const iovec> parts, Control& control) {
+msghdr message_into(std::span<const iovec> parts, void* control) {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(parts.data());
     message.msg_iovlen = parts.size();
-    message.msg_control = control.bytes;
-    message.msg_controllen = sizeof control.bytes;
+    message.msg_control = control;
+    message.msg_controllen = kControlSize;
     return message;
 }
 
@@ -100,7 +98,7 @@ int connect_to(const std::string& name) {
 
 int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> descriptors, int flags) {
     if (descriptors.size() > kMaxDescriptors) return EINVAL;
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)] = {};
+    alignas(cmsghdr) char control[kControlSize] = {};
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(parts.data());
     message.msg_iovlen = parts.size();
@@ -121,9 +119,10 @@ int send_datagram(int fd, std::span<const iovec> parts, std::span<const int> des
 
 int send_datagrams(int fd, std::span<iovec> parts, std::size_t& sent) {
     sent = 0;
-    std::array<mmsghdr, kMostDatagrams> messages{};
+    std::array<mmsghdr, kMostDatagrams> messages;
     const std::size_t most = std::min(parts.size(), messages.size());
     for (std::size_t i = 0; i < most; i++) {
+        messages[i] = {};
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
@@ -151,7 +150,7 @@ void Received::close_all() {
 
 int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags) {
     out = {};
-    Control control{};
+    alignas(cmsghdr) char control[kControlSize] = {};
     msghdr message = message_into(parts, control);
     const ssize_t n = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
     if (n < 0) return errno;
@@ -159,18 +158,36 @@ int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int fl
     return 0;
 }
 
-int receive_datagrams(int fd, std::span<iovec> parts, std::span<Received> out, std::size_t& count) {
-    count = 0;
-    std::array<Control, kMostDatagrams> controls{};
-    std::array<mmsghdr, kMostDatagrams> messages;
-    const std::size_t most = std::min({parts.size(), out.size(), messages.size()});
-    for (std::size_t i = 0; i < most; i++) messages[i] = {message_into(parts.subspan(i, 1), controls[i]), 0};
-    const int n =
-        recvmmsg(fd, messages.data(), static_cast<unsigned>(most), MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
+struct Datagrams::Messages {
+    explicit Messages(std::size_t bytes_each) : size(bytes_each), bytes(kMostDatagrams * bytes_each) {
+        for (std::size_t i = 0; i < kMostDatagrams; i++) {
+            parts[i] = {bytes.data() + i * size, size};
+            headers[i] = {message_into(std::span(&parts[i], 1), &controls[i * kControlSize]), 0};
+        }
+    }
+    const std::size_t size;  // of each
+    std::vector<std::uint8_t> bytes;
+    std::array<iovec, kMostDatagrams> parts;
+    alignas(cmsghdr) std::array<char, kMostDatagrams * kControlSize> controls{};
+    std::array<mmsghdr, kMostDatagrams> headers;
+};
+
+Datagrams::Datagrams(std::size_t bytes_each) : messages_(std::make_unique<Messages>(bytes_each)) {}
+Datagrams::~Datagrams() = default;
+
+int Datagrams::receive(int fd) {
+    mmsghdr* const headers = messages_->headers.data();
+    for (std::size_t i = 0; i < count_; i++) headers[i].msg_hdr.msg_controllen = kControlSize;
+    count_ = 0;
+    const int n = recvmmsg(fd, headers, kMostDatagrams, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, nullptr);
     if (n < 0) return errno;
-    count = static_cast<std::size_t>(n);
-    for (std::size_t i = 0; i < count; i++) take(messages[i].msg_hdr, messages[i].msg_len, out[i]);
+    count_ = static_cast<std::size_t>(n);
+    for (std::size_t i = 0; i < count_; i++) take(headers[i].msg_hdr, headers[i].msg_len, received_[i]);
     return 0;
+}
+
+std::span<const std::uint8_t> Datagrams::bytes(std::size_t index) const {
+    return std::span(messages_->bytes).subspan(index * messages_->size, received_[index].size);
 }
 
 int wait_readable(int fd, int timeout_ms) {

@@ -7,8 +7,10 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -46,13 +48,33 @@ struct Received {
     void close_all();
 };
 
+// Many at once, into memory that is kept for the next ones.
+//
+// Thread safety: none.
+class Datagrams {
+   public:
+    explicit Datagrams(std::size_t bytes_each);
+    ~Datagrams();
+    Datagrams(const Datagrams&) = delete;
+    Datagrams& operator=(const Datagrams&) = delete;
+
+    // Receives those that have come by now, kMostDatagrams at most, in place of the ones before; waits for
+    // nobody. 0, or an errno if there is none.
+    int receive(int fd);
+    std::size_t count() const { return count_; }
+    Received& received(std::size_t index) { return received_[index]; }
+    std::span<const std::uint8_t> bytes(std::size_t index) const;
+
+   private:
+    struct Messages;
+    std::array<Received, kMostDatagrams> received_;
+    std::size_t count_ = 0;
+    const std::unique_ptr<Messages> messages_;
+};
+
 // Receives one datagram; descriptors are close-on-exec and the caller's. 0 or an errno (EAGAIN with
 // MSG_DONTWAIT, or when the socket's time is over; EINTR).
 int receive_datagram(int fd, std::span<const iovec> parts, Received& out, int flags = 0);
-
-// The same for what has come by now, a datagram into each part, kMostDatagrams at most; waits for nobody.
-// `count` is how many there were, each with its `out`. 0, or an errno if there was none.
-int receive_datagrams(int fd, std::span<iovec> parts, std::span<Received> out, std::size_t& count);
 
 // Waits until `fd` is readable or at its end. 0, ETIMEDOUT, or another errno. EINTR is retried, with the time
 // left.

@@ -16,7 +16,7 @@ class Confidence {
    public:
     static constexpr Duration kMoment = 600 * kMicrosecond;    // of a trial; the peer looks twice in it
     static constexpr Duration kForgotten = 10 * kMillisecond;  // since a trial that was not used up
-    static constexpr Duration kShortest = 4 * kMillisecond, kLongest = 1600 * kMillisecond;  // without one
+    static constexpr Duration kShortest = kMillisecond, kLongest = 1600 * kMillisecond;  // without one
     // All was, for as long as the last wait, but so long at least, or so long: that wait is over. (What
     // disturbs a peer for a moment now and then must not add up.)
     static constexpr Duration kWell = 20 * kMillisecond, kVeryWell = 200 * kMillisecond;

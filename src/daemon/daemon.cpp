@@ -225,6 +225,8 @@ void Daemon::run() {
         qp1_.deliver_own();
         files_.flush();
         heap_.make_pages();
+        const cm::Manager::Counts counts = manager_->counts();
+        heap_.holds(counts.ids + counts.connections);
         if (may_leave(at) && !sessions_.accept_waiting()) return leave();
     }
 }

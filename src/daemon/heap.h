@@ -1,6 +1,7 @@
 // The heap grows with the number of connections. A page that is touched for the first time interrupts whoever
 // does it, for as long as a whole step of a connection takes where the machine is a virtual one; so the heap
-// grows by many pages at a time, which are made with one call.
+// grows by many pages at a time, which are made with one call. By itself it shrinks only from its end, where
+// something small may stay for long.
 //
 // Thread safety: none; one for the process.
 #pragma once
@@ -9,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace verbena::daemon {
@@ -30,7 +33,17 @@ class Heap {
         }
     }
 
+    // How many things there are that lie in it. When half of the most are gone, so are their pages.
+    void holds(std::size_t things) {
+        most_ = std::max(most_, things);
+        if (most_ < kMany || things > most_ / 2) [[likely]]
+            return;
+        malloc_trim(kKept);
+        most_ = things;
+    }
+
    private:
+    static constexpr std::size_t kMany = 4096;                // some MiB
     static constexpr int kStep = 256 << 10, kKept = 4 << 20;  // bytes
 
     static void* pointer(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
@@ -38,6 +51,7 @@ class Heap {
 
     const std::uintptr_t page_ = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));  // bytes
     std::uintptr_t end_;
+    std::size_t most_ = 0;  // since pages were given back
 };
 
 }  // namespace verbena::daemon

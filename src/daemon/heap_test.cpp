@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -28,6 +30,31 @@ TEST(HeapTest, WhatItGrewByIsThere) {
         GTEST_SKIP() << "this kernel makes pages one by one";
     heap.make_pages();
     EXPECT_TRUE(is_there(last));
+}
+
+std::size_t resident() {
+    std::size_t all = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Also below what is still used.
+TEST(HeapTest, WhatHasGoneIsGivenBack) {
+    constexpr std::size_t kThings = 64 << 10, kSize = 1 << 10, kAll = kThings * kSize;
+    Heap heap;
+    const void* const before = sbrk(0);
+    const std::size_t at_first = resident();
+    std::vector<std::unique_ptr<char[]>> things;
+    for (std::size_t i = 0; i < kThings; i++) things.push_back(std::make_unique<char[]>(kSize));
+    if (sbrk(0) == before) GTEST_SKIP() << "a sanitizer's allocator, which has another heap";
+    heap.holds(kThings);
+    const std::unique_ptr<char[]> last = std::make_unique<char[]>(kSize);
+    things.resize(kThings / 2 + 1);
+    heap.holds(things.size());
+    EXPECT_GT(resident(), at_first + kAll * 3 / 4);
+    things.clear();
+    heap.holds(1);
+    EXPECT_LT(resident(), at_first + kAll / 4);
 }
 
 }  // namespace

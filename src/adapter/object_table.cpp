@@ -5,13 +5,10 @@ namespace verbena::adapter {
 ObjectRecord* ObjectTable::add(const Object& object) {
     std::lock_guard guard(lock_);
     ObjectRecord* record = nullptr;
-    if (!free_.empty()) {
-        record = free_.back();
-        free_.pop_back();
-    } else if (used_ < records_.size()) {
+    if (!free_.take(record)) {
+        if (used_ == records_.size()) return nullptr;
+        free_.make_room();
         record = &records_[used_++];
-    } else {
-        return nullptr;
     }
     record->number = object.number ? object.number : ++last_number_;
     record->device = object.device;
@@ -27,7 +24,7 @@ void ObjectTable::remove(ObjectRecord* record) {
     if (!record) return;
     std::lock_guard guard(lock_);
     record->kind.store(ObjectKind::free, std::memory_order_release);
-    free_.push_back(record);
+    free_.give_back(record);
 }
 
 }  // namespace verbena::adapter

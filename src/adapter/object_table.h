@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
-#include <vector>
 
 #include "adapter/segment.h"
+#include "base/free_list.h"
 
 namespace verbena::adapter {
 
@@ -28,7 +28,7 @@ class ObjectTable {
    private:
     std::mutex lock_;
     const std::span<ObjectRecord> records_;
-    std::vector<ObjectRecord*> free_;
+    FreeList<ObjectRecord*> free_;
     std::size_t used_ = 0;
     std::uint32_t last_number_ = 0;
 };

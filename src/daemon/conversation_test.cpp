@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <fstream>
+
 #include "daemon/testing.h"
 
 namespace verbena::daemon::testing {
@@ -184,6 +186,49 @@ TEST_F(ConversationTest, AProgramWithoutDescriptorsKeepsWhatItHas) {
         host::EventsReply events;
         EXPECT_EQ(host::call(host::Command::destroy_id, host::IdRequest{id}, events), 0);
         EXPECT_EQ(host::generation(), 1u);
+    });
+}
+
+std::uint64_t kilobytes_of(pid_t pid, const std::string& what) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+    for (std::string word; file >> word;)
+        if (word == what + ":") {
+            std::uint64_t kilobytes = 0;
+            file >> kilobytes;
+            return kilobytes;
+        }
+    return 0;
+}
+
+// Where it may have no more memory it says so to who asks for it, and goes on for the others.
+TEST_F(ConversationTest, WithoutMemoryOneCallFails) {
+    if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator ends the program";
+    run([] {
+        const auto daemon = static_cast<pid_t>(status().daemon_pid);
+        const std::uint64_t data = (kilobytes_of(daemon, "VmData") + 4096) * 1024;
+        const rlimit limit{data, data};
+        ASSERT_EQ(prlimit(daemon, RLIMIT_DATA, &limit, nullptr), 0);
+        Channel channel;
+        std::vector<cm::IdNumber> ids;
+        int error = 0;
+        while (!error && ids.size() < 100'000) {
+            host::CreateIdRequest request;
+            request.file = channel.number;
+            request.port_space = cm::PortSpace::tcp;
+            host::IdReply reply;
+            error = host::call(host::Command::create_id, request, reply);
+            if (!error) ids.push_back(reply.id);
+        }
+        EXPECT_EQ(error, ENOMEM);
+        EXPECT_NE(std::strstr(last_reason(), "has no memory for that"), nullptr) << last_reason();
+        ASSERT_GT(ids.size(), 1000u);
+        for (const cm::IdNumber id : ids) {
+            host::EventsReply events;
+            ASSERT_EQ(host::call(host::Command::destroy_id, host::IdRequest{id}, events), 0);
+        }
+        EXPECT_EQ(status().ids, 0u);
+        EXPECT_NE(channel.create_id(), 0u);
+        EXPECT_EQ(static_cast<pid_t>(status().daemon_pid), daemon);
     });
 }
 

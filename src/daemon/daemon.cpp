@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/features.h"
 #include "base/reason.h"
@@ -215,20 +216,28 @@ Time Daemon::next_deadline(Time at) const {
 }
 
 void Daemon::run() {
-    for (;;) {
-        loop_.run_once(next_deadline(now()));
-        if (devices_changed_) refresh_devices();
-        const Time at = now();
-        if (cm_faults_.next_deadline() <= at) cm_faults_.advance(at);
-        if (manager_->next_deadline() <= at) manager_->advance(at);
-        if (neighbors_->next_deadline() <= at) neighbors_->check(at);
-        qp1_.deliver_own();
-        files_.flush();
-        heap_.make_pages();
-        const cm::Manager::Counts counts = manager_->counts();
-        heap_.holds(counts.ids + counts.connections);
-        if (may_leave(at) && !sessions_.accept_waiting()) return leave();
-    }
+    for (;;) try {
+            if (!run_once()) return leave();
+        } catch (const std::bad_alloc&) {
+            // Of what has just come. A peer repeats it; and who asked was answered (sessions.cpp).
+            log(LogLevel::error, "no memory: something that came just now is lost");
+        }
+}
+
+// False if nobody needs it any more.
+bool Daemon::run_once() {
+    loop_.run_once(next_deadline(now()));
+    if (devices_changed_) refresh_devices();
+    const Time at = now();
+    if (cm_faults_.next_deadline() <= at) cm_faults_.advance(at);
+    if (manager_->next_deadline() <= at) manager_->advance(at);
+    if (neighbors_->next_deadline() <= at) neighbors_->check(at);
+    qp1_.deliver_own();
+    files_.flush();
+    heap_.make_pages();
+    const cm::Manager::Counts counts = manager_->counts();
+    heap_.holds(counts.ids + counts.connections);
+    return !may_leave(at) || sessions_.accept_waiting();
 }
 
 void Daemon::leave() {

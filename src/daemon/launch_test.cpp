@@ -17,12 +17,6 @@
 namespace verbena::daemon::testing {
 namespace {
 
-#if defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;  // gcc builds none here
-#endif
-
 class LaunchTest : public FabricTest {
    protected:
     // Runs a program in surroundings that `prepare` makes. False: it cannot make them here.

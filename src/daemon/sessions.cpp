@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "base/own_user.h"
 #include "base/reason.h"
@@ -42,6 +43,13 @@ std::string no_descriptors(int error) {
                       "started it)",
                       getpid(), static_cast<unsigned long long>(limit.rlim_cur));
     return text;
+}
+
+// The others' programs go on.
+int no_memory() {
+    return fail(ENOMEM,
+                "verbenad (pid %d) has no memory for that (ulimit -v and -d of the program that started it)",
+                getpid());
 }
 
 bool send_reply(int socket, const host::ReplyHeader& header, std::span<const std::uint8_t> body,
@@ -240,9 +248,14 @@ void Sessions::answer(Session& session, const Request& request, host::Received& 
     const auto reply_body = std::span(body).first(request.info->reply_size);
     std::ranges::fill(reply_body, std::uint8_t{0});
     Call call(request.info->name, "pid", static_cast<unsigned long long>(session.pid));
-    const int error = received.files_missing
-                          ? fail(EMFILE, "%s", no_descriptors(EMFILE).c_str())
-                          : handler_.request(session, request, received, reply_body, descriptors);
+    int error;
+    try {
+        error = received.files_missing
+                    ? fail(EMFILE, "%s", no_descriptors(EMFILE).c_str())
+                    : handler_.request(session, request, received, reply_body, descriptors);
+    } catch (const std::bad_alloc&) {
+        error = no_memory();
+    }
     if (request.header.sequence == 0) return;  // nobody waits; fail() has logged why it was refused
     if (error) {
         refuse(session, request.header, error,

@@ -73,15 +73,12 @@ void RegionTable::wait_for_users(std::uint32_t index) const {
 }
 
 int RegionTable::take_index(std::uint32_t& index) {
-    if (!free_.empty()) {
-        index = free_.back();
-        free_.pop_back();
-    } else if (last_tag_.size() < records_.size()) {
-        index = static_cast<std::uint32_t>(last_tag_.size());
-        last_tag_.push_back(0);
-    } else {
+    if (free_.take(index)) return 0;
+    if (last_tag_.size() == records_.size())
         return fail(ENOMEM, "all %zu memory regions and windows are in use", records_.size() - 1);
-    }
+    free_.make_room();
+    last_tag_.push_back(0);
+    index = static_cast<std::uint32_t>(last_tag_.size() - 1);
     return 0;
 }
 
@@ -133,7 +130,7 @@ int RegionTable::remove(std::uint32_t lkey) {
     }
     wait_for_users(index_of(lkey));
     std::lock_guard guard(lock_);
-    free_.push_back(index_of(lkey));
+    free_.give_back(index_of(lkey));
     return 0;
 }
 

@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "base/free_list.h"
 #include "memory/access.h"
 #include "memory/outsiders.h"
 #include "memory/sections.h"
@@ -206,7 +207,7 @@ class RegionTable {
     MemoryProbe probe_ = nullptr;
     bool either_ = false;
     std::mutex lock_;
-    std::vector<std::uint32_t> free_;      // indices given back
+    FreeList<std::uint32_t> free_;         // indices given back
     std::vector<std::uint32_t> last_tag_;  // per index ever used: the keys' lowest byte
     std::uint32_t bound_type2_ = 0;        // windows
     std::uint32_t bindings_ = 0;           // how many there were; makes window tags differ

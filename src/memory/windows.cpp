@@ -104,7 +104,7 @@ int RegionTable::remove_window(std::uint32_t rkey) {
     }
     wait_for_users(index_of(rkey));
     std::lock_guard guard(lock_);
-    free_.push_back(index_of(rkey));
+    free_.give_back(index_of(rkey));
     return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <memory>
 #include <memory_resource>
+#include <new>
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
@@ -152,8 +153,13 @@ ibv_qp* make(Context& context, ibv_pd* pd, ibv_xrcd* xrcd, const ibv_qp_init_att
     qp->qp = context.process->create_qp(wanted);
     if (!qp->qp) return nullptr;
     QueuePair& made = *qp.release();  // it is known to others from now on
-    show_queue_pair(made, pd);
-    if (made.target) XrcTarget::enroll(made);
+    try {
+        show_queue_pair(made, pd);
+        if (made.target) XrcTarget::enroll(made);
+    } catch (const std::bad_alloc&) {
+        destroy_queue_pair(made);
+        throw;
+    }
     return made.base();
 }
 

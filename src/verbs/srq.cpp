@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <new>
 
 #include "base/call_fault.h"
 #include "base/out_of_memory.h"
@@ -33,6 +34,17 @@ int check_xrc(const ibv_context* context, const ibv_xrcd* xrcd, const ibv_cq* cq
     if (xrcd->context != context || cq->context != context)
         return fail(EINVAL, "the XRC domain and the completion queue must be of the same context");
     return 0;
+}
+
+void show(Srq& srq, std::uint32_t size) {
+    Context& context = *srq.context;
+    srq.record = context.process->show(context, {.kind = adapter::ObjectKind::shared_queue,
+                                                 .number = srq.number,
+                                                 .pd = Pd::of(srq.base()->pd)->number,
+                                                 .cq = srq.cq && srq.cq->record ? srq.cq->record->number : 0,
+                                                 .size = size});
+    std::lock_guard lock(context.objects_lock);
+    context.shared_queues.insert(&srq);
 }
 
 ibv_srq* make(Context* context, ibv_pd* pd_handle, void* srq_context, const ibv_srq_attr& attr,
@@ -62,14 +74,12 @@ ibv_srq* make(Context* context, ibv_pd* pd_handle, void* srq_context, const ibv_
     Pd::of(pd_handle)->enter();
     if (srq->cq) srq->cq->users++;
     if (srq->xrcd) srq->xrcd->users++;
-    srq->record =
-        context->process->show(*context, {.kind = adapter::ObjectKind::shared_queue,
-                                          .number = srq->number,
-                                          .pd = setup.pd,
-                                          .cq = srq->cq && srq->cq->record ? srq->cq->record->number : 0,
-                                          .size = attr.max_wr});
-    std::lock_guard lock(context->objects_lock);
-    context->shared_queues.insert(srq);
+    try {
+        show(*srq, attr.max_wr);
+    } catch (const std::bad_alloc&) {
+        destroy_shared_queue(*srq);
+        throw;
+    }
     return base;
 }
 

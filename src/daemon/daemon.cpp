@@ -23,6 +23,7 @@ namespace verbena::daemon {
 namespace {
 
 constexpr int kBacklog = 1024;
+constexpr Duration kPauseWithoutMemory = kMillisecond;
 constexpr Duration kShortIdle = 200 * kMillisecond;  // without the wire: the next daemon may get it
 constexpr Duration kFirstClient = 3 * kSecond;       // whoever started us connects soon
 // For the answers to the disconnect requests of programs that just ended. A lost one is not repeated then;
@@ -216,17 +217,22 @@ Time Daemon::next_deadline(Time at) const {
 }
 
 void Daemon::run() {
+    bool waits = true;
     for (;;) try {
-            if (!run_once()) return leave();
+            if (!run_once(waits)) return leave();
+            waits = true;
         } catch (const std::bad_alloc&) {
-            // Of what has just come. A peer repeats it; and who asked was answered (sessions.cpp).
+            // A peer repeats what it has sent, and who asked was answered (sessions.cpp).
             log(LogLevel::error, "no memory: something that came just now is lost");
+            usleep(kPauseWithoutMemory / kMicrosecond);
+            waits = false;  // for the rest of it
         }
 }
 
 // False if nobody needs it any more.
-bool Daemon::run_once() {
-    loop_.run_once(next_deadline(now()));
+bool Daemon::run_once(bool waits) {
+    const Time begin = now();
+    loop_.run_once(waits ? next_deadline(begin) : begin);
     if (devices_changed_) refresh_devices();
     const Time at = now();
     if (cm_faults_.next_deadline() <= at) cm_faults_.advance(at);

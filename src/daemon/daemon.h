@@ -47,7 +47,7 @@ class Daemon final : private Sessions::Handler {
     bool may_leave(Time now);
     YieldListener::Answer asked_to_yield();
     Time next_deadline(Time now) const;
-    bool run_once();
+    bool run_once(bool waits);
     void leave();
 
     int request(Session& session, const Request& request, host::Received& received,

@@ -90,7 +90,11 @@ void Qp1::arrived(const wire::Path& path, std::uint32_t source_qp,
 
 void Qp1::deliver_own() {
     if (std::exchange(kernel_has_own_, false)) receive();
-    for (; !own_.empty(); own_.pop_front()) arrived(own_.front().path, wire::kQp1, own_.front().mad);
+    while (!own_.empty()) {
+        const OwnMad own = own_.front();
+        own_.pop_front();  // before: where there is no memory for it it is as lost as any
+        arrived(own.path, wire::kQp1, own.mad);
+    }
 }
 
 void Qp1::send(const wire::Path& path, std::uint32_t destination_qp,

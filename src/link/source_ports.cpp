@@ -51,6 +51,14 @@ SourcePorts::Source SourcePorts::find(bool ipv4, std::uint16_t wanted) {
     return open(family, ipv4, wanted);
 }
 
+int SourcePorts::provide(bool ipv4, std::uint16_t wanted) {
+    if (families_[ipv4 ? 0 : 1].count.load(std::memory_order_acquire) > 0 || find(ipv4, wanted).fd >= 0)
+        return 0;
+    std::lock_guard guard(lock_);
+    const bool lacks = last_error_ == EMFILE || last_error_ == ENFILE || last_error_ == ENOMEM;
+    return lacks ? fail(last_error_, "no socket to send from: %s", std::strerror(last_error_)) : 0;
+}
+
 SourcePorts::Source SourcePorts::open(Family& family, bool ipv4, std::uint16_t wanted) {
     std::lock_guard guard(lock_);
     if (const Family::Entry* entry = look_up(family, wanted)) return {entry->fd, entry->port};

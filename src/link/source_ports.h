@@ -27,6 +27,9 @@ class SourcePorts {
 
     // fd -1 if no socket can be had.
     Source find(bool ipv4, std::uint16_t wanted);
+    // That the family has one, while there is somebody to tell. 0, or an errno with a reason if the process
+    // lacks what it takes: descriptors, memory.
+    int provide(bool ipv4, std::uint16_t wanted);
 
    private:
     static constexpr unsigned kPerFamily = 8;

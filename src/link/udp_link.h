@@ -52,6 +52,9 @@ class UdpLink final : public Link {
 
     UdpCounters counters() const;
 
+    // What packets by that path are sent from, before there are any (source_ports.h).
+    int provide_for(const wire::Path& path) { return sources_.provide(path.is_ipv4(), path.udp_source_port); }
+
     void send(const wire::OutPacket& packet) override;
     void flush() override;
     unsigned receive(Receiver& receiver, unsigned max) override;

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <thread>
 #include <vector>
 
@@ -331,6 +333,21 @@ TEST(SourcePortsTest, AnotherPortIfTheWantedOneIsTaken) {
     EXPECT_GE(source.fd, 0);
     EXPECT_NE(source.port, 0xc777);
     close(taken);
+}
+
+TEST(SourcePortsTest, WhoHasNoDescriptorsIsToldBefore) {
+    SourcePorts ports;
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{0, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_EQ(ports.provide(true, 0xc222), EMFILE);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(ports.provide(true, 0xc222), 0);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    EXPECT_EQ(ports.provide(true, 0xc333), 0);
+    EXPECT_EQ(ports.find(true, 0xc333).port, 0xc222);
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(StrayTest, PacketsArePassedToTheirOwnersInbox) {

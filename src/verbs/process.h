@@ -60,6 +60,9 @@ class Process {
         for (Context* context : contexts_) each(*context);
     }
 
+    // What packets by that path take, or an errno with a reason: whoever posts has nobody to tell.
+    int provide_for(const wire::Path& path) { return link_->provide_for(path); }
+
     // Before packets leave to the queue pair: a peer on this host gets to know us first, so that none of them
     // has to be overtaken. Waits some milliseconds at most.
     void meet(const Gid& destination, std::uint32_t qp_number);

@@ -147,6 +147,7 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
             wanted.path.udp_source_port =
                 wire::udp_source_port(wire::flow_label_from_qpns(base->qp_num, peer));
         }
+        if (int error = qp->context->process->provide_for(wanted.path)) return errno = error;
     }
     const int error = unless_out_of_memory([&] {
         return qp->context->process->adapter().modify(*qp->qp, wanted, static_cast<std::uint32_t>(mask),

@@ -138,5 +138,19 @@ TEST(OwnDescriptors, OfADeviceThatWasOpenedSinceAreLeftOpen) {
     });
 }
 
+// Who connects hears it; who posts would wait for a completion of packets that never left.
+TEST(OwnDescriptors, WithoutAnyAConnectionIsRefused) {
+    in_child([] {
+        Side side;
+        EXPECT_EQ(side.to_init(), 0);
+        std::vector<int> taken;
+        for (int fd; (fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
+        EXPECT_EQ(side.to_rtr(side.gid(), side.qp->qp_num), EMFILE);
+        EXPECT_EQ(side.state(), IBV_QPS_INIT);
+        for (const int fd : taken) close(fd);
+        EXPECT_EQ(side.to_rtr(side.gid(), side.qp->qp_num), 0);
+    });
+}
+
 }  // namespace
 }  // namespace verbena::verbs_test

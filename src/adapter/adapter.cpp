@@ -37,13 +37,9 @@ std::uint64_t Adapter::State::random() {
 
 QpRecord* Adapter::State::take_record(std::uint32_t number) {
     std::uint32_t index;
-    if (!free_records_.empty()) {
-        index = free_records_.back();
-        free_records_.pop_back();
-    } else if (used_records_ < segment.queue_pairs().size()) {
+    if (!free_records_.take(index)) {
+        if (used_records_ == segment.queue_pairs().size()) return nullptr;
         index = used_records_++;
-    } else {
-        return nullptr;
     }
     QpRecord& record = segment.queue_pairs()[index];
     record.counters = {};
@@ -58,7 +54,7 @@ void Adapter::State::give_back_record(QpRecord& record) {
     record.number.store(0, std::memory_order_seq_cst);
     record.state.store(0, std::memory_order_seq_cst);
     record.shown.withdraw();
-    free_records_.push_back(static_cast<std::uint32_t>(&record - segment.queue_pairs().data()));
+    free_records_.give_back(static_cast<std::uint32_t>(&record - segment.queue_pairs().data()));
 }
 
 // Its counters go on in its device's totals, and in those of the peer's; who sums both meanwhile begins anew.
@@ -74,6 +70,7 @@ void Adapter::State::retire(QpRecord& record) {
 transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time now) {
     std::lock_guard guard(table_lock);
     if (now > latest_) latest_ = now;
+    free_records_.make_room_for(used_records_ + 1);
     const std::uint32_t number = table.take_number(random(), latest_);
     if (number == 0) return fail_null(ENOMEM, "all queue pair numbers of this process are in use");
     forget_failures(number);

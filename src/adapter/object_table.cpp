@@ -7,7 +7,7 @@ ObjectRecord* ObjectTable::add(const Object& object) {
     ObjectRecord* record = nullptr;
     if (!free_.take(record)) {
         if (used_ == records_.size()) return nullptr;
-        free_.make_room();
+        free_.make_room_for(used_ + 1);
         record = &records_[used_++];
     }
     record->number = object.number ? object.number : ++last_number_;

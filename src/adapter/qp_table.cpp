@@ -53,10 +53,9 @@ QpTable::Block* QpTable::make_block() {
 }
 
 Slot& QpTable::take_slot() {
-    if (free_slots_.empty()) return slots_.emplace_back();
-    Slot* slot = free_slots_.back();
-    free_slots_.pop_back();
-    return *slot;
+    if (Slot* slot = nullptr; free_slots_.take(slot)) return *slot;
+    free_slots_.make_room_for(slots_.size() + 1);
+    return slots_.emplace_back();
 }
 
 bool QpTable::has_numbers(Time now) {

@@ -22,6 +22,7 @@
 #include "adapter/segment.h"
 #include "adapter/timers.h"
 #include "base/dense_memory.h"
+#include "base/free_list.h"
 #include "base/lock.h"
 #include "base/prefetch.h"
 #include "link/steering.h"
@@ -109,7 +110,7 @@ class QpTable {
     void add_range(std::uint32_t first, std::uint32_t count);
 
     Slot& take_slot();
-    void give_back(Slot& slot) { free_slots_.push_back(&slot); }
+    void give_back(Slot& slot) { free_slots_.give_back(&slot); }
 
     bool has_numbers(Time now);
     // 0: none is left. `random` is any number.
@@ -178,7 +179,7 @@ class QpTable {
     std::array<std::atomic<Block*>, link::kMaxBlocks> blocks_{};
     Slot nowhere_;
     std::pmr::deque<Slot> slots_{&dense_memory()};
-    std::vector<Slot*> free_slots_;
+    FreeList<Slot*> free_slots_;
     std::vector<std::uint32_t> free_numbers_;
     std::deque<Quarantined> quarantine_;
 };

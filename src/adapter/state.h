@@ -16,6 +16,7 @@
 #include "adapter/segment.h"
 #include "adapter/srq_table.h"
 #include "adapter/timers.h"
+#include "base/free_list.h"
 #include "base/own_file.h"
 #include "base/thread_number.h"
 #include "completion/moderation.h"
@@ -285,7 +286,7 @@ class Adapter::State final : public link::Receiver {
     const bool gathers_;
     std::uint32_t (*const device_of_)(const Gid&);
     std::uint64_t random_state_;  // under table_lock
-    std::vector<std::uint32_t> free_records_;
+    FreeList<std::uint32_t> free_records_;
     std::uint32_t used_records_ = 0;
     std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
     Time latest_ = 0;                            // under table_lock

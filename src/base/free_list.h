@@ -1,5 +1,5 @@
-// Numbered things that were given back, to be taken again. Who gives back what was taken never needs memory
-// for that: the room is made before a thing is taken for the first time.
+// Things that were given back, to be taken again. Who gives back what was taken never needs memory for that:
+// the room is made before a thing is taken for the first time.
 //
 // Thread safety: none.
 #pragma once
@@ -20,17 +20,16 @@ class FreeList {
         free_.pop_back();
         return true;
     }
-    // Another one is to be taken that has never been here. Throws std::bad_alloc, and has changed nothing.
-    void make_room() {
-        if (known_ == free_.capacity()) free_.reserve(std::max<std::size_t>(64, 2 * known_));
-        known_++;
+    // For so many things in all, before there is the last of them. Throws std::bad_alloc, and has changed
+    // nothing.
+    void make_room_for(std::size_t things) {
+        if (things > free_.capacity()) free_.reserve(std::max<std::size_t>(64, 2 * things));
     }
     void give_back(Thing thing) noexcept { free_.push_back(thing); }
     const Thing* data() const { return free_.data(); }
 
    private:
     std::vector<Thing> free_;
-    std::size_t known_ = 0;  // free and taken
 };
 
 }  // namespace verbena

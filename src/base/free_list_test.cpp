@@ -9,7 +9,7 @@ TEST(FreeListTest, WhatWasGivenBackLastIsTakenFirst) {
     FreeList<int> list;
     int out = 0;
     EXPECT_FALSE(list.take(out));
-    for (int i = 0; i < 2; i++) list.make_room();
+    list.make_room_for(2);
     list.give_back(7);
     list.give_back(8);
     EXPECT_TRUE(list.take(out));
@@ -23,7 +23,7 @@ TEST(FreeListTest, WhatWasGivenBackLastIsTakenFirst) {
 TEST(FreeListTest, GivingBackMovesNothing) {
     FreeList<int> list;
     constexpr int kMany = 1000;
-    for (int i = 0; i < kMany; i++) list.make_room();
+    for (int i = 0; i < kMany; i++) list.make_room_for(static_cast<std::size_t>(i) + 1);
     list.give_back(0);
     const int* const before = list.data();
     for (int i = 1; i < kMany; i++) list.give_back(i);

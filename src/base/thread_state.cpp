@@ -53,6 +53,13 @@ ProcessThreads look_at_process() {
     return {count, letter == 'Z'};
 }
 
+bool is_stopped(pid_t process) {
+    char path[64], text[512];
+    std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
+    const char* words = read_stat(path, text);
+    return words && words[0] == ' ' && (words[1] == 'T' || words[1] == 't');
+}
+
 std::vector<pid_t> threads_of_process() {
     std::vector<pid_t> threads;
     DIR* folder = opendir("/proc/self/task");

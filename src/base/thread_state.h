@@ -1,5 +1,5 @@
 // What the kernel says of other threads of this process: whether one runs, or would if there were a
-// processor, and how many there are.
+// processor, and how many there are; and of another process.
 #pragma once
 
 #include <sys/types.h>
@@ -25,6 +25,9 @@ struct ProcessThreads {
 
 // Both of one moment.
 ProcessThreads look_at_process();
+
+// By a signal, or a debugger. False of a process that cannot be looked at.
+bool is_stopped(pid_t process);
 
 // Those that there are at the moment.
 std::vector<pid_t> threads_of_process();

@@ -58,7 +58,7 @@ TEST_F(ConversationTest, NothingCountsBehindAMalformedRequest) {
         const auto daemon = static_cast<pid_t>(status().daemon_pid);
         RawProgram raw(fabric_);
         EXPECT_TRUE(eventually([] { return status().clients == 2; }));
-        ASSERT_EQ(kill(daemon, SIGSTOP), 0);
+        signal_process(daemon, SIGSTOP);
         struct {
             host::RequestHeader header;
             host::Empty nothing;
@@ -75,7 +75,7 @@ TEST_F(ConversationTest, NothingCountsBehindAMalformedRequest) {
         ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
         EXPECT_TRUE(raw.send_bytes(&request, size, ends[1]));
         close(ends[1]);
-        ASSERT_EQ(kill(daemon, SIGCONT), 0);
+        signal_process(daemon, SIGCONT);
 
         host::ReplyHeader reply;
         EXPECT_EQ(raw.receive(reply), ssize_t{sizeof reply});

@@ -217,8 +217,8 @@ Time Daemon::next_deadline(Time at) const {
 }
 
 void Daemon::run() {
-    bool waits = true;
-    for (;;) try {
+    for (bool waits = true;;) {
+        try {
             if (!run_once(waits)) return leave();
             waits = true;
         } catch (const std::bad_alloc&) {
@@ -227,6 +227,7 @@ void Daemon::run() {
             usleep(kPauseWithoutMemory / kMicrosecond);
             waits = false;  // for the rest of it
         }
+    }
 }
 
 // False if nobody needs it any more.

@@ -328,13 +328,19 @@ TEST_F(DaemonTest, ADaemonThatCannotRunIsExplained) {
     });
 }
 
+// That the program itself makes, and tells apart by `argument`.
+host::WriteEventRequest events_of_a_new_id(Channel& channel) {
+    host::WriteEventRequest request;
+    request.id = channel.create_id();
+    request.type = cm::EventType::user;
+    return request;
+}
+
 // More events than the socket holds arrive all, in order, and the daemon serves others meanwhile.
 TEST_F(DaemonTest, EventsWaitForTheirReader) {
     run([] {
         Channel channel;
-        host::WriteEventRequest request;
-        request.id = channel.create_id();
-        request.type = cm::EventType::user;
+        host::WriteEventRequest request = events_of_a_new_id(channel);
         constexpr std::uint64_t kEvents = 3000;
         for (request.argument = 0; request.argument < kEvents; request.argument++)
             ask<host::Empty>(host::Command::write_event, request);
@@ -351,16 +357,12 @@ TEST_F(DaemonTest, EventsWaitForTheirReader) {
 TEST_F(DaemonTest, EventsComeInOrderAndBeforeAnAnswer) {
     run([] {
         Channel channel;
-        host::WriteEventRequest request;
-        request.id = channel.create_id();
-        request.type = cm::EventType::user;
+        host::WriteEventRequest request = events_of_a_new_id(channel);
         const auto daemon = static_cast<pid_t>(status().daemon_pid);
         constexpr std::uint64_t kTold = 40;
-        ASSERT_EQ(kill(daemon, SIGSTOP), 0);
-        for (; request.argument < kTold; request.argument++)
-            host::tell(host::Command::write_event,
-                       {static_cast<std::uint8_t*>(static_cast<void*>(&request)), sizeof request});
-        ASSERT_EQ(kill(daemon, SIGCONT), 0);
+        signal_process(daemon, SIGSTOP);
+        for (; request.argument < kTold; request.argument++) tell(host::Command::write_event, request);
+        signal_process(daemon, SIGCONT);
         ask<host::Empty>(host::Command::write_event, request);
         for (std::uint64_t i = 0; i <= kTold; i++) {
             cm::Event event;
@@ -383,8 +385,7 @@ TEST_F(DaemonTest, ManyThreadsOfOneProgram) {
                     EXPECT_EQ(touch(id.id), 0);
                     EXPECT_NE(host::devices(), nullptr);
                     EXPECT_EQ(host::generation(), 1u);
-                    host::tell(host::Command::request_taken,
-                               {static_cast<std::uint8_t*>(static_cast<void*>(&id)), sizeof id});
+                    tell(host::Command::request_taken, id);
                     ask<host::EventsReply>(host::Command::destroy_id, id);
                 }
                 close(channel.fd);
@@ -401,8 +402,7 @@ void tell_id(const Channel& channel, cm::IdNumber number) {
     request.id = number;
     request.file = channel.number;
     request.port_space = cm::PortSpace::tcp;
-    host::tell(host::Command::create_id,
-               {static_cast<std::uint8_t*>(static_cast<void*>(&request)), sizeof request});
+    tell(host::Command::create_id, request);
 }
 
 TEST_F(DaemonTest, ReservedNumbersMakeIdsOfTheirProcess) {

@@ -163,6 +163,12 @@ Reply ask(host::Command command, const RequestBody& request, int expected = 0) {
     return reply;
 }
 
+template <class RequestBody>
+void tell(host::Command command, const RequestBody& request) {
+    host::tell(command,
+               {static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request});
+}
+
 inline host::StatusReply status() { return ask<host::StatusReply>(host::Command::status, host::Empty{}); }
 
 // An event channel of the calling program.

@@ -1,6 +1,5 @@
 #include "host/connection.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -9,17 +8,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/own_user.h"
 #include "base/reason.h"
+#include "base/thread_state.h"
 #include "base/time.h"
 #include "host/address_name.h"
 #include "host/launch.h"
@@ -92,19 +90,6 @@ int version_mismatch(unsigned theirs, pid_t daemon) {
                 "older one; "
                 "end its other programs (it leaves then) or kill it, and start again",
                 daemon, theirs, kProtocolVersion);
-}
-
-// By a signal, or a debugger: by itself the daemon never waits for anybody.
-bool is_stopped(pid_t pid) {
-    std::array<char, 64> text;
-    const int fd = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    const ssize_t size = read(fd, text.data(), text.size());
-    close(fd);
-    const std::string_view stat(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-    const std::size_t name_end = stat.rfind(')');
-    const auto state = name_end == stat.npos ? stat : stat.substr(name_end + 1);
-    return state.starts_with(" T") || state.starts_with(" t");
 }
 
 int no_answer(const Connection& connection) {

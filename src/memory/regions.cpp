@@ -76,7 +76,7 @@ int RegionTable::take_index(std::uint32_t& index) {
     if (free_.take(index)) return 0;
     if (last_tag_.size() == records_.size())
         return fail(ENOMEM, "all %zu memory regions and windows are in use", records_.size() - 1);
-    free_.make_room();
+    free_.make_room_for(last_tag_.size() + 1);
     last_tag_.push_back(0);
     index = static_cast<std::uint32_t>(last_tag_.size() - 1);
     return 0;

@@ -2,7 +2,11 @@
 // lives: a signal handler that makes such a call meanwhile gets one of its own.
 #pragma once
 
+#include <memory>
+#include <new>
 #include <utility>
+
+#include "base/thread_end.h"
 
 namespace verbena {
 
@@ -15,16 +19,26 @@ class Borrowed {
     }
     Borrowed(const Borrowed&) = delete;
     Borrowed& operator=(const Borrowed&) = delete;
-    Kept& operator*() { return is_first_ ? kept() : own_; }
+    Kept& operator*() { return kept_ ? *kept_ : own_; }
 
    private:
-    static Kept& kept() {
-        thread_local Kept kept;
-        return kept;
+    static void thread_ends(void* kept) {
+        of_thread_ = nullptr;
+        delete static_cast<Kept*>(kept);
     }
-    inline static thread_local bool lent_ = false;
+    // nullptr: there is no memory.
+    static Kept* kept() {
+        if (of_thread_) return of_thread_;
+        constinit static ThreadEnd thread_end{thread_ends};
+        std::unique_ptr<Kept> fresh(new (std::nothrow) Kept{});
+        if (fresh && thread_end.await(fresh.get())) of_thread_ = fresh.release();
+        return of_thread_;
+    }
+    inline static constinit thread_local Kept* of_thread_ = nullptr;
+    inline static constinit thread_local bool lent_ = false;
 
     const bool is_first_ = !std::exchange(lent_, true);
+    Kept* const kept_ = is_first_ ? kept() : nullptr;
     Kept own_{};
 };
 

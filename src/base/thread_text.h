@@ -1,5 +1,5 @@
 // Where a thread keeps what it was told last, until it asks again. Not among the thread's own variables, for
-// which there is little room (quick_thread_local.h); and no destructor, which would keep the library loaded.
+// which there is little room (quick_thread_local.h).
 //
 // Thread safety: each thread has its own.
 #pragma once

@@ -6,6 +6,8 @@
 #include <array>
 #include <bit>
 
+#include "base/thread_end.h"
+
 namespace verbena::memory {
 namespace {
 
@@ -34,16 +36,15 @@ void give_back(unsigned stripe) {
 VERBENA_QUICK_THREAD_LOCAL constinit unsigned stripe_of_thread = Sections::kStripes;
 
 void Section::take_stripe() {
-    // Gives the thread's stripe back when it ends.
-    struct Owner {
-        ~Owner() {
-            if (stripe_of_thread < kShared) give_back(stripe_of_thread);
-            stripe_of_thread = kShared;  // for destructors of others that come later
-        }
-    };
-    thread_local Owner owner;
-    static_cast<void>(&owner);
-    const unsigned stripe = std::min(take_free_stripe(), kShared);
+    constinit static ThreadEnd end{[](void*) {
+        give_back(stripe_of_thread);
+        stripe_of_thread = kShared;  // for what of others ends later
+    }};
+    unsigned stripe = std::min(take_free_stripe(), kShared);
+    if (stripe < kShared && !end.await(&taken)) {  // or nobody would give it back
+        give_back(stripe);
+        stripe = kShared;
+    }
     // Before any entry there: who has looked at this without seeing it is seen by what we look at then.
     for (unsigned before = used.load();
          before <= stripe && !used.compare_exchange_weak(before, stripe + 1);) {

@@ -3,7 +3,9 @@
 
 #include "adapter/adapter.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 
 #include "adapter/state.h"
@@ -67,7 +69,34 @@ void Adapter::State::retire(QpRecord& record) {
     segment.header().retirements.fetch_add(1, std::memory_order_release);
 }
 
-transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time now) {
+// So that nothing that is done later for one of so many queue pairs finds no memory.
+void Adapter::State::make_room_for(std::uint32_t queue_pairs) {
+    if (queue_pairs <= room_.load(std::memory_order_relaxed)) return;
+    constexpr std::uint32_t kFew = 64, kOwnTimers = 2;
+    std::lock_guard progress(progress_lock);
+    if (queue_pairs <= room_.load(std::memory_order_relaxed)) return;
+    const std::uint32_t room = std::max(kFew, std::bit_ceil(queue_pairs));
+    timers.make_room_for(room + kOwnTimers);
+    touched_.reserve(room);
+    owing_.reserve(room);
+    room_.store(room, std::memory_order_relaxed);
+}
+
+transport::QueuePair* Adapter::State::create_qp(const transport::QpSetup& setup, Time now) {
+    const std::uint32_t queue_pairs = queue_pairs_.fetch_add(1, std::memory_order_relaxed) + 1;
+    transport::QueuePair* made = nullptr;
+    try {
+        make_room_for(queue_pairs);
+        made = make_qp(setup, now);
+    } catch (...) {  // std::bad_alloc, of which the call tells
+        queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
+        throw;
+    }
+    if (!made) queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
+    return made;
+}
+
+transport::QueuePair* Adapter::State::make_qp(transport::QpSetup setup, Time now) {
     std::lock_guard guard(table_lock);
     if (now > latest_) latest_ = now;
     free_records_.make_room_for(used_records_ + 1);
@@ -97,7 +126,7 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
     try {
         qp = transport::QueuePair::create(setup);
         if (qp) taken = &table.take_slot();
-    } catch (...) {  // std::bad_alloc, of which the call tells
+    } catch (...) {
         give_back();
         throw;
     }
@@ -121,7 +150,6 @@ transport::QueuePair* Adapter::State::create_qp(transport::QpSetup setup, Time n
         show_state(slot);
     }
     table.set(number, &slot, result);
-    queue_pairs_.fetch_add(1, std::memory_order_relaxed);
     return result;
 }
 
@@ -132,7 +160,6 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     Slot* slot = table.find(number);
     if (!slot) return;
     table.set(number, nullptr, nullptr);
-    queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
     std::unique_ptr<transport::QueuePair> gone;
     std::shared_ptr<transport::Flow> left;
     bool quarantine;
@@ -153,6 +180,7 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
     if (left) serve(left, now);
     table.give_back(*slot);
     table.give_back_number(number, quarantine ? latest_ + kNumberQuarantine : 0);
+    queue_pairs_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Adapter::State::show_state(Slot& slot) {

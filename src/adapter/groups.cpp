@@ -28,8 +28,10 @@ int Groups::attach(link::Link& link, std::uint32_t qp_number, const Gid& group,
     }
     if (groups_.size() == kMaxGroups)
         return fail(ENOMEM, "this process is in %u multicast groups; it can join no more", kMaxGroups);
+    Group fresh{group, interface_index, {qp_number}};
+    groups_.reserve(groups_.size() + 1);
     if (int error = link.join_multicast(group, interface_index)) return error;
-    groups_.push_back({group, interface_index, {qp_number}});
+    groups_.push_back(std::move(fresh));
     return 0;
 }
 

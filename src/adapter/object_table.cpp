@@ -1,15 +1,25 @@
 #include "adapter/object_table.h"
 
+#include <new>
+
 namespace verbena::adapter {
 
-ObjectRecord* ObjectTable::add(const Object& object) {
-    std::lock_guard guard(lock_);
+ObjectRecord* ObjectTable::take_record() {
     ObjectRecord* record = nullptr;
-    if (!free_.take(record)) {
-        if (used_ == records_.size()) return nullptr;
+    if (free_.take(record)) return record;
+    if (used_ == records_.size()) return nullptr;
+    try {
         free_.make_room_for(used_ + 1);
-        record = &records_[used_++];
+    } catch (const std::bad_alloc&) {
+        return nullptr;
     }
+    return &records_[used_++];
+}
+
+ObjectRecord* ObjectTable::add(const Object& object) noexcept {
+    std::lock_guard guard(lock_);
+    ObjectRecord* const record = take_record();
+    if (!record) return nullptr;
     record->number = object.number ? object.number : ++last_number_;
     record->device = object.device;
     record->context = object.context;

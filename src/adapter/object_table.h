@@ -21,11 +21,13 @@ class ObjectTable {
         std::uint32_t number = 0;  // 0: one that no other object has
         std::uint32_t device = 0, context = 0, pd = 0, cq = 0, size = 0;
     };
-    // nullptr if the table is full: the object is not shown then.
-    ObjectRecord* add(const Object& object);
+    // nullptr if the table is full, or there is no memory: the object is not shown then.
+    ObjectRecord* add(const Object& object) noexcept;
     void remove(ObjectRecord* record);  // nullptr: nothing
 
    private:
+    ObjectRecord* take_record();
+
     std::mutex lock_;
     const std::span<ObjectRecord> records_;
     FreeList<ObjectRecord*> free_;

@@ -2,9 +2,11 @@
 // queue pair answering once at the burst's end; then the timers. (straight.cpp may answer before.)
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "adapter/state.h"
+#include "base/reason.h"
 #include "link/hooks.h"
 #include "wire/byte_order.h"
 #include "wire/icrc.h"
@@ -35,7 +37,18 @@ std::size_t count_alike(std::span<const std::uint8_t> burst, std::size_t size, s
 
 }  // namespace
 
+// Where there is no memory, what was under way is as good as lost on the way: it comes again.
 unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
+    try {
+        return take_turn(now, owed, caller);
+    } catch (const std::bad_alloc&) {
+        log(LogLevel::error, "no memory for a packet");
+        held_.reset();
+        return 0;
+    }
+}
+
+unsigned Adapter::State::take_turn(Time now, Owed owed, Caller caller) {
     now_ = now;
     unsigned done = 0;
     for (unsigned round = 0; round == 0 || (round < kReceiveRounds && link.goes_on()); round++) {

@@ -38,6 +38,9 @@ void QpTable::add_range(std::uint32_t first, std::uint32_t count) {
         std::atomic<Block*>& block = blocks_[number / link::kBlockSize % link::kMaxBlocks];
         if (!block.load(std::memory_order_relaxed)) block.store(make_block(), std::memory_order_release);
     }
+    free_numbers_.reserve(numbers_ + count);
+    quarantine_.reserve(numbers_ + count);
+    numbers_ += count;
     const std::size_t before = free_numbers_.size();
     free_numbers_.resize(before + count);
     std::iota(free_numbers_.begin() + static_cast<std::ptrdiff_t>(before), free_numbers_.end(), first);

@@ -22,6 +22,7 @@
 #include "adapter/segment.h"
 #include "adapter/timers.h"
 #include "base/dense_memory.h"
+#include "base/fifo.h"
 #include "base/free_list.h"
 #include "base/lock.h"
 #include "base/prefetch.h"
@@ -180,8 +181,10 @@ class QpTable {
     Slot nowhere_;
     std::pmr::deque<Slot> slots_{&dense_memory()};
     FreeList<Slot*> free_slots_;
+    // All of them have room in either.
     std::vector<std::uint32_t> free_numbers_;
-    std::deque<Quarantined> quarantine_;
+    Fifo<Quarantined> quarantine_;
+    std::size_t numbers_ = 0;
 };
 
 }  // namespace verbena::adapter

@@ -54,7 +54,7 @@ class Adapter::State final : public link::Receiver {
     explicit State(const Setup& setup);
 
     // adapter.cpp
-    transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
+    transport::QueuePair* create_qp(const transport::QpSetup& setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
     LockedQp lock(std::uint32_t number) { return {table.slot_of(number), number, segment.sections()}; }
     // Among many queue pairs, one that is about to be worked on is cold.
@@ -230,6 +230,8 @@ class Adapter::State final : public link::Receiver {
     static constexpr Duration kSoonInVain = 4 * kMillisecond;
 
     std::uint64_t random();
+    void make_room_for(std::uint32_t queue_pairs);
+    transport::QueuePair* make_qp(transport::QpSetup setup, Time now);
     QpRecord* take_record(std::uint32_t number);
     void give_back_record(QpRecord& record);
     void retire(QpRecord& record);
@@ -252,6 +254,7 @@ class Adapter::State final : public link::Receiver {
         if (!timers.looks_by(owed_timer_, soonest)) [[unlikely]]
             timers.set(owed_timer_, soonest);
     }
+    unsigned take_turn(Time now, Owed owed, Caller caller);
     std::unique_lock<Lock> lock_owing(Slot& slot);
     // For what all of them owe, until link.end_row().
     wire::PacketCopier& copier_of_owed() { return owing_.size() > 1 ? link.row() : link; }
@@ -288,7 +291,8 @@ class Adapter::State final : public link::Receiver {
     std::uint64_t random_state_;  // under table_lock
     FreeList<std::uint32_t> free_records_;
     std::uint32_t used_records_ = 0;
-    std::atomic<std::uint32_t> queue_pairs_{0};  // written under table_lock
+    std::atomic<std::uint32_t> queue_pairs_{0};  // with those that are being made
+    std::atomic<std::uint32_t> room_{0};         // for so many; written under progress_lock
     Time latest_ = 0;                            // under table_lock
 
     // The orders in which threads come to the queue pairs that they post to.

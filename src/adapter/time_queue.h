@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <limits>
 #include <vector>
 
+#include "base/fifo.h"
 #include "base/time.h"
 
 namespace verbena::adapter {
@@ -35,6 +35,13 @@ class TimeQueue {
     // kNever: there is none.
     Time earliest() const { return firsts_[earliest_place()]; }
 
+    // For so many entries, however late: push() needs no memory then. Throws std::bad_alloc.
+    void reserve(std::size_t entries) {
+        if (entries <= reserved_) return;
+        for (auto& lane : lanes_) lane.reserve(entries);
+        heap_.reserve(lanes_[0].capacity());
+        reserved_ = lanes_[0].capacity();
+    }
     void push(Entry entry) {
         size_++;
         std::size_t behind = kLanes;
@@ -74,7 +81,7 @@ class TimeQueue {
     template <class Predicate>
     void erase_if(Predicate predicate) {
         for (std::size_t lane = 0; lane < kLanes; lane++) {
-            std::erase_if(lanes_[lane], predicate);
+            lanes_[lane].erase_if(predicate);
             look_again(lane);
         }
         std::erase_if(heap_, predicate);
@@ -99,8 +106,8 @@ class TimeQueue {
 
     std::array<Time, kLanes + 1> firsts_;  // of each lane, and of the heap
     std::array<Time, kLanes> lasts_;       // of each lane
-    std::size_t size_ = 0;
-    std::array<std::deque<Entry>, kLanes> lanes_;
+    std::size_t size_ = 0, reserved_ = 0;
+    std::array<Fifo<Entry>, kLanes> lanes_;
     std::vector<Entry> heap_;
 };
 

@@ -2,6 +2,12 @@
 
 namespace verbena::adapter {
 
+void Timers::make_room_for(std::size_t nodes) {
+    std::lock_guard guard(lock_);
+    queue_.reserve(kFewStale + 2 * nodes + 1);
+    due_.reserve(nodes);
+}
+
 void Timers::take_due(Time now) {
     due_.clear();
     std::lock_guard guard(lock_);

@@ -28,6 +28,10 @@ struct TimerNode {
 
 class Timers {
    public:
+    // For so many nodes in all, before the last of them is set: neither set() nor fire() needs memory then.
+    // Throws std::bad_alloc, and has changed nothing. Nobody may be in fire().
+    void make_room_for(std::size_t nodes);
+
     void set(TimerNode& node, Time deadline) {
         // Later than before, and the queue will look, if it has to: whoever still reads the earlier one looks
         // in vain once.

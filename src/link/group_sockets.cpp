@@ -76,6 +76,10 @@ GroupSockets::~GroupSockets() {
 int GroupSockets::join(const Gid& group, std::uint32_t interface_index) {
     if (wait_fd_ < 0) wait_fd_ = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
     if (wait_fd_ < 0) return fail(errno, "epoll_create1: %s", std::strerror(errno));
+    {
+        std::lock_guard guard(lock_);
+        members_.reserve(members_.size() + 1);
+    }
     int fd = -1;
     if (int error = open_socket(group, interface_index, port_, fd)) return error;
     epoll_event event{};

@@ -1,5 +1,6 @@
 #include "link/local_spill.h"
 
+#include <new>
 #include <utility>
 
 namespace verbena::link {
@@ -7,14 +8,19 @@ namespace verbena::link {
 bool LocalSpill::append(LocalRing& ring, const wire::Path& path, std::span<const iovec> pieces,
                         const wire::Aside& aside, LocalRing::Form form) {
     if (packets_.empty() && ring.append(path, pieces, aside, form)) return true;
-    Packet packet{path, aside, form, {}};
-    for (const iovec& piece : pieces) {
-        const auto* begin = static_cast<const std::uint8_t*>(piece.iov_base);
-        packet.bytes.insert(packet.bytes.end(), begin, begin + piece.iov_len);
+    try {
+        Packet packet{path, aside, form, {}};
+        for (const iovec& piece : pieces) {
+            const auto* begin = static_cast<const std::uint8_t*>(piece.iov_base);
+            packet.bytes.insert(packet.bytes.end(), begin, begin + piece.iov_len);
+        }
+        const std::size_t size = packet.bytes.size();
+        if (bytes_ + size > kLimit) return false;
+        packets_.push_back(std::move(packet));
+        bytes_ += size;
+    } catch (const std::bad_alloc&) {
+        return false;
     }
-    if (bytes_ + packet.bytes.size() > kLimit) return false;
-    bytes_ += packet.bytes.size();
-    packets_.push_back(std::move(packet));
     move_to(ring);
     return true;
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/own_file.h"
 #include "base/own_socket.h"
@@ -34,7 +35,12 @@ bool probe_segmentation() {
 std::unique_ptr<UdpLink> UdpLink::create(const Setup& setup) {
     int wait_fd = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
     if (wait_fd < 0) return fail_null(errno, "epoll_create1: %s", std::strerror(errno));
-    return std::unique_ptr<UdpLink>(new UdpLink(setup, wait_fd));
+    try {
+        return std::unique_ptr<UdpLink>(new UdpLink(setup, wait_fd));
+    } catch (const std::bad_alloc&) {
+        close(wait_fd);
+        throw;
+    }
 }
 
 UdpLink::UdpLink(const Setup& setup, int wait_fd)
@@ -44,6 +50,8 @@ UdpLink::UdpLink(const Setup& setup, int wait_fd)
       reader_(setup.port, whole_),
       groups_(setup.port) {
     if (!setup_.fabric.empty()) stray_sender_ = std::make_unique<StraySender>(setup_.fabric, setup_.strays);
+    own_sink_ = std::make_unique<BurstBuilder>(sources_, policy_, whole_, setup_.port);
+    if (!builder_of(sinks_[0])) throw std::bad_alloc();
 }
 
 UdpLink::~UdpLink() {
@@ -123,26 +131,25 @@ std::size_t UdpLink::receive_capacity() const {
     return smallest;
 }
 
-void UdpLink::send(const wire::OutPacket& packet) {
-    if (!own_sink_) own_sink_ = std::make_unique<BurstBuilder>(sources_, policy_, whole_, setup_.port);
-    own_sink_->send(packet);
+void UdpLink::send(const wire::OutPacket& packet) { own_sink_->send(packet); }
+void UdpLink::flush() { own_sink_->flush(); }
+
+// nullptr: there is no memory for one.
+BurstBuilder* UdpLink::builder_of(Sink& sink) {
+    if (BurstBuilder* const known = sink.builder.load(std::memory_order_relaxed)) return known;
+    auto* const fresh = new (std::nothrow) BurstBuilder(sources_, policy_, whole_, setup_.port);
+    if (fresh) sink.builder.store(fresh, std::memory_order_release);
+    return fresh;
 }
 
-void UdpLink::flush() {
-    if (own_sink_) own_sink_->flush();
-}
-
+// There is at least one.
 wire::PacketSink& UdpLink::borrow_sink() {
     for (unsigned i = number_of_this_thread();; i++) {
         Sink& sink = sinks_[i % kSinks];
         if (!sink.busy.load(std::memory_order_relaxed) &&
             !sink.busy.exchange(true, std::memory_order_acquire)) {
-            BurstBuilder* builder = sink.builder.load(std::memory_order_relaxed);
-            if (!builder) {
-                builder = new BurstBuilder(sources_, policy_, whole_, setup_.port);
-                sink.builder.store(builder, std::memory_order_release);
-            }
-            return *builder;
+            if (BurstBuilder* const builder = builder_of(sink)) return *builder;
+            sink.busy.store(false, std::memory_order_release);
         }
         if (i % kSinks == kSinks - 1) sched_yield();  // more threads send than there are sinks
     }

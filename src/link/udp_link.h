@@ -78,11 +78,12 @@ class UdpLink final : public Link {
     };
     struct alignas(64) Sink {
         std::atomic<bool> busy{false};
-        std::atomic<BurstBuilder*> builder{nullptr};  // made when first borrowed
+        std::atomic<BurstBuilder*> builder{nullptr};  // there in the first, else made when borrowed
     };
 
     UdpLink(const Setup& setup, int wait_fd);
     bool watch(int fd);
+    BurstBuilder* builder_of(Sink& sink);
 
     const Setup setup_;
     const int wait_fd_;

@@ -1,9 +1,11 @@
 #include "link/unsent.h"
 
 #include <array>
+#include <new>
 #include <vector>
 
 #include "base/memcheck.h"
+#include "base/reason.h"
 #include "wire/icrc.h"
 
 namespace verbena::link {
@@ -25,12 +27,17 @@ void observe(PacketObserver& observer, bool sent, std::span<std::uint8_t> bytes,
 
 void show_unsent(PacketObserver& observer, const wire::OutPacket& packet) {
     const memcheck::Unjudged unjudged;
-    std::vector<std::uint8_t> bytes(packet.header.data(), packet.header.data() + packet.header_length);
-    for (const iovec& piece : packet.payload) {
-        const auto* data = static_cast<const std::uint8_t*>(piece.iov_base);
-        bytes.insert(bytes.end(), data, data + piece.iov_len);
+    std::vector<std::uint8_t> bytes;
+    try {
+        bytes.assign(packet.header.data(), packet.header.data() + packet.header_length);
+        for (const iovec& piece : packet.payload) {
+            const auto* data = static_cast<const std::uint8_t*>(piece.iov_base);
+            bytes.insert(bytes.end(), data, data + piece.iov_len);
+        }
+        bytes.resize(bytes.size() + packet.pad_count + wire::kIcrcLength);
+    } catch (const std::bad_alloc&) {
+        return log(LogLevel::warn, "no memory to show a packet");
     }
-    bytes.resize(bytes.size() + packet.pad_count + wire::kIcrcLength);
     observe(observer, true, bytes, *packet.path, packet.note);
 }
 

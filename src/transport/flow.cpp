@@ -37,6 +37,12 @@ void Flow::shrink(std::uint32_t to) {
 void Flow::lost() { shrink(std::max(window() / 2, kMinimumWindow)); }
 void Flow::collapsed() { shrink(kMinimumWindow); }
 
+void Flow::make_room_for(std::size_t queue_pairs) {
+    constexpr std::size_t kGone = 64;  // in line, of queue pairs that are no more
+    std::lock_guard lock(lock_);
+    waiting_.reserve(queue_pairs + kGone);
+}
+
 void Flow::wait(std::uint32_t qp_number, bool first) {
     std::lock_guard lock(lock_);
     if (first)

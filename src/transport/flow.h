@@ -16,12 +16,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
 
+#include "base/fifo.h"
 #include "base/gid.h"
 #include "base/others.h"
 #include "transport/wave.h"
@@ -66,6 +66,8 @@ class Flow {
         others_act();
         return waiting_count_.load() > 0;
     }
+    // So many queue pairs share it: wait() needs no memory then. Throws std::bad_alloc.
+    void make_room_for(std::size_t queue_pairs);
     void wait(std::uint32_t qp_number, bool first);
     std::uint32_t next_waiting();  // taken from the line; 0: nobody
     bool is_next(std::uint32_t qp_number);
@@ -86,7 +88,7 @@ class Flow {
 
     std::atomic<std::uint32_t> waiting_count_{0};
     std::mutex lock_;
-    std::deque<std::uint32_t> waiting_;
+    Fifo<std::uint32_t> waiting_;
 };
 
 static_assert(Flow::kMaximumWindow / Flow::kPacketOverhead <= 1024);
@@ -99,8 +101,11 @@ class FlowShare {
     FlowShare(const FlowShare&) = delete;
     FlowShare& operator=(const FlowShare&) = delete;
 
-    // Before anything is sent.
-    void join(std::shared_ptr<Flow> flow) { flow_ = std::move(flow); }
+    // Before anything is sent. Throws std::bad_alloc.
+    void join(std::shared_ptr<Flow> flow) {
+        flow->make_room_for(static_cast<std::size_t>(flow.use_count()));
+        flow_ = std::move(flow);
+    }
     const std::shared_ptr<Flow>& flow() const { return flow_; }
     Wave& wave() { return flow_->wave(); }
     bool is_crowded() const { return flow_ && flow_->crowded(); }

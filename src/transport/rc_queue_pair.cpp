@@ -50,6 +50,9 @@ int RcQueuePair::modify(const Attributes& attributes, std::uint32_t mask, Time n
     take_attributes(changed, attributes, mask);
     if (to == QpState::sqd && state_ != QpState::sqd && !(mask & kAttrSqdAsyncNotify))
         changed.sqd_async_notify = false;  // it is asked for each time
+    // What takes memory comes first: without it nothing has changed.
+    responder_.make_room(changed);
+    if (to == QpState::rts && state_ == QpState::rtr) requester_.join_flow(changed);
     set_attributes(changed);
     if (mask & kAttrRateLimit) requester_.pace();
     enter(to, now);

@@ -27,11 +27,14 @@ RcRequester::RcRequester(RcShared shared, Memory&& memory) noexcept
       rest_(std::move(memory.rest)),
       queue_(shared.setup().capabilities, shared.basics().send_cq, std::move(memory.places)) {}
 
+void RcRequester::join_flow(const Attributes& a) {
+    flow_.join(shared_.setup().flows ? shared_.setup().flows->find(a.path.destination, a.destination_qp)
+                                     : std::make_shared<Flow>());
+}
+
 void RcRequester::start(std::uint32_t psn) {
     una_ = next_psn_ = max_psn_ = psn;
     const Connection& a = shared_.connection();
-    flow_.join(shared_.setup().flows ? shared_.setup().flows->find(a.path.destination, a.destination_qp)
-                                     : std::make_shared<Flow>());
     if (direct_)
         directly_ = direct_->reaches(a.path, a.destination_qp) ? Directly::hopefully : Directly::not_now;
     configure();

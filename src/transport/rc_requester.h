@@ -87,6 +87,7 @@ class RcRequester {
     RcRequester(RcShared shared, Memory&& memory) noexcept;
 
     // Ready to send from the next PSN on (RTR to RTS), and its parameters (which SQD may change).
+    void join_flow(const Attributes& attributes);  // before start()
     void start(std::uint32_t psn);
     void configure();
     void pace();  // the rate limit has changed

@@ -26,6 +26,10 @@ bool consumes_receive(const wire::OpcodeInfo& info) {
 RcResponder::RcResponder(RcShared shared, std::unique_ptr<Rest> rest) noexcept
     : MessageReceiver(shared, std::move(rest)) {}
 
+void RcResponder::make_room(const Attributes& wanted) {
+    rest().resources.reserve(wanted.max_destination_rd_atomic);
+}
+
 void RcResponder::start(std::uint32_t psn) {
     expected_psn_ = psn;
     configure();

@@ -109,8 +109,9 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     RcResponder(RcShared shared, std::unique_ptr<Rest> rest) noexcept;
 
     // INIT to RTR.
+    void make_room(const Attributes& wanted);  // before start() and configure(), which need no memory then
     void start(std::uint32_t psn);
-    // max_destination_rd_atomic may have changed; allocates. While an answer is owed, no place is given up.
+    // max_destination_rd_atomic may have changed. While an answer is owed, no place is given up.
     void configure();
 
     // A request packet.

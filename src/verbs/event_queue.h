@@ -16,13 +16,16 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
+#include <new>
 #include <optional>
 
 #include "adapter/waiting.h"
+#include "base/fifo.h"
 #include "base/own_file.h"
+#include "base/reason.h"
 #include "base/signal_event.h"
 
 namespace verbena::verbs {
@@ -40,9 +43,19 @@ class EventQueue {
     int fd() const { return awaited_.fd; }  // -1 if none could be had
     adapter::Awaited& awaited() { return awaited_; }
 
-    void push(const Event& event) {
+    // For so many that wait: push() needs no memory then. Throws std::bad_alloc.
+    void make_room_for(std::size_t events) {
         std::lock_guard lock(mutex_);
-        events_.push_back(event);
+        events_.reserve(events);
+    }
+
+    void push(const Event& event) noexcept {
+        std::lock_guard lock(mutex_);
+        try {
+            events_.push_back(event);
+        } catch (const std::bad_alloc&) {
+            return log(LogLevel::error, "no memory for an event, which is lost");
+        }
         count();
         if (expected_by_me())
             untold_++;
@@ -87,18 +100,15 @@ class EventQueue {
     template <class Predicate>
     void remove_if(Predicate matches) {
         std::lock_guard lock(mutex_);
-        for (auto event = events_.begin(); event != events_.end();) {
-            if (!matches(*event)) {
-                ++event;
-                continue;
-            }
-            event = events_.erase(event);
-            count();
-            if (untold_ > events_.size())
+        std::size_t left = events_.size();
+        for (std::size_t gone = events_.erase_if(matches); gone > 0; gone--) {
+            left--;
+            if (untold_ > left)
                 untold_--;
             else
                 take_back();  // a reader that counted this one already finds the queue short and waits again
         }
+        count();
     }
 
    private:
@@ -162,7 +172,7 @@ class EventQueue {
     const FilesAge age_;
     const FileIdentity file_ = FileIdentity::of(fd());
     std::mutex mutex_;
-    std::deque<Event> events_;
+    Fifo<Event> events_;
     std::optional<pthread_t> expecting_;
     std::uint64_t untold_ = 0;
 };

@@ -29,4 +29,14 @@ auto unless_out_of_memory(Make make) -> decltype(make()) {
     }
 }
 
+// The same for what returns a number, or -1 with errno.
+template <class Make>
+auto minus_one_if_out_of_memory(Make make) -> decltype(make()) {
+    try {
+        return make();
+    } catch (const std::bad_alloc&) {
+        return fail_minus_one(ENOMEM, "no memory");
+    }
+}
+
 }  // namespace verbena

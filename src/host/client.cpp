@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
 #include "base/standard_error.h"
@@ -93,38 +94,39 @@ void announce_fabric(State& s) {
     tell_user("verbena: " + std::string(fabric.note.data()) + "\n");
 }
 
+// `work(state)` under its lock. An errno value, or a pointer.
+template <class Work>
+auto conversing(Work work) -> decltype(work(state())) {
+    NoCancellation no_cancellation;  // or the reply would be there for the next call
+    return unless_out_of_memory([&] {
+        State& s = state();
+        std::lock_guard lock(s.mutex);
+        return work(s);
+    });
+}
+
 // What `send` gives to the daemon; false: the conversation broke.
 template <class Send>
 int without_answer(Send send) {
-    NoCancellation no_cancellation;
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    if (s.connected && !send(s.connection)) lose(s);
-    return s.connected ? 0 : refuse(s);
+    return conversing([&](State& s) {
+        if (s.connected && !send(s.connection)) lose(s);
+        return s.connected ? 0 : refuse(s);
+    });
 }
 
-}  // namespace
-
-int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
-         int* received_fd) {
-    NoCancellation no_cancellation;  // or the reply would be there for the next call
-    if (received_fd) *received_fd = -1;
-    State& s = state();
-    std::lock_guard lock(s.mutex);
+// `asked`: what the answer, and what comes with it, is put into.
+int converse(State& s, const Exchange& asked, int* received_fd) {
     for (bool again = false;; again = true) {
-        if (int error = ensure_connection(s, command)) return error;
-        Exchange exchange;
-        exchange.command = command;
-        exchange.request = request;
-        exchange.reply = reply;
-        exchange.send_fd = send_fd;
+        if (int error = ensure_connection(s, asked.command)) return error;
+        Exchange exchange = asked;
         int error = host::exchange(s.connection, exchange);
         if (error < 0) {
             const int why = errno;
+            if (is_want_of_memory(why)) return fail(why, "no memory for a word to verbenad");
             lose(s);
             if (why == EPROTO || why == ETIMEDOUT) return errno = EIO;
             // One that is just dying may look alive until then; what needs nothing of it asks the next one.
-            if ((why == ECONNRESET || why == EPIPE) && starts_anew(command) && !again) continue;
+            if ((why == ECONNRESET || why == EPIPE) && starts_anew(asked.command) && !again) continue;
             return fail(EIO, "verbenad (pid %d) is gone: it died or closed the connection",
                         s.connection.daemon);
         }
@@ -134,9 +136,22 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
         else if (exchange.received_fds[0] >= 0)
             close(exchange.received_fds[0]);
         if (error) return fail(error, "%s", exchange.header.reason.data());
-        if (command == Command::open_queue) announce_fabric(s);
+        if (asked.command == Command::open_queue) announce_fabric(s);
         return 0;
     }
+}
+
+}  // namespace
+
+int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
+         int* received_fd) {
+    if (received_fd) *received_fd = -1;
+    Exchange asked;
+    asked.command = command;
+    asked.request = request;
+    asked.reply = reply;
+    asked.send_fd = send_fd;
+    return conversing([&](State& s) { return converse(s, asked, received_fd); });
 }
 
 int tell(Command command, std::span<const std::uint8_t> request) {
@@ -148,14 +163,13 @@ int put_off(Command command, std::span<const std::uint8_t> request) {
 }
 
 const DeviceTable* devices() {
-    NoCancellation no_cancellation;
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    if (int error = ensure_connection(s, Command::hello)) {
-        errno = error;
-        return nullptr;
-    }
-    return s.connection.table;
+    return conversing([](State& s) -> const DeviceTable* {
+        if (int error = ensure_connection(s, Command::hello)) {
+            errno = error;
+            return nullptr;
+        }
+        return s.connection.table;
+    });
 }
 
 FabricInfo fabric() {

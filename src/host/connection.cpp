@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/own_user.h"
 #include "base/reason.h"
 #include "base/thread_state.h"
@@ -66,7 +67,7 @@ RequestHeader header_of(Command command, std::span<const std::uint8_t> body) {
     return header;
 }
 
-// Behind what was put off. 0 or an errno.
+// Behind what was put off, which stays if there was no memory. 0 or an errno.
 int send_request(Connection& connection, const RequestHeader& header, std::span<const std::uint8_t> body,
                  int send_fd = -1) {
     const iovec out[] = {part(connection.along.data(), connection.along.size()), part(&header, sizeof header),
@@ -74,7 +75,7 @@ int send_request(Connection& connection, const RequestHeader& header, std::span<
     const int descriptors[] = {send_fd};
     const int error =
         send_datagram(connection.socket, out, std::span(descriptors).first(send_fd >= 0 ? 1 : 0));
-    connection.along.clear();
+    if (!is_want_of_memory(error)) connection.along.clear();
     return error;
 }
 
@@ -184,7 +185,7 @@ int try_address(const std::string& name, bool service, Duration patience, Connec
     out.socket_inode = inode_of(fd);
     out.daemon = peer.pid;
     out.patience = patience;
-    error = greet(out);
+    error = unless_out_of_memory([&out] { return greet(out); });
     if (error) {
         close_connection(out);
         if (out.lifeline >= 0) close(out.lifeline);
@@ -238,9 +239,12 @@ int open_connection(Connection& out, Duration patience) {
             // A holder that never finishes must not stop us; the daemons themselves agree on one of them.
             if (lock >= 0 || waited > kLockPatience) {
                 // Whoever held the lock before us may have just succeeded.
-                error = try_daemons(fabric, crowded_since, patience, out);
-                const bool nobody = error == ECONNREFUSED;
-                if (nobody) error = launch_daemon(fabric);
+                bool nobody = false;
+                error = unless_out_of_memory([&] {
+                    const int tried = try_daemons(fabric, crowded_since, patience, out);
+                    nobody = tried == ECONNREFUSED;
+                    return nobody ? launch_daemon(fabric) : tried;
+                });
                 if (lock >= 0) close(lock);
                 if (nobody ? error != 0 : !may_pass(error)) return error;
                 continue;
@@ -362,6 +366,7 @@ bool add_along(Connection& connection, Command command, std::span<const std::uin
     RequestHeader header = header_of(command, request);
     if (connection.along.size() + sizeof header + request.size() > kMostAlong)
         return is_ours(connection) && send_only(connection, command, request);
+    connection.along.reserve(kMostAlong);  // all of it, or nothing
     for (const std::span<const std::uint8_t> bytes :
          {std::span<const std::uint8_t>(bytes_of(header)), request})
         connection.along.insert(connection.along.end(), bytes.begin(), bytes.end());

@@ -67,6 +67,9 @@ int ask(Connection& connection, Command command, const Request& request, Reply& 
                {static_cast<std::uint8_t*>(static_cast<void*>(&reply)), sizeof reply}, send_fd, descriptor);
 }
 
+// The kernel's, for a datagram: the conversation goes on.
+inline bool is_want_of_memory(int error) { return error == ENOMEM || error == ENOBUFS; }
+
 // Leaves in front of the next request, in one datagram with it. False if the conversation broke.
 bool add_along(Connection& connection, Command command, std::span<const std::uint8_t> request);
 

@@ -119,9 +119,8 @@ int rdma_getaddrinfo(const char* node, const char* service, const rdma_addrinfo*
         addrinfo asked = resolver_hints(wanted);
         addrinfo* found = nullptr;
         if (int code = getaddrinfo(node, service, hints ? &asked : nullptr, &found)) {
-            int error = errno;
-            fail(code == EAI_SYSTEM ? error : EINVAL, "%s:%s: %s", node ? node : "", service ? service : "",
-                 gai_strerror(code));
+            const int error = code == EAI_SYSTEM ? errno : code == EAI_MEMORY ? ENOMEM : EINVAL;
+            fail(error, "%s:%s: %s", node ? node : "", service ? service : "", gai_strerror(code));
             return code;
         }
         copied = convert(*found, wanted, *answer);

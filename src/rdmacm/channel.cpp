@@ -28,8 +28,6 @@
 namespace verbena::rdmacm {
 namespace {
 
-constexpr std::size_t kDestroyedKept = 8;
-
 bool is_token(const cm::Event& event) { return event.id == 0; }
 
 // The id that an event counts for: the listener, for a connection request.
@@ -62,30 +60,36 @@ bool send_tokens(const Channel& channel, std::size_t count, std::uint64_t mark =
     return true;
 }
 
+// Reads a datagram into the one event of `next`, for which there is room before it leaves the socket.
+ssize_t receive(const Channel& channel, std::list<cm::Event>& next) {
+    if (next.empty()) next.emplace_back();
+    return recv(channel.fd, &next.front(), sizeof next.front(), MSG_DONTWAIT);
+}
+
 // Moves everything that waits, in the socket and behind it in the daemon, to `held`: the daemon sends in
 // order, so all of it is here when a marked token comes back.
 void drain(Channel& channel) {
     std::uint64_t mark = ++channel.last_mark;
     bool marked = send_tokens(channel, 1, mark);
-    for (;;) {
-        cm::Event event;
-        ssize_t length = recv(channel.fd, &event, sizeof event, MSG_DONTWAIT);
+    for (std::list<cm::Event> next;;) {
+        const ssize_t length = receive(channel, next);
         if (length < 0 && errno == EAGAIN && marked) {
             pollfd readable{channel.fd, POLLIN, 0};
             poll(&readable, 1, -1);
             continue;
         }
-        if (length != ssize_t{sizeof event}) return;
-        if (!is_token(event))
-            channel.held.push_back(event);
-        else if (marked && event.argument == mark)
+        if (length != ssize_t{sizeof next.front()}) return;
+        if (!is_token(next.front()))
+            channel.held.splice(channel.held.end(), next);
+        else if (marked && next.front().argument == mark)
             return;
     }
 }
 
 // `count` events leave the queue, and so must as many datagrams: each that belongs brings its own along, and
 // for one out of `held` the next is read, whatever it is. So the socket is read no further than the last that
-// belongs, and tokens are sent only for what came before it.
+// belongs, and tokens are sent only for what came before it. Where there is no memory, the rest stays in the
+// socket, and is passed over if its id is gone by then.
 template <class Belongs>
 std::list<cm::Event> extract(Channel& channel, std::uint64_t count, Belongs belongs) {
     const NoCancellation whole;
@@ -99,22 +103,26 @@ std::list<cm::Event> extract(Channel& channel, std::uint64_t count, Belongs belo
     };
     take_held();
     std::size_t surplus = taken.size(), lacking = 0;  // datagrams without an event, events without a datagram
-    while (surplus > 0 || taken.size() < count) {
-        cm::Event event;
-        if (recv(channel.fd, &event, sizeof event, MSG_DONTWAIT) != ssize_t{sizeof event}) {
-            // The rest is still in the daemon; or another thread has read it, and found its id destroyed.
-            drain(channel);
-            take_held();
-            lacking = channel.held.size();
-            break;
+    const auto read_rest = [&] {
+        for (std::list<cm::Event> next; surplus > 0 || taken.size() < count;) {
+            if (receive(channel, next) != ssize_t{sizeof next.front()}) {
+                // The rest is still in the daemon; or another thread has read it, and found its id destroyed.
+                drain(channel);
+                take_held();
+                lacking = channel.held.size();
+                break;
+            }
+            const bool is_event = !is_token(next.front());
+            if (is_event && taken.size() < count && belongs(next.front())) {
+                taken.splice(taken.end(), next);
+                continue;
+            }
+            if (is_event) channel.held.splice(channel.held.end(), next);
+            surplus > 0 ? surplus-- : lacking++;
         }
-        if (!is_token(event) && taken.size() < count && belongs(event)) {
-            taken.push_back(event);
-            continue;
-        }
-        if (!is_token(event)) channel.held.push_back(event);
-        surplus > 0 ? surplus-- : lacking++;
-    }
+        return 0;
+    };
+    unless_out_of_memory(read_rest);
     send_tokens(channel, lacking);
     return taken;
 }
@@ -164,13 +172,20 @@ Read read_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner) 
             errno = EBADF;
             return Read::failed;
         }
-        ssize_t length = recv(channel.fd, &event, sizeof event, MSG_DONTWAIT);
-        bool gone = length == 0 || (length < 0 && errno == ECONNRESET);
+        std::list<cm::Event> last;  // behind those that are held
+        if (!channel.held.empty()) last.emplace_back();
+        cm::Event& read = last.empty() ? event : last.front();
+        const ssize_t length = recv(channel.fd, &read, sizeof read, MSG_DONTWAIT);
+        const bool gone = length == 0 || (length < 0 && errno == ECONNRESET);
         if (length < 0 && !gone) return errno == EAGAIN ? Read::nothing : Read::failed;
-        if (length == ssize_t{sizeof event} && !is_token(event)) channel.held.push_back(event);
+        bool came = length == ssize_t{sizeof read} && !is_token(read);
         if (!channel.held.empty()) {
+            if (came) channel.held.splice(channel.held.end(), last);
             event = channel.held.front();
             channel.held.pop_front();
+            came = true;
+        }
+        if (came) {
             owner = count_event(event);
             if (owner) return Read::event;
         } else if (gone) {
@@ -189,10 +204,10 @@ Channel::~Channel() {
 
 std::shared_ptr<Channel> open_channel() {
     if (!any_device()) return nullptr;
+    auto channel = std::make_shared<Channel>();
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return fail_null(errno, "no socket pair for an event channel: %s", std::strerror(errno));
-    auto channel = std::make_shared<Channel>();
     channel->fd = beside_standard_files(ends[0]);
     host::FileReply reply;
     int error = host::call(host::Command::create_file, host::Empty{}, reply, ends[1]);
@@ -216,8 +231,7 @@ void close_channel(const std::shared_ptr<Channel>& channel) {
         if (self.channels.erase(channel.get()) == 0) return;
         channel->destroyer = gettid();
         channel->blocking = !(fcntl(channel->fd, F_GETFL) & O_NONBLOCK);
-        self.destroyed.push_back(channel);
-        if (self.destroyed.size() > kDestroyedKept) self.destroyed.pop_front();
+        self.destroyed[self.channels_destroyed++ % self.destroyed.size()] = channel;
     }
     {
         std::lock_guard lock(channel->mutex);

@@ -159,7 +159,7 @@ int rdma_accept(rdma_cm_id* public_id, rdma_conn_param* given) {
     id->accepts = told;
     if (tell_or_ask(told, host::Command::accept, request) != 0) {
         int error = errno;
-        if (!is_datagram(*id)) fail_qp(*id);
+        if (!is_datagram(*id) && error != ENOMEM) fail_qp(*id);  // or it may be tried again
         errno = error;
         return -1;
     }

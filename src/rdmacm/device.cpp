@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "base/stay_loaded.h"
 #include "host/client.h"
@@ -39,6 +40,7 @@ class DeviceList {
     }
     DeviceList(const DeviceList&) = delete;
     DeviceList& operator=(const DeviceList&) = delete;
+    explicit operator bool() const { return list_ != nullptr; }  // if not: errno
     ibv_device** begin() const { return list_; }
     ibv_device** end() const { return list_ + count_; }
 
@@ -52,9 +54,10 @@ class DeviceList {
 DeviceCache::~DeviceCache() = default;
 
 Device* DeviceCache::open(ibv_device* device) {
+    auto opened = std::make_unique<Device>();
+    devices_.reserve(devices_.size() + 1);
     ibv_context* verbs = ibv_open_device(device);
     if (!verbs) return nullptr;
-    auto opened = std::make_unique<Device>();
     opened->index = index_of(device);
     opened->generation = host::generation();
     opened->verbs = verbs;
@@ -81,21 +84,25 @@ Device* DeviceCache::find(std::uint32_t index) {
     std::lock_guard lock(mutex_);
     if (Device* device = known(index)) return device;
     DeviceList list;
+    if (!list) return nullptr;
     for (ibv_device* entry : list)
         if (index_of(entry) == index) return open(entry);
     return fail_null(ENODEV, "device %u is not in the device list any more", index);
 }
 
-std::vector<Device*> DeviceCache::all() {
+int DeviceCache::all(std::vector<Device*>& every) {
     std::lock_guard lock(mutex_);
-    std::vector<Device*> every;
     DeviceList list;
+    if (!list) return errno;
     for (ibv_device* entry : list) {
         Device* device = known(index_of(entry));
         if (!device) device = open(entry);
-        if (device) every.push_back(device);
+        if (device)
+            every.push_back(device);
+        else if (errno == ENOMEM)
+            return ENOMEM;
     }
-    return every;
+    return every.empty() ? fail(ENODEV, "there is no RDMA device") : 0;
 }
 
 bool DeviceCache::acquire(Device& device) {
@@ -127,7 +134,7 @@ ibv_xrcd* DeviceCache::xrcd(Device& device) {
 
 Device* acquire_device(std::uint32_t index) {
     DeviceCache& cache = *process().devices;
-    Device* device = cache.find(index);
+    Device* device = unless_out_of_memory([&] { return cache.find(index); });
     return device && cache.acquire(*device) ? device : nullptr;
 }
 
@@ -143,14 +150,19 @@ extern "C" {
 ibv_context** rdma_get_devices(int* num_devices) {
     if (const Fault fault{"rdma_get_devices"}) return fault.null();
     Call call("rdma_get_devices");
-    auto devices = process().devices->all();
     if (num_devices) *num_devices = 0;
-    if (devices.empty()) return fail_null(ENODEV, "there is no RDMA device");
-    auto** list = static_cast<ibv_context**>(std::calloc(devices.size() + 1, sizeof(ibv_context*)));
-    if (!list) return fail_null(ENOMEM, "no memory for a list of %zu devices", devices.size());
-    for (std::size_t i = 0; i < devices.size(); i++) list[i] = devices[i]->verbs;
-    if (num_devices) *num_devices = static_cast<int>(devices.size());
-    return list;
+    return unless_out_of_memory([&]() -> ibv_context** {
+        std::vector<Device*> devices;
+        if (int error = process().devices->all(devices)) {
+            errno = error;
+            return nullptr;
+        }
+        auto** list = static_cast<ibv_context**>(std::calloc(devices.size() + 1, sizeof(ibv_context*)));
+        if (!list) return fail_null(ENOMEM, "no memory for a list of %zu devices", devices.size());
+        for (std::size_t i = 0; i < devices.size(); i++) list[i] = devices[i]->verbs;
+        if (num_devices) *num_devices = static_cast<int>(devices.size());
+        return list;
+    });
 }
 
 void rdma_free_devices(ibv_context** list) { std::free(list); }

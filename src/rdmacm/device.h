@@ -31,8 +31,8 @@ class DeviceCache {
     ~DeviceCache();
     // The open device, or nullptr with errno and a reason (ENODEV: it is gone).
     Device* find(std::uint32_t index);
-    // Every device of the daemon that runs now, opened.
-    std::vector<Device*> all();
+    // Every device of the daemon that runs now, opened. 0, or an errno with a reason.
+    int all(std::vector<Device*>& every);
 
     bool acquire(Device& device);  // counts a user; false with errno and a reason: no protection domain
     void release(Device& device);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "rdmacm/id.h"
 
@@ -56,9 +57,10 @@ int rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* res, ibv_pd* pd, ibv_qp_init_
     auto created = create_id(nullptr, nullptr, static_cast<rdma_port_space>(res->ai_port_space),
                              static_cast<ibv_qp_type>(res->ai_qp_type));
     if (!created) return -1;
-    bool passive = res->ai_flags & RAI_PASSIVE;
-    int result = passive ? prepare_passive(*created, *res, pd, qp_init_attr)
-                         : prepare_active(*created, *res, pd, qp_init_attr);
+    const int result = minus_one_if_out_of_memory([&] {
+        return res->ai_flags & RAI_PASSIVE ? prepare_passive(*created, *res, pd, qp_init_attr)
+                                           : prepare_active(*created, *res, pd, qp_init_attr);
+    });
     if (result != 0) {
         int error = errno;
         rdma_destroy_ep(created.get());

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string>
 
 #include "base/reason.h"
@@ -108,21 +110,36 @@ std::string sentence(const EventRecord& event, const std::string& peer) {
     }
 }
 
+namespace {
+
+using Text = std::array<char, 512>;
+
+// Empty where there is no memory for it.
+void write_sentence(const EventRecord& event, Text& out) {
+    out[0] = 0;
+    try {
+        const std::string text = sentence(event, text_of(event.id->route.addr.dst_storage));
+        std::snprintf(out.data(), out.size(), "%s", text.c_str());
+    } catch (const std::bad_alloc&) {
+    }
+}
+
+}  // namespace
+
 void explain_failure(const EventRecord& event) {
     if (!log_enabled(LogLevel::warn) || !event.id) return;
-    const std::string text = sentence(event, text_of(event.id->route.addr.dst_storage));
-    if (!text.empty()) log(LogLevel::warn, "%s: %s", rdma_event_str(event.event), text.c_str());
+    Text text;
+    write_sentence(event, text);
+    if (text[0]) log(LogLevel::warn, "%s: %s", rdma_event_str(event.event), text.data());
 }
 
 }  // namespace verbena::rdmacm
 
 const char* verbena_cm_event_reason(const rdma_cm_event* event) {
     using namespace verbena::rdmacm;
-    thread_local char answer[512];  // no destructor, which would keep the library loaded
+    thread_local Text answer;
     const int saved = errno;
-    const auto& record = *static_cast<const EventRecord*>(event);
-    std::snprintf(answer, sizeof answer, "%s",
-                  sentence(record, text_of(record.id->route.addr.dst_storage)).c_str());
+    write_sentence(*static_cast<const EventRecord*>(event), answer);
     errno = saved;
-    return answer;
+    return answer.data();
 }

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "host/backlog.h"
 #include "host/client.h"
@@ -44,7 +45,7 @@ constexpr std::chrono::microseconds kHandoverPatience{200'000};
 void report_step(EventRecord& record, rdma_cm_event_type event) {
     record.event = event;
     record.status = errno ? -errno : -EIO;
-    record.step_reason = last_reason();
+    record.keep_reason(last_reason());
 }
 
 // The record owns the private data that the event points to.
@@ -138,11 +139,8 @@ bool take_request(const Id& listener) {
     return tell(host::Command::request_taken, host::IdRequest{listener.number}) == 0;
 }
 
-Fate connection_request(EventRecord& record, const cm::Event& event) {
-    Id& listener = *record.owner;
-    wait_for_last_child(listener);
-    if (!take_request(listener)) return Fate::swallow;
-
+// The id of a request; nullptr if it is of no use to the program.
+std::shared_ptr<Id> make_child(Id& listener, const cm::Event& event) {
     auto child = adopt_id(event.id, listener.home, listener.context, listener.ps, listener.qp_type);
     child->generation = listener.generation;
     child->responder_resources = event.connection.responder_resources;
@@ -153,18 +151,25 @@ Fate connection_request(EventRecord& record, const cm::Event& event) {
     bool usable = show(*child, event.info) == 0;
     // The child of a synchronous listener is synchronous, with a channel of its own.
     if (usable && listener.synchronous) {
-        auto own = open_channel();
+        auto own = unless_out_of_memory(open_channel);
         std::uint64_t taken;  // none: nobody knows the child yet
         usable = own && migrate_id(child, own, taken) == 0;
         child->synchronous = usable;
         if (own && !usable) close_channel(own);
     }
-    if (!usable) {
-        Process& self = process();
-        std::lock_guard lock(self.mutex);
-        self.ids.erase(child.get());
-        return abandon_child(event.id);
-    }
+    if (usable) return child;
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    self.ids.erase(child.get());
+    return nullptr;
+}
+
+Fate connection_request(EventRecord& record, const cm::Event& event) {
+    Id& listener = *record.owner;
+    wait_for_last_child(listener);
+    if (!take_request(listener)) return Fate::swallow;
+    const std::shared_ptr<Id> child = unless_out_of_memory([&] { return make_child(listener, event); });
+    if (!child) return abandon_child(event.id);
     {
         std::lock_guard lock(listener.mutex);
         listener.last_child = child;
@@ -266,7 +271,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
             return join_result(record, event);
         case cm::EventType::internal:  // a call that was told and refused; or one of the library's own
             set_type(record, static_cast<unsigned>(event.argument));
-            record.step_reason = event.note.data();
+            record.keep_reason(event.note.data());
             if (event.argument == static_cast<std::uint64_t>(cm::EventType::connect_error) && id.accepts)
                 fail_qp(id);
             return Fate::report;
@@ -298,7 +303,8 @@ int rdma_get_cm_event(rdma_event_channel* public_channel, rdma_cm_event** event)
         if (!record) return fail_minus_one(ENOMEM, "no memory for an event");
         cm::Event arrived;
         std::optional<NoCancellation> whole;  // an event that is lost is never acknowledged
-        if (int error = next_event(*channel, arrived, record->owner, whole)) {
+        const auto read = [&] { return next_event(*channel, arrived, record->owner, whole); };
+        if (int error = unless_out_of_memory(read)) {
             if (channel->closed) break;
             errno = error;
             return -1;

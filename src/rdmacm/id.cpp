@@ -133,7 +133,7 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
     if (!port_space_text(port_space))
         return fail_null(EINVAL, "port space %#x is none of RDMA_PS_TCP, _UDP, _IPOIB, _IB",
                          static_cast<unsigned>(port_space));
-    std::shared_ptr<Channel> home = channel ? find_channel(channel) : open_channel();
+    std::shared_ptr<Channel> home = channel ? find_channel(channel) : unless_out_of_memory(open_channel);
     if (!home) {
         if (!channel) return nullptr;
         return fail_null(EINVAL, "event channel %p is none of this process: destroyed, or inherited by fork",
@@ -143,7 +143,12 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
         return fail_null(EIO, "verbenad has ended since this event channel was made");
 
     // The id is in our table before the daemon can send an event for it, but nobody knows its address yet.
-    std::shared_ptr<Id> id = adopt_id(0, home, context, port_space, qp_type);
+    const auto adopt = [&] { return adopt_id(0, home, context, port_space, qp_type); };
+    const std::shared_ptr<Id> id = unless_out_of_memory(adopt);
+    if (!id) {
+        if (!channel) close_channel(home);
+        return nullptr;
+    }
     host::CreateIdRequest request;
     request.file = home->file;
     request.port_space = static_cast<cm::PortSpace>(port_space);
@@ -265,10 +270,9 @@ int rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context, 
     Call call("rdma_create_id");
     if (!id) return fail_minus_one(EINVAL, "id is NULL: nowhere to put the new id");
     ibv_qp_type type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
-    rdma_cm_id* const created =
-        unless_out_of_memory([&] { return create_id(channel, context, ps, type).get(); });
+    const std::shared_ptr<Id> created = create_id(channel, context, ps, type);
     if (!created) return -1;
-    *id = created;
+    *id = created.get();
     return 0;
 }
 
@@ -283,7 +287,7 @@ int rdma_migrate_id(rdma_cm_id* public_id, rdma_event_channel* channel) {
     IdCall id("rdma_migrate_id", public_id);
     if (!id) return -1;
     if (!channel && id->synchronous) return fail_minus_one(EINVAL, "the id is synchronous already");
-    auto target = channel ? find_channel(channel) : open_channel();
+    auto target = channel ? find_channel(channel) : unless_out_of_memory(open_channel);
     if (!target) {
         if (!channel) return -1;
         return fail_minus_one(EINVAL,

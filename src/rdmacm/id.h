@@ -14,6 +14,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,13 @@ struct EventRecord : rdma_cm_event {
     std::array<std::uint8_t, cm::kMaxPrivateData> private_data{};
     decltype(cm::Event::note) note{};
     std::string step_reason;  // why a step of the library itself failed, if that is what the event says
+
+    void keep_reason(const char* reason) {
+        try {
+            step_reason = reason;
+        } catch (const std::bad_alloc&) {  // the status says it
+        }
+    }
 };
 
 // What the daemon sends back with an id's events: its address.

@@ -2,6 +2,8 @@
 
 #include <sys/socket.h>
 
+#include <new>
+
 namespace verbena::rdmacm {
 
 void LentEnds::End::shut() const {
@@ -18,12 +20,19 @@ bool LentEnds::has(const Channel& channel) const {
     return ends_.contains(&channel);
 }
 
-void LentEnds::keep(const Channel& channel, std::uint32_t generation, int fd) {
+bool LentEnds::keep(const Channel& channel, std::uint32_t generation, int fd) {
     const int high = out_of_the_way(fd);
+    const End end{generation, high, FileIdentity::of(high)};
     std::lock_guard lock(mutex_);
-    const auto [place, added] = ends_.try_emplace(&channel, End{generation, high, FileIdentity::of(high)});
-    if (!added) close(high);  // another thread was faster
-    if (generation <= last_ended_) place->second.shut();
+    try {
+        const auto [place, added] = ends_.try_emplace(&channel, end);
+        if (!added) close(end.fd);  // another thread was faster
+        if (generation <= last_ended_) place->second.shut();
+        return true;
+    } catch (const std::bad_alloc&) {
+        close(end.fd);
+        return false;
+    }
 }
 
 void LentEnds::give_back(const Channel& channel) {

@@ -27,8 +27,9 @@ class LentEnds {
     LentEnds& operator=(const LentEnds&) = delete;
 
     bool has(const Channel& channel) const;
-    // Takes `fd` over, which is lent by the daemon of that generation (host::generation()).
-    void keep(const Channel& channel, std::uint32_t generation, int fd);
+    // Takes `fd` over, which is lent by the daemon of that generation (host::generation()). False: there was
+    // no memory, and it is closed.
+    bool keep(const Channel& channel, std::uint32_t generation, int fd);
     void give_back(const Channel& channel);
     // False if it has no end of this channel, or the socket is full.
     bool write(const Channel& channel, const cm::Event& event);

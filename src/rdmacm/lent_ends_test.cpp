@@ -31,7 +31,7 @@ TEST(LentEnds, WhatIsWrittenIsReadBeforeTheDaemonsEnd) {
     const Channel channel;
     const Pair pair;
     EXPECT_FALSE(lent.write(channel, of(cm::EventType::user)));
-    lent.keep(channel, 3, pair.ends[1]);
+    EXPECT_TRUE(lent.keep(channel, 3, pair.ends[1]));
     EXPECT_TRUE(lent.has(channel));
     EXPECT_TRUE(lent.write(channel, of(cm::EventType::user)));
     lent.daemon_ended(2);
@@ -48,9 +48,9 @@ TEST(LentEnds, AnEndThatComesBehindTheDaemonsEndIsShut) {
     const Channel channel, next;
     const Pair pair, other;
     lent.daemon_ended(3);
-    lent.keep(channel, 3, pair.ends[1]);
+    EXPECT_TRUE(lent.keep(channel, 3, pair.ends[1]));
     EXPECT_EQ(pair.next(), -2);
-    lent.keep(next, 4, other.ends[1]);
+    EXPECT_TRUE(lent.keep(next, 4, other.ends[1]));
     EXPECT_EQ(other.next(), -1);
 }
 
@@ -59,7 +59,7 @@ TEST(LentEnds, AFullSocketOrAnotherFileIsNotWrittenTo) {
     const Channel channel;
     const Pair pair;
     const FileIdentity end = FileIdentity::of(pair.ends[1]);
-    lent.keep(channel, 1, pair.ends[1]);
+    EXPECT_TRUE(lent.keep(channel, 1, pair.ends[1]));
     unsigned written = 0;
     while (lent.write(channel, of(cm::EventType::user))) ASSERT_LT(++written, 100'000u);
     for (; written > 0; written--) EXPECT_EQ(pair.next(), static_cast<int>(cm::EventType::user));
@@ -78,7 +78,7 @@ TEST(LentEnds, WhatIsGivenBackIsForgotten) {
     LentEnds lent;
     const Channel channel;
     const Pair pair;
-    lent.keep(channel, 1, pair.ends[1]);
+    EXPECT_TRUE(lent.keep(channel, 1, pair.ends[1]));
     lent.give_back(channel);
     EXPECT_FALSE(lent.has(channel));
     EXPECT_EQ(pair.next(), -2) << "nobody has the other end";

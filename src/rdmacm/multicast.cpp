@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "rdmacm/address.h"
 #include "rdmacm/channel.h"
@@ -48,21 +49,25 @@ std::shared_ptr<Group> remove_group(Id& id, const Gid& address) {
     return nullptr;
 }
 
+std::shared_ptr<Group> add_group(Id& id, const host::MulticastRequest& request, void* context) {
+    auto group = std::make_shared<Group>();
+    group->handle = request.handle;
+    group->context = context;
+    group->attach = request.join_flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+    group->address = request.group.address;
+    std::lock_guard lock(id.mutex);
+    id.groups.push_back(group);
+    return group;
+}
+
 int join(Id& id, const sockaddr* address, unsigned flags, void* context) {
     host::MulticastRequest request;
     request.id = id.number;
     request.join_flags = static_cast<std::uint16_t>(flags);
     request.handle = next_handle();
     if (to_group(address, request.group) != 0) return -1;
-    auto group = std::make_shared<Group>();
-    group->handle = request.handle;
-    group->context = context;
-    group->attach = flags != RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
-    group->address = request.group.address;
-    {
-        std::lock_guard lock(id.mutex);
-        id.groups.push_back(group);
-    }
+    const auto group = unless_out_of_memory([&] { return add_group(id, request, context); });
+    if (!group) return -1;
     if (ask(host::Command::join_multicast, request) != 0) {
         int error = errno;
         {

@@ -51,8 +51,7 @@ bool can_write(Channel& channel) {
         close(fd);
         return false;
     }
-    ends.keep(channel, channel.generation, fd);
-    return true;
+    return ends.keep(channel, channel.generation, fd);
 }
 
 int write_route(const Id& id, const cm::Event& resolved) {

@@ -9,7 +9,8 @@
 #include <rdma/rdma_cma.h>
 #include <sys/types.h>
 
-#include <deque>
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -26,7 +27,8 @@ struct Process {
     pid_t pid = 0;
     std::mutex mutex;
     std::unordered_map<const rdma_event_channel*, std::shared_ptr<Channel>> channels;
-    std::deque<std::shared_ptr<Channel>> destroyed;  // the newest few: see late_reader in channel.h
+    std::array<std::shared_ptr<Channel>, 8> destroyed;  // the newest of them: see late_reader in channel.h
+    std::size_t channels_destroyed = 0;
     std::unordered_map<const rdma_cm_id*, std::shared_ptr<Id>> ids;
     std::unique_ptr<DeviceCache> devices;
     std::unique_ptr<IdNumbers> numbers;

@@ -136,9 +136,13 @@ PinnedQp::~PinnedQp() {
 int connect_qp(Id& id) {
     PinnedQp qp(id);
     if (!qp) return 0;
-    // INIT once more: the conversation has told what the peer may do, and that is in INIT's access flags.
-    if (move_to(id, qp.get(), IBV_QPS_INIT) != 0) return -1;
-    if (move_to(id, qp.get(), IBV_QPS_RTR) != 0) return -1;
+    // Beyond INIT: by a call that found no memory later, and is repeated.
+    if (qp.get()->state == IBV_QPS_RTS) return 0;
+    if (qp.get()->state != IBV_QPS_RTR) {
+        // INIT once more: the conversation has told what the peer may do, and that is in INIT's access flags.
+        if (move_to(id, qp.get(), IBV_QPS_INIT) != 0) return -1;
+        if (move_to(id, qp.get(), IBV_QPS_RTR) != 0) return -1;
+    }
     return move_to(id, qp.get(), IBV_QPS_RTS);
 }
 

@@ -5,10 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <new>
+#include <memory>
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/buf.h"
@@ -97,6 +98,45 @@ void end_regions(Context& context) {
     }
 }
 
+// Of a context that nobody has seen yet.
+struct Discard {
+    void operator()(Context* context) const {
+        if (context->base()->cmd_fd >= 0) close(context->base()->cmd_fd);
+        pthread_mutex_destroy(&context->base()->mutex);
+        delete context;
+    }
+};
+
+ibv_context* open(ibv_device* device) {
+    Process* process = Process::open();
+    if (!process) return nullptr;
+    // Asynchronous events of the device need the helper, whether or not there will be a queue pair.
+    if (int error = process->engine().start()) {
+        errno = error;
+        return nullptr;
+    }
+    own_thread_runs();
+    std::unique_ptr<Context, Discard> context(new Context);
+    context->device = Device::of(device);
+    context->process = process;
+    ibv_context* base = context->base();
+    base->device = device;
+    base->cmd_fd = -1;
+    base->async_fd = context->async_events.fd();
+    base->num_comp_vectors = 1;
+    pthread_mutex_init(&base->mutex, nullptr);
+    base->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    base->cmd_fd = make_command_file(context->device->index, context->device->node_guid);
+    if (base->cmd_fd < 0) return nullptr;
+    context->command_file = FileIdentity::of(base->cmd_fd);
+    if (base->async_fd < 0) return fail_null(EMFILE, "no file descriptor for asynchronous events");
+    fill_slots(*context);
+    context->make_room_for_events();
+    if (!process->add(context.get())) return fail_null(ENODEV, "the device is gone");
+    context->record = process->show({.kind = adapter::ObjectKind::context, .device = context->device->index});
+    return context.release()->base();
+}
+
 void end(Context& context) {
     while (!context.device_memories.empty() && free_dm(&(*context.device_memories.begin())->base) == 0) {
     }
@@ -132,44 +172,7 @@ struct ibv_context* ibv_open_device(struct ibv_device* device) {
     if (const Fault fault{"ibv_open_device"}) return fault.null();
     Call call("ibv_open_device");
     const NoCancellation whole;
-    Process* process = Process::open();
-    if (!process) return nullptr;
-    // Asynchronous events of the device need the helper, whether or not there will be a queue pair.
-    if (int error = process->engine().start()) {
-        errno = error;
-        return nullptr;
-    }
-    own_thread_runs();
-    auto* context = new (std::nothrow) Context;
-    if (!context) return fail_null(ENOMEM, "no memory");
-    context->device = Device::of(device);
-    context->process = process;
-    ibv_context* base = context->base();
-    base->device = device;
-    base->cmd_fd = make_command_file(context->device->index, context->device->node_guid);
-    if (base->cmd_fd < 0) {
-        delete context;
-        return nullptr;
-    }
-    context->command_file = FileIdentity::of(base->cmd_fd);
-    base->async_fd = context->async_events.fd();
-    base->num_comp_vectors = 1;
-    pthread_mutex_init(&base->mutex, nullptr);
-    base->abi_compat = __VERBS_ABI_IS_EXTENDED;
-    if (base->async_fd < 0) {
-        close(base->cmd_fd);
-        delete context;
-        return fail_null(EMFILE, "no file descriptor for asynchronous events");
-    }
-    fill_slots(*context);
-    if (!process->add(context)) {
-        close(base->cmd_fd);
-        pthread_mutex_destroy(&base->mutex);
-        delete context;
-        return fail_null(ENODEV, "the device is gone");
-    }
-    context->record = process->show({.kind = adapter::ObjectKind::context, .device = context->device->index});
-    return base;
+    return unless_out_of_memory([&] { return verbs::open(device); });
 }
 
 int ibv_close_device(struct ibv_context* base) {

@@ -64,6 +64,7 @@ Cq* create_completion_queue(ibv_context* context, const CqSetup& setup) {
     Cq* cq = unless_out_of_memory([&] {
         auto made = std::make_unique<Cq>();
         made->queue = std::make_unique<completion::CompletionQueue>(places, made.get(), setup.ignore_overrun);
+        if (setup.channel) Channel::of(setup.channel)->make_room_for_another();
         return made.release();
     });
     if (!cq) return nullptr;

@@ -2,15 +2,18 @@
 
 #include <infiniband/verbs.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "base/call_fault.h"
+#include "base/immortal.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/objects.h"
@@ -22,8 +25,8 @@ std::mutex devices_lock;
 
 // Never destroyed: programs keep the pointers.
 std::vector<std::unique_ptr<Device>>& devices_so_far() {
-    static auto& devices = *new std::vector<std::unique_ptr<Device>>;
-    return devices;
+    static Immortal<std::vector<std::unique_ptr<Device>>> devices;
+    return *devices;
 }
 
 // The object of a table entry: the same one each time, also for a device that went and came back.
@@ -49,6 +52,23 @@ Device* device_object(unsigned slot, const host::Device& entry) {
     return known_devices.back().get();
 }
 
+struct Free {
+    void operator()(ibv_device** list) const { std::free(list); }
+};
+
+ibv_device** make_list(const host::DeviceTable* table, int& found) {
+    const unsigned count = table ? std::min(table->count, host::kMaxDevices) : 0;
+    std::unique_ptr<ibv_device*[], Free> made(
+        static_cast<ibv_device**>(std::calloc(count + 1, sizeof(ibv_device*))));
+    if (!made) throw std::bad_alloc();
+    std::lock_guard lock(devices_lock);
+    for (unsigned slot = 0; slot < count; slot++) {
+        host::Device entry;
+        if (host::read_device(*table, slot, entry)) made[found++] = &device_object(slot, entry)->base;
+    }
+    return made.release();
+}
+
 }  // namespace
 }  // namespace verbena::verbs
 
@@ -64,16 +84,10 @@ struct ibv_device** ibv_get_device_list(int* num_devices) {
     const host::DeviceTable* table = host::devices();
     // Without a daemon there are no devices; programs take an empty list as "no adapter" and NULL as "no RDMA
     // at all".
-    unsigned count = table ? table->count : 0;
-    auto* list = static_cast<ibv_device**>(std::calloc(count + 1, sizeof(ibv_device*)));
-    if (!list) return fail_null(ENOMEM, "no memory for the list");
-    std::lock_guard lock(devices_lock);
+    if (!table && errno == ENOMEM) return nullptr;
     int found = 0;
-    for (unsigned slot = 0; slot < count && slot < host::kMaxDevices; slot++) {
-        host::Device entry;
-        if (host::read_device(*table, slot, entry)) list[found++] = &device_object(slot, entry)->base;
-    }
-    if (num_devices) *num_devices = found;
+    ibv_device** list = unless_out_of_memory([&] { return make_list(table, found); });
+    if (num_devices && list) *num_devices = found;
     return list;
 }
 

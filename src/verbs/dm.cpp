@@ -13,6 +13,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/immortal.h"
 #include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/limits.h"
@@ -27,8 +28,8 @@ constexpr std::size_t kAlignment = 4;  // of what is copied, as adapters demand
 // What can be imported, by handle.
 std::mutex known_lock;
 std::map<std::uint32_t, std::weak_ptr<DeviceMemory::Bytes>>& known() {
-    static auto& map = *new std::map<std::uint32_t, std::weak_ptr<DeviceMemory::Bytes>>;
-    return map;
+    static Immortal<std::map<std::uint32_t, std::weak_ptr<DeviceMemory::Bytes>>> map;
+    return *map;
 }
 
 int check_range(const DeviceMemory& dm, std::uint64_t offset, std::size_t length) {

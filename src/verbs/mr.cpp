@@ -51,6 +51,37 @@ int check_mapping(const void* address, std::uint64_t length, memory::Access acce
     return 0;
 }
 
+// Fills in what a new region has in common with all others, and lists it.
+void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
+    region.base.context = pd->context;
+    region.base.pd = pd;
+    region.base.handle = keys.lkey >> 8;
+    region.base.lkey = keys.lkey;
+    region.base.rkey = keys.rkey;
+    Context* context = Context::of(pd->context);
+    std::lock_guard lock(context->objects_lock);
+    context->regions.insert(&region);
+    Pd::of(pd)->enter();
+}
+
+// A region with the keys that `add(keys)` gives to a new entry of the table: 0, or an errno with the reason.
+template <class Add>
+Region* make(ibv_pd* pd, RegionKind kind, Add add) {
+    std::unique_ptr<Region> region(new (std::nothrow) Region);
+    if (!region) return fail_null(ENOMEM, "no memory");
+    region->kind = kind;
+    memory::Keys keys{};
+    const int error = unless_out_of_memory([&] {
+        const int refused = add(keys);
+        if (!refused) adopt(*region, pd, keys);
+        return refused;
+    });
+    if (!error) return region.release();
+    if (keys.lkey != 0) Context::of(pd->context)->process->adapter().regions().remove(keys.lkey);
+    errno = error;
+    return nullptr;
+}
+
 }  // namespace
 
 Region* register_memory(const Registration& wanted) {
@@ -62,37 +93,34 @@ Region* register_memory(const Registration& wanted) {
         errno = error;
         return nullptr;
     }
-    std::unique_ptr<Region> region(new (std::nothrow) Region);
-    if (!region) return fail_null(ENOMEM, "no memory");
     memory::RegionTable& regions = context->process->adapter().regions();
     const std::uint64_t iova = access & memory::kZeroBased ? 0 : wanted.iova;
-    memory::Keys keys{};
-    const int error = unless_out_of_memory([&] {
-        const int refused = regions.add(pd->number, wanted.address, wanted.length, iova, access, keys);
-        if (!refused) adopt(*region, wanted.pd, keys);
-        return refused;
+    Region* region = make(wanted.pd, RegionKind::users_memory, [&](memory::Keys& keys) {
+        return regions.add(pd->number, wanted.address, wanted.length, iova, access, keys);
     });
-    if (error) {
-        if (keys.lkey != 0) regions.remove(keys.lkey);
-        errno = error;
-        return nullptr;
-    }
+    if (!region) return nullptr;
     region->access = access;
     region->base.addr = wanted.address;
     region->base.length = wanted.length;
-    return region.release();
+    return region;
 }
 
-void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys) {
-    region.base.context = pd->context;
-    region.base.pd = pd;
-    region.base.handle = keys.lkey >> 8;
-    region.base.lkey = keys.lkey;
-    region.base.rkey = keys.rkey;
-    Context* context = Context::of(pd->context);
-    std::lock_guard lock(context->objects_lock);
-    context->regions.insert(&region);
-    Pd::of(pd)->enter();
+Region* register_nothing(ibv_pd* pd) {
+    memory::RegionTable& regions = Context::of(pd->context)->process->adapter().regions();
+    Region* region = make(pd, RegionKind::other_memory,
+                          [&](memory::Keys& keys) { return regions.add_null(Pd::of(pd)->number, keys); });
+    if (!region) return nullptr;
+    region->base.length = SIZE_MAX;
+    return region;
+}
+
+Region* another_handle(ibv_pd* pd, const memory::Keys& keys) {
+    return unless_out_of_memory([&] {
+        auto region = std::make_unique<Region>();
+        region->kind = RegionKind::imported;
+        adopt(*region, pd, keys);
+        return region.release();
+    });
 }
 
 void forget(Region* region) {

@@ -20,8 +20,10 @@ struct Registration {
 Region* register_memory(const Registration& wanted);
 // The same for memory of the program's, which must be mapped, and writable if so asked for.
 ibv_mr* register_users_memory(const Registration& wanted);
-// Fills in what a new region has in common with all others, and lists it.
-void adopt(Region& region, ibv_pd* pd, const memory::Keys& keys);
+// A region that is in the table already: its keys. nullptr with errno and a reason.
+Region* another_handle(ibv_pd* pd, const memory::Keys& keys);
+// One of no memory, with keys of its own.
+Region* register_nothing(ibv_pd* pd);
 // The handle's end; its keys are not touched.
 void forget(Region* region);
 

@@ -121,18 +121,8 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
     if (const Fault fault{"ibv_alloc_null_mr"}) return fault.null();
     Context* context = Context::of(pd->context);
     if (!is_usable(*context)) return nullptr;
-    auto* region = new (std::nothrow) Region;
-    if (!region) return fail_null(ENOMEM, "no memory");
-    memory::Keys keys;
-    if (int error = context->process->adapter().regions().add_null(Pd::of(pd)->number, keys)) {
-        delete region;
-        errno = error;
-        return nullptr;
-    }
-    region->kind = RegionKind::other_memory;
-    adopt(*region, pd, keys);
-    region->base.length = SIZE_MAX;
-    return &region->base;
+    Region* region = register_nothing(pd);
+    return region ? &region->base : nullptr;
 }
 
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
@@ -215,11 +205,9 @@ struct ibv_mr* ibv_import_mr(struct ibv_pd* pd, uint32_t handle) {
     const Region* original = find_region(*context->process, handle);
     if (!original || Pd::of(original->base.pd)->number != Pd::of(pd)->number)
         return fail_null(ENOENT, "the protection domain has no memory region %u", handle);
-    auto* region = new (std::nothrow) Region;
-    if (!region) return fail_null(ENOMEM, "no memory");
-    region->kind = RegionKind::imported;
+    Region* region = another_handle(pd, {original->base.lkey, original->base.rkey});
+    if (!region) return nullptr;
     region->access = original->access;
-    adopt(*region, pd, {original->base.lkey, original->base.rkey});
     region->base.length = original->base.length;  // the address is the owner's affair, as with adapters
     return &region->base;
 }

@@ -12,6 +12,7 @@
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -39,6 +40,7 @@ int attach(QueuePair& qp, const Gid& group) {
     std::lock_guard lock(qp.context->objects_lock);
     const Attachment wanted{group, device.interface_index};
     if (std::ranges::find(qp.groups, wanted) != qp.groups.end()) return 0;
+    qp.groups.reserve(qp.groups.size() + 1);
     if (int error = qp.context->process->adapter().attach(*qp.qp, group, wanted.interface_index))
         return error;
     qp.groups.push_back(wanted);
@@ -84,7 +86,7 @@ int ibv_attach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t) {
     if (const Fault fault{"ibv_attach_mcast"}) return fault.error();
     Call call("ibv_attach_mcast", "QP", qp->qp_num);
     const NoCancellation whole;
-    return attach(*QueuePair::of(qp), group_of(*gid));
+    return unless_out_of_memory([&] { return attach(*QueuePair::of(qp), group_of(*gid)); });
 }
 
 int ibv_detach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, uint16_t) {

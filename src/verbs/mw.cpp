@@ -4,11 +4,13 @@
 #include "verbs/mw.h"
 
 #include <cerrno>
+#include <memory>
 #include <new>
 
 #include "adapter/adapter.h"
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/objects.h"
 #include "verbs/process.h"
@@ -38,6 +40,17 @@ int fill_binding(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& i
     return 0;
 }
 
+void adopt(Window& window, ibv_pd* pd, ibv_mw_type type) {
+    window.base.context = pd->context;
+    window.base.pd = pd;
+    window.base.handle = window.base.rkey >> 8;
+    window.base.type = type;
+    Context* context = Context::of(pd->context);
+    std::lock_guard lock(context->objects_lock);
+    context->windows.insert(&window);
+    Pd::of(pd)->enter();
+}
+
 }  // namespace
 
 ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
@@ -48,23 +61,22 @@ ibv_mw* alloc_mw(ibv_pd* pd_handle, ibv_mw_type type) {
     if (!is_usable(*context)) return nullptr;
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
         return fail_null(EINVAL, "memory window type %d; there are types 1 and 2", static_cast<int>(type));
-    auto* window = new (std::nothrow) Window;
+    std::unique_ptr<Window> window(new (std::nothrow) Window);
     if (!window) return fail_null(ENOMEM, "no memory");
+    memory::RegionTable& regions = context->process->adapter().regions();
     const auto kind =
         type == IBV_MW_TYPE_1 ? memory::RecordKind::window_type1 : memory::RecordKind::window_type2;
-    if (int error = context->process->adapter().regions().add_window(pd->number, kind, window->base.rkey)) {
-        delete window;
+    const int error = unless_out_of_memory([&] {
+        const int refused = regions.add_window(pd->number, kind, window->base.rkey);
+        if (!refused) adopt(*window, pd_handle, type);
+        return refused;
+    });
+    if (error) {
+        if (window->base.rkey != 0) regions.remove_window(window->base.rkey);
         errno = error;
         return nullptr;
     }
-    window->base.context = pd_handle->context;
-    window->base.pd = pd_handle;
-    window->base.handle = window->base.rkey >> 8;
-    window->base.type = type;
-    pd->enter();
-    std::lock_guard lock(context->objects_lock);
-    context->windows.insert(window);
-    return &window->base;
+    return &window.release()->base;
 }
 
 int dealloc_mw(ibv_mw* mw) {

@@ -68,6 +68,12 @@ struct Context {
     std::set<struct Srq*> shared_queues;
     std::set<struct Xrcd*> xrc_domains;
 
+    // With the lock: for those of what there is, as many as can be expected to wait.
+    void make_room_for_events() {
+        constexpr std::size_t kOfPort = 16, kOfEach = 4;
+        async_events.make_room_for(kOfPort + kOfEach * (queue_pairs.size() + shared_queues.size()));
+    }
+
     ibv_context* base() { return &shown.base.context; }
     static Context* of(ibv_context* context) { return reinterpret_cast<Context*>(abi::context_ex(context)); }
 };
@@ -158,6 +164,8 @@ struct Channel {
     std::atomic<std::uint32_t> cqs{0};
     std::atomic<pid_t> reader{0};  // the thread that waited for events last
 
+    // For those of one completion queue more: of each, one that nobody has taken yet, and the next.
+    void make_room_for_another() { events.make_room_for(2 * (cqs + std::size_t{1})); }
     static Channel* of(ibv_comp_channel* channel) { return reinterpret_cast<Channel*>(channel); }
 };
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/call_fault.h"
+#include "base/immortal.h"
 #include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "verbs/domains.h"
@@ -21,8 +22,8 @@ namespace {
 // The PDs of this process by number, for ibv_import_pd.
 std::mutex known_lock;
 std::map<memory::PdNumber, std::weak_ptr<Pd::Users>>& known() {
-    static auto& map = *new std::map<memory::PdNumber, std::weak_ptr<Pd::Users>>;
-    return map;
+    static Immortal<std::map<memory::PdNumber, std::weak_ptr<Pd::Users>>> map;
+    return *map;
 }
 
 Pd* new_pd(ibv_context* context, memory::PdNumber number, std::shared_ptr<Pd::Users> users) {

@@ -14,6 +14,7 @@
 
 #include "adapter/clock.h"
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
 #include "verbs/mw.h"
@@ -105,7 +106,8 @@ int post_list(const Process& process, PublicRequest* wr, PublicRequest** bad_wr,
             if ((error = convert(*wr, batch.make(count))) != 0) break;
         }
         std::size_t done = count;
-        if (int refused = submit(std::span<const Request>(batch.data(), count), done)) {
+        const auto post = [&] { return submit(std::span<const Request>(batch.data(), count), done); };
+        if (int refused = unless_out_of_memory(post)) {
             error = refused;
             for (wr = first; wr && done; done--) wr = wr->next;
         }

@@ -16,6 +16,7 @@
 #include "base/heavy_barrier.h"
 #include "base/memcheck.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/own_file.h"
 #include "base/own_pid.h"
 #include "base/reason.h"
@@ -128,14 +129,15 @@ Process* Process::open() {
         else
             return process;
     }
-    std::unique_ptr<Process> fresh(new (std::nothrow) Process);
-    if (!fresh) return fail_null(ENOMEM, "no memory");
+    static bool told = false;
+    if (!told && pthread_atfork(nullptr, nullptr, after_fork_in_child) != 0)
+        return fail_null(ENOMEM, "no memory for what is to be done in a child made by fork()");
+    told = true;
+    auto fresh = std::unique_ptr<Process>(new Process);
     if (int error = fresh->start()) {
         errno = error;
         return nullptr;
     }
-    static const int kRegistered = pthread_atfork(nullptr, nullptr, after_fork_in_child);
-    static_cast<void>(kRegistered);
     // The one before is dead, but objects of the program may still point to it.
     return current = fresh.release();
 }
@@ -170,7 +172,7 @@ int Process::open_queue() {
     int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket);
     if (error && !reply.qp_numbers) return error;
     if (!error && socket < 0) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
-    if (!error) error = use_queue(reply, socket);
+    if (!error) error = unless_out_of_memory([&] { return use_queue(reply, socket); });
     if (error) {  // its socket may have found no room here
         if (socket >= 0) close(socket);
         host::Empty nothing;

@@ -153,13 +153,7 @@ ibv_qp* make(Context& context, ibv_pd* pd, ibv_xrcd* xrcd, const ibv_qp_init_att
     qp->qp = context.process->create_qp(wanted);
     if (!qp->qp) return nullptr;
     QueuePair& made = *qp.release();  // it is known to others from now on
-    try {
-        show_queue_pair(made, pd);
-        if (made.target) XrcTarget::enroll(made);
-    } catch (const std::bad_alloc&) {
-        destroy_queue_pair(made);
-        throw;
-    }
+    show_or_destroy(made, pd);
     return made.base();
 }
 
@@ -202,7 +196,9 @@ ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_q
     return unless_out_of_memory([&] { return make(*context, pd, xrcd, attr, flags); });
 }
 
-void show_queue_pair(QueuePair& qp, ibv_pd* pd) {
+namespace {
+
+void show(QueuePair& qp, ibv_pd* pd) {
     const ibv_qp_init_attr& attr = qp.created;
     const transport::QpSetup& setup = qp.qp->setup();
     qp.own_receives = setup.own_receives();
@@ -227,8 +223,21 @@ void show_queue_pair(QueuePair& qp, ibv_pd* pd) {
     {
         std::lock_guard lock(qp.context->objects_lock);
         qp.context->queue_pairs.insert(&qp);
+        qp.context->make_room_for_events();
     }
+    if (qp.target) XrcTarget::enroll(qp);
     qp.context->process->engine().start();
+}
+
+}  // namespace
+
+void show_or_destroy(QueuePair& qp, ibv_pd* pd) {
+    try {
+        show(qp, pd);
+    } catch (const std::bad_alloc&) {
+        destroy_queue_pair(qp);
+        throw;
+    }
 }
 
 void destroy_queue_pair(QueuePair& qp) {

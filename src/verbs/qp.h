@@ -14,8 +14,9 @@ struct QueuePair;
 ibv_qp* create_queue_pair(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd, ibv_qp_init_attr& attr,
                           std::uint32_t flags = 0);
 
-// The public half of a queue pair and its place in the context's set; `created`, `qp` and `context` are set.
-void show_queue_pair(QueuePair& qp, ibv_pd* pd);
+// Gives a queue pair, whose `created`, `qp` and `context` are set, its public half and its place in the
+// context's set. Throws std::bad_alloc, and it is destroyed then.
+void show_or_destroy(QueuePair& qp, ibv_pd* pd);
 
 // Waits for the acknowledgement of its asynchronous events.
 void destroy_queue_pair(QueuePair& qp);

@@ -45,6 +45,7 @@ void show(Srq& srq, std::uint32_t size) {
                                                  .size = size});
     std::lock_guard lock(context.objects_lock);
     context.shared_queues.insert(&srq);
+    context.make_room_for_events();
 }
 
 ibv_srq* make(Context* context, ibv_pd* pd_handle, void* srq_context, const ibv_srq_attr& attr,

@@ -11,12 +11,15 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <tuple>
 
 #include "base/call_fault.h"
+#include "base/immortal.h"
 #include "base/no_cancellation.h"
+#include "base/out_of_memory.h"
 #include "base/own_file.h"
 #include "base/reason.h"
 #include "base/uncancelled.h"
@@ -68,17 +71,22 @@ std::mutex domains_lock;  // and of the targets
 std::uint32_t last_domain = 0;
 
 std::map<FileKey, FileDomain>& file_domains() {
-    static auto& domains = *new std::map<FileKey, FileDomain>;
-    return domains;
+    static Immortal<std::map<FileKey, FileDomain>> domains;
+    return *domains;
 }
 
 std::map<std::uint32_t, std::shared_ptr<XrcTarget>>& targets() {
-    static auto& by_number = *new std::map<std::uint32_t, std::shared_ptr<XrcTarget>>;
-    return by_number;
+    static Immortal<std::map<std::uint32_t, std::shared_ptr<XrcTarget>>> by_number;
+    return *by_number;
 }
 
-// 0, or an errno with the reason.
-int join_file_domain(const FileKey& key, int fd, int flags, std::uint32_t& domain) {
+// The file's domain, or with `fd` -1 one of its own. 0, or an errno with the reason.
+int join_domain(const FileKey& key, int fd, int flags, std::uint32_t& domain) {
+    std::lock_guard guard(domains_lock);
+    if (fd == -1) {
+        domain = ++last_domain;
+        return 0;
+    }
     auto& domains = file_domains();
     auto found = domains.find(key);
     if (found != domains.end()) {
@@ -118,6 +126,22 @@ void XrcTarget::enroll(QueuePair& qp) {
     targets()[qp.qp->number()] = qp.target;
 }
 
+// 0, or EINVAL with the reason. The handle keeps the target, and so the queue pair, from now on.
+int XrcTarget::join(std::uint32_t number, QueuePair& qp, ibv_qp_state& state) {
+    std::lock_guard guard(domains_lock);
+    const auto found = targets().find(number);
+    if (found == targets().end() || found->second->domain_ != qp.xrcd->domain)
+        return fail(EINVAL, "no XRC_RECV queue pair of this domain has the number 0x%06x", number);
+    qp.target = found->second;
+    std::lock_guard lock(qp.target->lock_);
+    QueuePair& other = **qp.target->handles_.begin();
+    qp.qp = other.qp;
+    qp.created = other.created;
+    state = other.base()->state;
+    qp.target->handles_.insert(&qp);
+    return 0;
+}
+
 bool XrcTarget::leave(QueuePair& qp) {
     std::lock_guard guard(domains_lock);
     std::lock_guard lock(qp.target->lock_);
@@ -147,26 +171,21 @@ ibv_qp* open_qp(ibv_context* handle, ibv_qp_open_attr* attr) {
         return fail_null(EINVAL, "qp_type is %d; only XRC_RECV queue pairs can be opened", attr->qp_type);
     if (!attr->xrcd || attr->xrcd->context != handle)
         return fail_null(EINVAL, "the XRC domain belongs to another context");
-    auto* qp = new (std::nothrow) QueuePair;
-    if (!qp) return fail_null(ENOMEM, "no memory");
-    std::lock_guard guard(domains_lock);
-    const auto found = targets().find(attr->qp_num);
-    if (found == targets().end() || found->second->domain_ != Xrcd::of(attr->xrcd)->domain) {
-        delete qp;
-        return fail_null(EINVAL, "no XRC_RECV queue pair of this domain has the number 0x%06x", attr->qp_num);
-    }
-    qp->context = context;
-    qp->target = found->second;
-    qp->xrcd = Xrcd::of(attr->xrcd);
-    std::lock_guard lock(qp->target->lock_);
-    const QueuePair& other = **qp->target->handles_.begin();
-    qp->qp = other.qp;
-    qp->created = other.created;
-    qp->created.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : nullptr;
-    show_queue_pair(*qp, nullptr);
-    qp->base()->state = (*qp->target->handles_.begin())->base()->state;
-    qp->target->handles_.insert(qp);
-    return qp->base();
+    return unless_out_of_memory([&]() -> ibv_qp* {
+        auto qp = std::make_unique<QueuePair>();
+        qp->context = context;
+        qp->xrcd = Xrcd::of(attr->xrcd);
+        ibv_qp_state state;
+        if (int error = XrcTarget::join(attr->qp_num, *qp, state)) {
+            errno = error;
+            return nullptr;
+        }
+        QueuePair& made = *qp.release();
+        made.created.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : nullptr;
+        show_or_destroy(made, nullptr);
+        made.base()->state = state;
+        return made.base();
+    });
 }
 
 ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
@@ -185,21 +204,24 @@ ibv_xrcd* open_xrcd(ibv_context* handle, ibv_xrcd_init_attr* attr) {
     struct stat file {};
     if (attr->fd != -1 && fstat(attr->fd, &file) != 0)
         return fail_null(EBADF, "fd is %d, which is no open file", attr->fd);
-    auto* xrcd = new (std::nothrow) Xrcd;
+    std::unique_ptr<Xrcd> xrcd(new (std::nothrow) Xrcd);
     if (!xrcd) return fail_null(ENOMEM, "no memory");
     xrcd->base.context = handle;
-    std::lock_guard guard(domains_lock);
-    if (attr->fd == -1) {
-        xrcd->domain = ++last_domain;
-    } else if (int error = join_file_domain({context->device->index, file.st_dev, file.st_ino}, attr->fd,
-                                            attr->oflags, xrcd->domain)) {
-        delete xrcd;
+    const int error = unless_out_of_memory([&] {
+        {
+            std::lock_guard lock(context->objects_lock);
+            context->xrc_domains.insert(xrcd.get());
+        }
+        return join_domain({context->device->index, file.st_dev, file.st_ino}, attr->fd, attr->oflags,
+                           xrcd->domain);
+    });
+    if (error) {
+        std::lock_guard lock(context->objects_lock);
+        context->xrc_domains.erase(xrcd.get());
         errno = error;
         return nullptr;
     }
-    std::lock_guard lock(context->objects_lock);
-    context->xrc_domains.insert(xrcd);
-    return &xrcd->base;
+    return &xrcd.release()->base;
 }
 
 void leave_domain(Xrcd& xrcd) {

@@ -33,14 +33,14 @@ class XrcTarget final : public transport::QpListener {
 
     // Makes the creator's handle known to open_qp().
     static void enroll(QueuePair& qp);
+    // A further handle, whose domain is set, of the queue pair of that number.
+    static int join(std::uint32_t number, QueuePair& qp, ibv_qp_state& state);
     // True if it was the last handle.
     static bool leave(QueuePair& qp);
 
     void qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
 
    private:
-    friend ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
-
     const std::uint32_t domain_;
     std::mutex lock_;
     std::set<QueuePair*> handles_;

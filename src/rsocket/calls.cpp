@@ -26,7 +26,7 @@ auto with_socket(const char* name, int fd, Act act) -> decltype(act(std::declval
     Call call(name);
     auto socket = socket_of(fd);
     if (!socket) return -1;
-    const auto result = act(*socket);
+    const auto result = minus_one_if_out_of_memory([&] { return act(*socket); });
     const int error = errno;
     socket.reset();  // the end of one that was closed meanwhile changes errno
     errno = error;

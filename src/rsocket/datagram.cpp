@@ -30,13 +30,22 @@ int Datagram::open_udp() {
 }
 
 // From here on the service reads what comes over UDP.
+int Datagram::ensure_watched() {
+    if (watched_) return 0;
+    const auto self = std::static_pointer_cast<Datagram>(shared_from_this());
+    if (int error = service_.watch(udp_fd_, self)) return error;
+    watched_ = true;
+    return 0;
+}
+
 int Datagram::ensure_bound() {
     if (bound_) return 0;
+    if (int error = ensure_watched()) return error;
     const Address any = Address::any(domain_);
     if (Address::of_socket(udp_fd_, domain_).port() == 0 && ::bind(udp_fd_, any.get(), any.length()) != 0)
         return fail(errno, "binding: %s", std::strerror(errno));
     bound_ = true;
-    return service_.watch(udp_fd_, std::static_pointer_cast<Datagram>(shared_from_this()));
+    return 0;
 }
 
 int Datagram::bind(const Address& address) {
@@ -49,12 +58,13 @@ int Datagram::bind(const Address& address) {
         int only = settings_.only_v6;
         setsockopt(udp_fd_, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     }
-    if (::bind(udp_fd_, address.get(), address.length()) != 0)
-        return fail_minus_one(errno, "binding to port %u: %s", address.port(), std::strerror(errno));
-    if (int error = ensure_bound()) {
+    if (int error = ensure_watched()) {
         errno = error;
         return -1;
     }
+    if (::bind(udp_fd_, address.get(), address.length()) != 0)
+        return fail_minus_one(errno, "binding to port %u: %s", address.port(), std::strerror(errno));
+    bound_ = true;
     return 0;
 }
 

@@ -61,7 +61,8 @@ class Datagram final : public Socket, public ServiceClient {
         std::size_t header = 0;
     };
 
-    int ensure_bound();  // an errno
+    int ensure_watched();  // an errno, here and below
+    int ensure_bound();
     bool progress();
     template <class Condition>
     int wait(Lock& lock, bool blocking, Time deadline, Condition holds);
@@ -93,7 +94,7 @@ class Datagram final : public Socket, public ServiceClient {
     std::vector<DatagramPort::Received> scratch_;
     std::optional<Endpoint> peer_;  // connected to
     bool closed_ = false, shut_read_ = false, shut_write_ = false;
-    bool bound_ = false;
+    bool watched_ = false, bound_ = false;
 };
 
 }  // namespace verbena::rsocket

@@ -9,6 +9,8 @@
 #include <unordered_map>
 
 #include "base/call_fault.h"
+#include "base/immortal.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "rsocket/epoll_set.h"
 
@@ -17,7 +19,7 @@ namespace {
 
 std::mutex sets_mutex;
 std::unordered_map<int, std::shared_ptr<EpollSet>>& sets() {
-    static auto* all = new std::unordered_map<int, std::shared_ptr<EpollSet>>;
+    static Immortal<std::unordered_map<int, std::shared_ptr<EpollSet>>> all;
     return *all;
 }
 
@@ -49,15 +51,16 @@ extern "C" {
 int repoll_create(int flags) {
     if (const Fault fault{"repoll_create"}) return fault.minus_one();
     Call call("repoll_create");
-    const int fd = epoll_create1(flags);
-    if (fd < 0) return fail_minus_one(errno, "no epoll set with flags %#x", flags);
-    auto set = std::make_shared<EpollSet>(fd);
-    if (int error = set->start()) return fail_minus_one(error, "no epoll set");
-    std::lock_guard lock(sets_mutex);
-    auto& place = sets()[fd];
-    if (place) place->lose_descriptor();
-    place = std::move(set);
-    return fd;
+    return minus_one_if_out_of_memory([flags] {
+        auto set = std::make_shared<EpollSet>();
+        const int fd = set->open(flags);
+        if (fd < 0) return fd;
+        std::lock_guard lock(sets_mutex);
+        auto& place = sets()[fd];
+        if (place) place->lose_descriptor();
+        place = std::move(set);
+        return fd;
+    });
 }
 
 int repoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
@@ -65,7 +68,7 @@ int repoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
     Call call("repoll_ctl");
     auto set = find_set(epoll);
     if (!set) return fail_minus_one(EBADF, "descriptor %d is none of repoll_create", epoll);
-    const int error = set->control(operation, fd, event);
+    const int error = unless_out_of_memory([&] { return set->control(operation, fd, event); });
     if (error) errno = error;
     return error ? -1 : 0;
 }
@@ -77,8 +80,10 @@ int repoll_wait(int epoll, epoll_event* events, int count, int timeout) {
     if (!set) return fail_minus_one(EBADF, "descriptor %d is none of repoll_create", epoll);
     if (count <= 0) return fail_minus_one(EINVAL, "room for %d events", count);
     if (!events) return fail_minus_one(EFAULT, "nowhere to put the events");
-    return set->wait({events, static_cast<std::size_t>(count)},
-                     timeout < 0 ? kNever : now() + timeout * kMillisecond, timeout == 0);
+    return minus_one_if_out_of_memory([&] {
+        return set->wait({events, static_cast<std::size_t>(count)},
+                         timeout < 0 ? kNever : now() + timeout * kMillisecond, timeout == 0);
+    });
 }
 
 }  // extern "C"

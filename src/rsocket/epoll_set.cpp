@@ -29,11 +29,14 @@ EpollSet::~EpollSet() {
     if (fd_ >= 0) ::close(fd_);
 }
 
-int EpollSet::start() {
-    if (int error = agenda_.prepare()) return error;
+int EpollSet::open(int flags) {
+    fd_ = epoll_create1(flags);
+    if (fd_ < 0) return fail_minus_one(errno, "no epoll set with flags %#x", flags);
+    int error = agenda_.prepare();
     epoll_event event = marked(&agenda_);
-    if (epoll_ctl(fd_, EPOLL_CTL_ADD, agenda_.bell(), &event) != 0) return errno;
-    return watch_sockets();
+    if (!error && epoll_ctl(fd_, EPOLL_CTL_ADD, agenda_.bell(), &event) != 0) error = errno;
+    if (!error) error = watch_sockets();
+    return error ? fail_minus_one(error, "no epoll set") : fd_;
 }
 
 int EpollSet::watch_sockets() {

@@ -54,12 +54,12 @@ namespace verbena::rsocket {
 class EpollSet {
    public:
     // Of a set of the kernel's, which is closed with this.
-    explicit EpollSet(int fd) : fd_(fd) {}
+    EpollSet() = default;
     ~EpollSet();
     EpollSet(const EpollSet&) = delete;
     EpollSet& operator=(const EpollSet&) = delete;
 
-    [[nodiscard]] int start();  // an errno
+    int open(int flags);  // the descriptor, or -1 with errno and a reason
     // Its descriptor was closed by close(), and the number is another's now.
     void lose_descriptor() { fd_ = -1; }
 
@@ -94,7 +94,7 @@ class EpollSet {
     Others ask_kernel(std::span<epoll_event> room, int timeout);
     void drain_sockets();
 
-    int fd_;
+    int fd_ = -1;
     int sockets_fd_ = -1;
     const pid_t pid_ = own_pid();
     Agenda agenda_;

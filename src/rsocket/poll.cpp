@@ -10,6 +10,7 @@
 
 #include "base/borrowed.h"
 #include "base/call_fault.h"
+#include "base/out_of_memory.h"
 #include "base/reason.h"
 #include "base/select_sets.h"
 #include "rsocket/sleeper.h"
@@ -141,27 +142,7 @@ int poll_until(std::span<pollfd> wanted, Time deadline, int timeout) {
     }
 }
 
-}  // namespace
-}  // namespace verbena::rsocket
-
-using namespace verbena;
-using namespace verbena::rsocket;
-
-extern "C" {
-
-int rpoll(pollfd* fds, nfds_t count, int timeout) {
-    if (const Fault fault{"rpoll"}) return fault.minus_one();
-    Call call("rpoll");
-    if (count > 0 && !fds) return fail_minus_one(EFAULT, "the array of descriptors is NULL");
-    return poll_until({fds, count}, timeout < 0 ? kNever : now() + timeout * kMillisecond, timeout);
-}
-
-int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, timeval* timeout) {
-    if (const Fault fault{"rselect"}) return fault.minus_one();
-    Call call("rselect");
-    if (count < 0 || count > FD_SETSIZE)
-        return fail_minus_one(EINVAL, "%d descriptors, at most %d", count, FD_SETSIZE);
-    const SelectSets sets{readable, writable, exceptional};
+int select_until(const SelectSets& sets, int count, timeval* timeout) {
     std::vector<pollfd> wanted = sets.entries(count);
     Time deadline = kNever;
     int milliseconds = -1;
@@ -181,6 +162,33 @@ int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, 
     if (ready < 0) return ready;
     const auto bits = sets.answer(wanted);
     return bits ? *bits : fail_minus_one(EBADF, "one of the descriptors is not open");
+}
+
+}  // namespace
+}  // namespace verbena::rsocket
+
+using namespace verbena;
+using namespace verbena::rsocket;
+
+extern "C" {
+
+int rpoll(pollfd* fds, nfds_t count, int timeout) {
+    if (const Fault fault{"rpoll"}) return fault.minus_one();
+    Call call("rpoll");
+    if (count > 0 && !fds) return fail_minus_one(EFAULT, "the array of descriptors is NULL");
+    return minus_one_if_out_of_memory([&] {
+        return poll_until({fds, count}, timeout < 0 ? kNever : now() + timeout * kMillisecond, timeout);
+    });
+}
+
+int rselect(int count, fd_set* readable, fd_set* writable, fd_set* exceptional, timeval* timeout) {
+    if (const Fault fault{"rselect"}) return fault.minus_one();
+    Call call("rselect");
+    if (count < 0 || count > FD_SETSIZE)
+        return fail_minus_one(EINVAL, "%d descriptors, at most %d", count, FD_SETSIZE);
+    return minus_one_if_out_of_memory([&] {
+        return select_until({readable, writable, exceptional}, count, timeout);
+    });
 }
 
 }  // extern "C"

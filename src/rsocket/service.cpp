@@ -91,6 +91,10 @@ void* Service::run(void* service) {
 void Service::kick() const { signal_event(kick_fd_); }
 
 rdma_event_channel* Service::open_channel() {
+    {
+        std::lock_guard lock(mutex_);
+        channels_.reserve(channels_.size() + 1);
+    }
     rdma_event_channel* const channel = rdma_create_event_channel();
     if (!channel) return nullptr;
     // At a disconnect a stream takes in by itself what came before. Whoever has polled its queue before may
@@ -135,7 +139,12 @@ rdma_cm_id* Service::create_id(const std::shared_ptr<ServiceClient>& client, rdm
     rdma_cm_id* id = nullptr;
     rdma_event_channel* const channel = living_channel();
     if (!channel || rdma_create_id(channel, &id, nullptr, space) != 0) return nullptr;
-    adopt(id, client);
+    try {
+        adopt(id, client);
+    } catch (const std::bad_alloc&) {
+        rdma_destroy_id(id);
+        throw;
+    }
     return id;
 }
 
@@ -154,12 +163,13 @@ void Service::destroy_id(rdma_cm_id* id) {
 
 int Service::watch(int fd, const std::shared_ptr<ServiceClient>& client) {
     std::lock_guard lock(mutex_);
+    descriptors_[fd] = client;
     epoll_event event{EPOLLIN, {}};
     event.data.fd = fd;
-    if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) != 0)
-        return fail(errno, "watching descriptor %d: %s", fd, std::strerror(errno));
-    descriptors_[fd] = client;
-    return 0;
+    if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0) return 0;
+    const int error = errno;
+    descriptors_.erase(fd);
+    return fail(error, "watching descriptor %d: %s", fd, std::strerror(error));
 }
 
 void Service::unwatch(int fd) {

@@ -11,6 +11,7 @@
 #include "base/own_file.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
+#include "rsocket/table.h"
 
 namespace verbena::rsocket {
 
@@ -23,6 +24,9 @@ int Socket::open() {
     fd_ = epoll_create1(EPOLL_CLOEXEC);
     nudge_fd_ = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (fd_ < 0 || nudge_fd_ < 0) return fail(errno, "no descriptor for a socket: %s", std::strerror(errno));
+    constexpr std::size_t kThreads = 16;  // that wait for it at the same time; more of them need memory
+    wakers_.reserve(kThreads);
+    make_room_for(fd_);
     return watch(nudge_fd_, EPOLL_CTL_ADD);
 }
 

@@ -154,7 +154,7 @@ class Stream final : public Socket, public ServiceClient {
     std::deque<CmEvent> requests_;  // not answered for want of room
     int starved_ = 0;               // or of descriptors, of which accept() has not told: the errno
     std::list<std::shared_ptr<Stream>> children_;
-    std::deque<std::shared_ptr<Stream>> ready_;
+    std::list<std::shared_ptr<Stream>> ready_;
     std::weak_ptr<Stream> listener_;  // of a child until it is accepted
 
     // stream_map.cpp

@@ -73,10 +73,9 @@ int Stream::shutdown(int how) {
 void Stream::stop_listening(Lock& lock) {
     phase_ = Phase::ended;
     rdma_cm_id* id = std::exchange(id_, nullptr);
-    std::vector<std::shared_ptr<Stream>> orphans(children_.begin(), children_.end());
-    orphans.insert(orphans.end(), ready_.begin(), ready_.end());
+    std::list<std::shared_ptr<Stream>> orphans = std::move(children_);
+    orphans.splice(orphans.end(), ready_);
     children_.clear();
-    ready_.clear();
     accept_requests(lock);
     nudge();
     lock.unlock();

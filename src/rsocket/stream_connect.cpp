@@ -353,7 +353,8 @@ void Stream::accept_requests(Lock& lock) {
 
 // An errno, and nothing has become of the request.
 int Stream::start_child(const CmEvent& request) {
-    auto child = std::make_shared<Stream>(domain_, service_);
+    std::list<std::shared_ptr<Stream>> made;
+    const std::shared_ptr<Stream>& child = made.emplace_back(std::make_shared<Stream>(domain_, service_));
     child->settings_ = settings_;
     child->settings_.route.clear();
     child->listener_ = std::static_pointer_cast<Stream>(shared_from_this());
@@ -368,7 +369,7 @@ int Stream::start_child(const CmEvent& request) {
             return error;
         }
     }
-    children_.push_back(std::move(child));
+    children_.splice(children_.end(), made);
     return 0;
 }
 
@@ -392,12 +393,11 @@ void Stream::child_ready(const std::shared_ptr<Stream>& child) {
     Lock lock(mutex_);
     auto found = std::find(children_.begin(), children_.end(), child);
     if (found == children_.end()) return;
-    children_.erase(found);
+    ready_.splice(ready_.end(), children_, found);
     {
         Lock of_child(child->mutex_);
         child->listener_.reset();
     }
-    ready_.push_back(child);
     nudge();
 }
 

@@ -54,13 +54,18 @@ std::shared_ptr<Socket> socket_of(int fd) {
     return socket;
 }
 
+void make_room_for(int fd) {
+    Table& all = table();
+    std::lock_guard lock(all.mutex);
+    const auto place = static_cast<std::size_t>(fd);
+    if (all.sockets.size() <= place) all.sockets.resize(place + 1);
+}
+
 void insert_socket(std::shared_ptr<Socket> socket) {
     static AtExit at_exit;  // from the first socket on
     Table& all = table();
     std::lock_guard lock(all.mutex);
-    const auto place = static_cast<std::size_t>(socket->fd());
-    if (all.sockets.size() <= place) all.sockets.resize(place + 1);
-    all.sockets[place] = std::move(socket);
+    all.sockets[static_cast<std::size_t>(socket->fd())] = std::move(socket);
 }
 
 std::shared_ptr<Socket> take_socket(int fd) {

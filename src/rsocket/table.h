@@ -16,7 +16,9 @@ std::shared_ptr<Socket> socket_of(int fd);
 // The same, quietly.
 std::shared_ptr<Socket> find_socket(int fd);
 
-void insert_socket(std::shared_ptr<Socket> socket);
+// For one with this descriptor. Throws std::bad_alloc.
+void make_room_for(int fd);
+void insert_socket(std::shared_ptr<Socket> socket);  // there is room for it
 std::shared_ptr<Socket> take_socket(int fd);
 std::vector<std::shared_ptr<Socket>> all_sockets();
 

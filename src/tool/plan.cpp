@@ -58,8 +58,7 @@ std::unique_ptr<faults::Board> make_board(std::string& path) {
             if (!board) break;
             if (hold(board->fd())) return board;
         }
-    std::fprintf(stderr, "verbena: no folder for the plan of faults (XDG_RUNTIME_DIR, /dev/shm, /tmp): %s\n",
-                 last_reason());
+    say_no_folder("the plan of faults", last_reason());
     return nullptr;
 }
 

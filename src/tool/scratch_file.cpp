@@ -70,6 +70,11 @@ std::vector<std::string> scratch_folders() {
     return folders;
 }
 
+void say_no_folder(const char* purpose, const char* reason) {
+    std::fprintf(stderr, "verbena: no folder for %s (XDG_RUNTIME_DIR, /dev/shm, /tmp): %s\n", purpose,
+                 scratch_folders().empty() ? "this user can write to none of them" : reason);
+}
+
 bool ScratchFile::open(const std::string& what) {
     remove_abandoned_files();
     for (const std::string& folder : scratch_folders())
@@ -82,8 +87,7 @@ bool ScratchFile::open(const std::string& what) {
             close(fd_);
         }
     fd_ = -1;
-    std::fprintf(stderr, "verbena: no folder for a file (XDG_RUNTIME_DIR, /dev/shm, /tmp): %s\n",
-                 std::strerror(errno));
+    say_no_folder("a file", std::strerror(errno));
     return false;
 }
 

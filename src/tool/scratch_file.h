@@ -9,6 +9,8 @@ namespace verbena::tool {
 // Where such files can be: $XDG_RUNTIME_DIR, /dev/shm, /tmp, those of them that can be written and are no
 // other user's.
 std::vector<std::string> scratch_folders();
+// On standard error: that there is none for this purpose. `reason`: why the last of them does not serve.
+void say_no_folder(const char* purpose, const char* reason);
 
 // A command that is killed leaves its files. So that others can tell: their names end like this, and whoever
 // uses one has a lock on it.

@@ -95,8 +95,12 @@ TEST_F(OutOfMemory, WhereThereIsNoneAtAll) {
     getrlimit(RLIMIT_AS, &before);
     const rlimit none{1, before.rlim_max};
     setrlimit(RLIMIT_AS, &none);
-    for (std::size_t size = 1 << 20; size >= sizeof(Link); size /= 2)
+    const auto take_all_of = [&all](std::size_t size) {
         while (void* const taken = std::malloc(size)) all = new (taken) Link{all};
+    };
+    // What was freed last is kept for others of the same size (glibc, up to 1 KiB).
+    for (std::size_t size = 1 << 20; size > 1024; size /= 2) take_all_of(size);
+    for (std::size_t size = 1040; size >= 16; size -= 16) take_all_of(size);
     refused_by(0, [&] { return ibv_alloc_pd(side.context); });
     refused_by(1, [&] { return ibv_reg_mr(side.pd, &errors, sizeof errors, kWritable); });
     refused_by(2, [&] { return ibv_create_comp_channel(side.context); });

@@ -1,0 +1,144 @@
+#include "shortage.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+namespace {
+
+struct Refusing {
+    bool now = false;
+    bool on = false;
+    unsigned spared = 0;
+    unsigned refused = 0;
+};
+constinit thread_local Refusing refusing;
+
+bool refuse() {
+    if (!refusing.now) return false;
+    if (refusing.spared > 0) {
+        refusing.spared--;
+        return false;
+    }
+    refusing.now = refusing.on;
+    refusing.refused++;
+    errno = ENOMEM;
+    return true;
+}
+
+}  // namespace
+
+// The C library's own, by its other names for them.
+#pragma GCC visibility push(default)
+extern "C" {
+void* __libc_malloc(std::size_t size);                           // NOLINT(bugprone-reserved-identifier)
+void* __libc_calloc(std::size_t count, std::size_t size);        // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, std::size_t size);            // NOLINT(bugprone-reserved-identifier)
+void* __libc_memalign(std::size_t alignment, std::size_t size);  // NOLINT(bugprone-reserved-identifier)
+
+void* malloc(std::size_t size) { return refuse() ? nullptr : __libc_malloc(size); }
+void* calloc(std::size_t count, std::size_t size) { return refuse() ? nullptr : __libc_calloc(count, size); }
+void* realloc(void* memory, std::size_t size) { return refuse() ? nullptr : __libc_realloc(memory, size); }
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+    return refuse() ? nullptr : __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
+    if (refuse()) return ENOMEM;
+    *memory = __libc_memalign(alignment, size);
+    return *memory ? 0 : ENOMEM;
+}
+void* mmap(void* address, std::size_t size, int protection, int flags, int fd, off_t offset) {
+    if (refuse()) return MAP_FAILED;
+    return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, fd, offset));
+}
+}
+#pragma GCC visibility pop
+
+namespace verbena::shortage_test {
+namespace {
+
+constexpr unsigned kMost = 1000;  // allocations of one call
+
+std::ptrdiff_t open_files() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+// EAGAIN: a thread's that could not be made (pthread_create(3)).
+bool is_want_of_memory(int error) { return error == ENOMEM || error == EAGAIN; }
+
+// The call's answer, and whether it wanted what it was refused.
+struct Answer {
+    int error;
+    bool refused;
+};
+
+Answer call_with(const Call& call, unsigned spared, Lasts lasts) {
+    const Shortage shortage(spared, lasts);
+    const int error = call();
+    return {error, shortage.refused() > 0};
+}
+
+}  // namespace
+
+Shortage::Shortage(unsigned spared, Lasts lasts) {
+    refusing = {.now = true, .on = lasts == Lasts::on, .spared = spared, .refused = 0};
+}
+Shortage::~Shortage() { refusing.now = false; }
+unsigned Shortage::refused() const { return refusing.refused; }
+
+namespace {
+
+void sweep_once(const Call& call, const Call& undo, Lasts lasts) {
+    for (unsigned spared = 0;; spared++) {
+        ASSERT_LT(spared, kMost);
+        const Answer answer = call_with(call, spared, lasts);
+        if (answer.error == 0) {
+            ASSERT_EQ(undo(), 0) << "with " << spared << " allocations";
+        } else {
+            ASSERT_TRUE(is_want_of_memory(answer.error)) << answer.error << ", " << spared << " allocations";
+            ASSERT_TRUE(answer.refused);
+        }
+        if (!answer.refused) return;
+    }
+}
+
+}  // namespace
+
+void sweep(const char* name, const Call& call, const Call& undo) {
+    SCOPED_TRACE(name);
+    constexpr int kPasses = 5;
+    std::ptrdiff_t open = -1;
+    for (int pass = 0; pass < kPasses; pass++) {
+        sweep_once(call, undo, Lasts::once);
+        sweep_once(call, undo, Lasts::on);
+        if (testing::Test::HasFatalFailure()) return;
+        // The first time something may be made that stays, or the helper thread make it meanwhile.
+        const std::ptrdiff_t before = std::exchange(open, open_files());
+        if (open == before) return;
+    }
+    ADD_FAILURE() << "each time descriptors are left behind, " << open << " at last";
+}
+
+void sweep_until(const char* name, const Call& call) {
+    SCOPED_TRACE(name);
+    for (unsigned spared = 0;; spared++) {
+        ASSERT_LT(spared, kMost);
+        const Answer answer = call_with(call, spared, Lasts::on);
+        if (answer.error == 0) return;
+        ASSERT_TRUE(is_want_of_memory(answer.error)) << answer.error << ", " << spared << " allocations";
+        ASSERT_TRUE(answer.refused);
+    }
+}
+
+int without_memory(const Call& call) {
+    const Shortage shortage;
+    return call();
+}
+
+}  // namespace verbena::shortage_test

@@ -245,8 +245,8 @@ bool Adapter::has_numbers(Time now) {
     return state_->table.has_numbers(now);
 }
 
-transport::QueuePair* Adapter::create_qp(transport::QpSetup setup, Time now) {
-    return state_->create_qp(std::move(setup), now);
+transport::QueuePair* Adapter::create_qp(const transport::QpSetup& setup, Time now) {
+    return state_->create_qp(setup, now);
 }
 
 void Adapter::destroy_qp(transport::QueuePair* qp, Time now) {

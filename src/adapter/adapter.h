@@ -60,7 +60,7 @@ class Adapter {
     // The number is chosen at random by the adapter, and not used again for kNumberQuarantine after the
     // destruction if packets may still be on their way to it. nullptr with errno and a reason: ENOMEM,
     // EOPNOTSUPP.
-    transport::QueuePair* create_qp(transport::QpSetup setup, Time now);
+    transport::QueuePair* create_qp(const transport::QpSetup& setup, Time now);
     // No completion or event of it appears after the return. Acknowledgements that it owed leave first.
     void destroy_qp(transport::QueuePair* qp, Time now);
 

@@ -144,7 +144,7 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
 
     // The id is in our table before the daemon can send an event for it, but nobody knows its address yet.
     const auto adopt = [&] { return adopt_id(0, home, context, port_space, qp_type); };
-    const std::shared_ptr<Id> id = unless_out_of_memory(adopt);
+    std::shared_ptr<Id> id = unless_out_of_memory(adopt);
     if (!id) {
         if (!channel) close_channel(home);
         return nullptr;

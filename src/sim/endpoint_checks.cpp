@@ -226,8 +226,10 @@ bool Endpoint::receive_completed(const completion::Completion& c, std::uint32_t 
     }
     receive_successes_++;
     const Op& op = peer_->plan_.ops[from];
-    if (op.mistake != Mistake::none)
+    if (op.mistake != Mistake::none) {  // and it may name what is not there
         violation("receive %u succeeds in spite of: %s", index, to_string(op.mistake));
+        return false;
+    }
     check_fields(c, op);
     if (op.operation == Operation::send_with_invalidate && c.immediate != victims_[from].rkey)
         violation("receive %u names invalidated rkey 0x%x", index, c.immediate);

@@ -1,5 +1,5 @@
-// What an Adapter consists of. adapter.cpp has the calls from above (create, modify, post), progress.cpp the
-// walk of packets and timers, outgoing.cpp what leaves.
+// What an Adapter consists of. adapter.cpp has the calls from above (modify, post), queue_pairs.cpp the
+// making and ending of queue pairs, progress.cpp the walk of packets and timers, outgoing.cpp what leaves.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ class Adapter::State final : public link::Receiver {
    public:
     explicit State(const Setup& setup);
 
-    // adapter.cpp
+    // queue_pairs.cpp
     transport::QueuePair* create_qp(const transport::QpSetup& setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
     LockedQp lock(std::uint32_t number) { return {table.slot_of(number), number, segment.sections()}; }

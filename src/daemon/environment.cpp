@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/reason.h"
 #include "daemon/clock.h"
-#include "daemon/descriptor.h"
 #include "daemon/proc.h"
 
 namespace verbena::daemon {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "cm/types.h"
-#include "daemon/descriptor.h"
 #include "daemon/loop.h"
 
 namespace verbena::daemon {

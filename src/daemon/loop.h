@@ -9,8 +9,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/descriptor.h"
 #include "base/time.h"
-#include "daemon/descriptor.h"
 
 namespace verbena::daemon {
 

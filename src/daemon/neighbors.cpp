@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "base/reason.h"
 #include "base/socket_address.h"
-#include "daemon/descriptor.h"
 
 namespace verbena::daemon {
 namespace {

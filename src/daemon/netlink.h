@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/gid.h"
-#include "daemon/descriptor.h"
 
 struct nlmsghdr;
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "daemon/descriptor.h"
+#include "base/descriptor.h"
 #include "link/hooks.h"
 #include "link/steering.h"
 

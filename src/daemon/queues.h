@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/time.h"
-#include "daemon/descriptor.h"
 
 namespace verbena::daemon {
 

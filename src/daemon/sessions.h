@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "adapter/capture.h"
-#include "daemon/descriptor.h"
+#include "base/descriptor.h"
 #include "daemon/files.h"
 #include "daemon/loop.h"
 #include "daemon/requests.h"

@@ -1,7 +1,7 @@
 // The device table's memory: a file that programs map read-only and nobody can resize.
 #pragma once
 
-#include "daemon/descriptor.h"
+#include "base/descriptor.h"
 #include "host/device_table.h"
 
 namespace verbena::daemon {

@@ -9,8 +9,8 @@
 #include <functional>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/time.h"
-#include "daemon/descriptor.h"
 #include "daemon/loop.h"
 
 namespace verbena::daemon {

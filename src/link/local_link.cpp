@@ -12,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "base/heavy_barrier.h"
 #include "base/own_file.h"
 #include "base/pidfd.h"
@@ -42,14 +43,15 @@ std::unique_ptr<LocalLink> LocalLink::create(Link& wire, const LocalPeers::Setup
     if (!can_follow_processes())  // a peer's death would not be noticed
         return fail_null(errno, "pidfd_open: %s; processes of this host are reached by packets",
                          std::strerror(errno));
-    const int wait_fd = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
-    const int event_fd = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wait_fd >= 0 && event_fd >= 0 && watch(wait_fd, event_fd) && watch(wait_fd, wire.wait_fd()))
-        return std::unique_ptr<LocalLink>(new LocalLink(wire, setup, wait_fd, event_fd));
-    const int error = errno;
-    if (wait_fd >= 0) close(wait_fd);
-    if (event_fd >= 0) close(event_fd);
-    return fail_null(error, "no descriptor for the local link: %s", std::strerror(error));
+    Descriptor wait_fd(out_of_the_way(epoll_create1(EPOLL_CLOEXEC)));
+    Descriptor event_fd(out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+    if (!wait_fd || !event_fd || !watch(wait_fd.get(), event_fd.get()) ||
+        !watch(wait_fd.get(), wire.wait_fd()))
+        return fail_null(errno, "no descriptor for the local link: %s", std::strerror(errno));
+    std::unique_ptr<LocalLink> link(new LocalLink(wire, setup, wait_fd.get(), event_fd.get()));
+    wait_fd.release();  // to the link, as the other
+    event_fd.release();
+    return link;
 }
 
 LocalLink::LocalLink(Link& wire, const LocalPeers::Setup& setup, int wait_fd, int event_fd)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/descriptor.h"
 #include "base/own_file.h"
 #include "base/own_socket.h"
 #include "base/reason.h"
@@ -33,14 +34,11 @@ bool probe_segmentation() {
 }  // namespace
 
 std::unique_ptr<UdpLink> UdpLink::create(const Setup& setup) {
-    int wait_fd = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
-    if (wait_fd < 0) return fail_null(errno, "epoll_create1: %s", std::strerror(errno));
-    try {
-        return std::unique_ptr<UdpLink>(new UdpLink(setup, wait_fd));
-    } catch (const std::bad_alloc&) {
-        close(wait_fd);
-        throw;
-    }
+    Descriptor wait_fd(out_of_the_way(epoll_create1(EPOLL_CLOEXEC)));
+    if (!wait_fd) return fail_null(errno, "epoll_create1: %s", std::strerror(errno));
+    std::unique_ptr<UdpLink> link(new UdpLink(setup, wait_fd.get()));
+    wait_fd.release();  // to the link
+    return link;
 }
 
 UdpLink::UdpLink(const Setup& setup, int wait_fd)

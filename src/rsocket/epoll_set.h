@@ -53,13 +53,13 @@ namespace verbena::rsocket {
 
 class EpollSet {
    public:
-    // Of a set of the kernel's, which is closed with this.
     EpollSet() = default;
     ~EpollSet();
     EpollSet(const EpollSet&) = delete;
     EpollSet& operator=(const EpollSet&) = delete;
 
-    int open(int flags);  // the descriptor, or -1 with errno and a reason
+    // A set of the kernel's, which is closed with this: its descriptor, or -1 with errno and a reason.
+    int open(int flags);
     // Its descriptor was closed by close(), and the number is another's now.
     void lose_descriptor() { fd_ = -1; }
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace verbena::daemon {
+namespace verbena {
 
 class Descriptor {
    public:
@@ -30,4 +30,4 @@ class Descriptor {
     int fd_ = -1;
 };
 
-}  // namespace verbena::daemon
+}  // namespace verbena

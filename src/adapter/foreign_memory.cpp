@@ -134,13 +134,13 @@ bool ForeignMemory::reads_nonce() const {
            std::memcmp(nonce, header_.nonce, sizeof nonce) == 0 && (nonce[0] != 0 || nonce[1] != 0);
 }
 
-bool ForeignMemory::verify(int pidfd, Time now) const {
+bool ForeignMemory::verify(int life_fd, Time now) const {
     if (gone_.load(std::memory_order_relaxed) || Presence::state(header_.present) == Presence::State::over)
         return false;
     const Duration age = now - verified_.load(std::memory_order_relaxed);
     if (age >= 0 && age < kVerifyEvery) return true;
-    pollfd state{pidfd, POLLIN, 0};
-    if ((pidfd >= 0 && uncancelled::poll_at_once(&state, 1) > 0) || !reads_nonce()) {
+    pollfd state{life_fd, POLLIN, 0};
+    if ((life_fd >= 0 && uncancelled::poll_at_once(&state, 1) > 0) || !reads_nonce()) {
         gone_.store(true, std::memory_order_relaxed);
         return false;
     }
@@ -318,9 +318,9 @@ link::PeerMemory::Fetched ForeignMemory::fetch(std::uint32_t qp_number, std::spa
     return is_there ? Fetched::done : Fetched::not_sent;
 }
 
-bool ForeignMemory::store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+bool ForeignMemory::store(const Place& place, int life_fd, std::span<const std::uint8_t> from,
                           link::LocalMark& mark) const {
-    if (header_.generation.load(std::memory_order_acquire) != generation_ || !verify(pidfd, now()))
+    if (header_.generation.load(std::memory_order_acquire) != generation_ || !verify(life_fd, now()))
         return false;
     const QpRecord* qp = find(place.qp_number);
     if (!qp || !sends(*qp, place.qp_number) || !qp->shown.takes_answer(place.right)) return false;

@@ -6,9 +6,9 @@
 // transport::place() does it. Lifetime: a mark is held from before the look at the tables until after the
 // copy, so that who takes a region or a queue pair away waits for us (link::LocalMark). Identity: the tables'
 // generation and the process's presence (presence.h) before each call; that it still is the one that we met
-// (its pidfd, and the tables' nonce read back from it) at least once a millisecond. So a target that is
-// killed or calls exec() is written to within one call at most, or for a millisecond if it shows no presence,
-// where its tables said that the peer may; nothing else lies there then but by chance.
+// (what tells of its end, and the tables' nonce read back from it) at least once a millisecond. So a target
+// that is killed or calls exec() is written to within one call at most, or for a millisecond if it shows no
+// presence, where its tables said that the peer may; nothing else lies there then but by chance.
 //
 // Payloads that a peer refers to (link/local_reference.h) are fetched in the same way while its queue pair
 // can send. Afterwards that is looked at again, and the process's presence, or else the nonce that was read
@@ -51,8 +51,8 @@ class ForeignMemory final : public link::PeerMemory {
     std::optional<transport::ShownReceives::Next> shown(std::uint32_t qp_number) const;
     transport::Direct place(const transport::PlaceTarget& target, std::span<const iovec> from,
                             link::LocalMark& mark) const;
-    // Whether the tables still are that process's. `pidfd` may be -1.
-    bool verify(int pidfd, Time now) const;
+    // Whether the tables still are that process's. `life_fd` may be -1.
+    bool verify(int life_fd, Time now) const;
 
     // Whether the target's processor is likely to take packets as they come (DirectAccess).
     bool serves(Time now) const;
@@ -66,7 +66,7 @@ class ForeignMemory final : public link::PeerMemory {
     // Identity: the process shows its presence afterwards, or the tables' nonce is read in the same call.
     Fetched fetch(std::uint32_t qp_number, std::span<const iovec> from,
                   std::span<const iovec> into) const override;
-    bool store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+    bool store(const Place& place, int life_fd, std::span<const std::uint8_t> from,
                link::LocalMark& mark) const override;
 
    private:

@@ -37,7 +37,7 @@ Direct MemoryAccess::transfer(const transport::DirectTarget& target, std::span<c
     link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory) return Direct::declined;
     const ForeignMemory& memory = memory_of(*peer);
-    if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
+    if (!memory.verify(peer->life_fd, target.now)) return Direct::declined;
     const link::LocalMark mark(*peer->out, {target.destination, memory::index_of(target.rkey)});
     const bool compared = is_compared(target, local, write);
     const bool sampled = target.length <= transport::kSmallWrite && CallTime::is_due(executed());
@@ -71,7 +71,7 @@ bool MemoryAccess::packets_are_faster(const wire::Path& path, std::uint32_t dest
     if (length <= transport::kSmallWrite) return memory.serves(now);
     // A call takes as long as copying some KiB; and what would have to wait for others goes on as they did.
     const bool at_first = among_others || length < kWorthACall;
-    return peer->pidfd >= 0 && memory.operations(read).together_is_faster(length, at_first, now) &&
+    return peer->life_fd >= 0 && memory.operations(read).together_is_faster(length, at_first, now) &&
            memory.serves(now);
 }
 
@@ -79,7 +79,7 @@ bool MemoryAccess::both_copy(const wire::Path& path, std::uint32_t destination, 
     if (!features().copy || link::packets_wanted()) return false;
     const link::LocalPeers::Visit visit(peers_, path.destination, destination);
     const link::LocalPeer* peer = visit.peer();
-    return peer && peer->memory && peer->pidfd >= 0 && peer->out->fetches() && memory_of(*peer).serves(now);
+    return peer && peer->memory && peer->life_fd >= 0 && peer->out->fetches() && memory_of(*peer).serves(now);
 }
 
 bool MemoryAccess::fetching_is_faster(const wire::Path& path, std::uint32_t destination, std::uint32_t length,
@@ -105,7 +105,7 @@ Direct MemoryAccess::place(const transport::PlaceTarget& target, std::span<const
     const link::LocalPeer* peer = visit.peer();
     if (!peer || !peer->memory || !takes_turn(*peer, target.now)) return Direct::declined;
     const ForeignMemory& memory = memory_of(*peer);
-    if (!memory.verify(peer->pidfd, target.now)) return Direct::declined;
+    if (!memory.verify(peer->life_fd, target.now)) return Direct::declined;
     link::LocalMark mark(*peer->out, {.qp = target.destination});
     return memory.place(target, from, mark);
 }

@@ -120,15 +120,15 @@ TEST_F(ForeignMemoryTest, AWordIsWrittenThroughTheFile) {
 
 // It was interrupted, perhaps. (Here it has no right to a single descriptor.)
 TEST_F(ForeignMemoryTest, APollThatFailsTellsOfNoDeath) {
-    const int pidfd = dup(STDERR_FILENO);
+    const int life_fd = dup(STDERR_FILENO);
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
     rlimit none = before;
     none.rlim_cur = 0;
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-    const bool alive = memory_->verify(pidfd, 5 * kMillisecond);
+    const bool alive = memory_->verify(life_fd, 5 * kMillisecond);
     setrlimit(RLIMIT_NOFILE, &before);
-    close(pidfd);
+    close(life_fd);
     EXPECT_TRUE(alive);
     EXPECT_TRUE(write(kIova, 8));
 }

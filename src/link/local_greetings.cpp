@@ -2,9 +2,9 @@
 // make of it.
 #include <cerrno>
 
+#include "base/descriptor.h"
 #include "base/features.h"
 #include "base/own_file.h"
-#include "base/pidfd.h"
 #include "base/reason.h"
 #include "base/uncancelled.h"
 #include "link/local_peers.h"
@@ -46,8 +46,8 @@ int LocalPeers::send(Greeting::Kind kind, std::uint32_t from, std::uint32_t to, 
     text.cookie = cookie;
     text.segment_address = setup_.segment_address;
     text.nonce = setup_.nonce;
-    std::array<int, 3> fds{-1, -1, -1};
-    if (peer) fds = {peer->in->fd(), event_fd_, setup_.segment_fd};
+    Greeting::Descriptors fds = Greeting::kNone;
+    if (peer) fds = {peer->in->fd(), event_fd_, setup_.segment_fd, life_sign_.shown()};
     return send_greeting(setup_.fabric, text, fds);
 }
 
@@ -72,7 +72,7 @@ void LocalPeers::ask(std::uint32_t block) {
 }
 
 void LocalPeers::meet_ourselves(std::uint32_t block) {
-    LocalPeer* peer = find_if([&](LocalPeer& p) { return p.state.load() == State::met && p.pidfd < 0; });
+    LocalPeer* peer = find_if([&](LocalPeer& p) { return p.state.load() == State::met && p.life_fd < 0; });
     if (!peer) {
         peer = new_peer(block);
         if (!peer) return;
@@ -105,13 +105,11 @@ void LocalPeers::open_memory(LocalPeer& peer, int segment_fd, std::uint64_t segm
 
 bool LocalPeers::complete(LocalPeer& peer, Greeting& greeting) {
     std::unique_ptr<LocalRing> out = LocalRing::open(greeting.fds[0]);
-    const int pidfd = open_pidfd(greeting.pid);
-    if (!out || pidfd < 0 || !watch(pidfd)) {
-        if (pidfd >= 0) uncancelled::close(pidfd);
-        return false;
-    }
+    Descriptor life(setup_.follow(greeting.pid));
+    if (!life) life.reset(greeting.take(3));
+    if (!out || !life || !watch(life.get())) return false;
     peer.pid = greeting.pid;
-    peer.pidfd = pidfd;
+    peer.life_fd = life.release();
     peer.event_fd = greeting.take(1);
     peer.nonce = greeting.text.nonce;
     open_memory(peer, greeting.fds[2], greeting.text.segment_address);
@@ -144,7 +142,7 @@ void LocalPeers::take_question(Greeting& greeting) {
         return;
     }
     const auto of_that_pid = [&](const LocalPeer& p) {
-        return p.state.load() == State::met && p.pid == greeting.pid && p.pidfd >= 0;
+        return p.state.load() == State::met && p.pid == greeting.pid && p.life_fd >= 0;
     };
     LocalPeer* same = find_if(of_that_pid);
     for (; same && (same->nonce != text.nonce || is_dead(*same)); same = find_if(of_that_pid))

@@ -15,7 +15,6 @@
 #include "base/descriptor.h"
 #include "base/heavy_barrier.h"
 #include "base/own_file.h"
-#include "base/pidfd.h"
 #include "base/reason.h"
 #include "base/uncancelled.h"
 #include "link/hooks.h"
@@ -40,9 +39,6 @@ constexpr unsigned kPadBits = 3u << wire::kBthPadShift;  // of the BTH's second 
 }  // namespace
 
 std::unique_ptr<LocalLink> LocalLink::create(Link& wire, const LocalPeers::Setup& setup) {
-    if (!can_follow_processes())  // a peer's death would not be noticed
-        return fail_null(errno, "pidfd_open: %s; processes of this host are reached by packets",
-                         std::strerror(errno));
     Descriptor wait_fd(out_of_the_way(epoll_create1(EPOLL_CLOEXEC)));
     Descriptor event_fd(out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
     if (!wait_fd || !event_fd || !watch(wait_fd.get(), event_fd.get()) ||

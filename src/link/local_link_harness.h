@@ -105,10 +105,12 @@ inline const Gid kLoopback = Gid::from_ipv4(0x7f000001);
 inline const Gid kElsewhere = Gid::from_ipv4(0x0a090807);
 
 struct End {
-    End(std::uint32_t number, const std::string& name = fabric()) : block(number) {
+    explicit End(std::uint32_t number, const std::string& name = fabric(), int (*follow)(pid_t) = open_pidfd)
+        : block(number) {
         segment = memfd_create("tables", MFD_CLOEXEC);
-        link = LocalLink::create(wire,
-                                 {.fabric = name, .segment_fd = segment, .nonce = number, .open_memory = {}});
+        link = LocalLink::create(
+            wire,
+            {.fabric = name, .segment_fd = segment, .nonce = number, .open_memory = {}, .follow = follow});
         EXPECT_NE(link, nullptr);
         EXPECT_EQ(link->peers().add_block(block), 0);
     }

@@ -43,7 +43,7 @@ std::unique_ptr<NamedInbox> open_inbox(const std::string& fabric, std::uint32_t 
     return NamedInbox::open(name_of(fabric, block), Trust::own_user);
 }
 
-int send_greeting(const std::string& fabric, const Greeting::Text& text, const std::array<int, 3>& fds) {
+int send_greeting(const std::string& fabric, const Greeting::Text& text, const Greeting::Descriptors& fds) {
     Greeting::Text marked = text;
     marked.mark = kMark;
     marked.pid_namespace = own_pid_namespace();
@@ -53,13 +53,14 @@ int send_greeting(const std::string& fabric, const Greeting::Text& text, const s
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
     if (fds[0] >= 0) {
+        const std::size_t size = fds[3] >= 0 ? sizeof fds : sizeof fds - sizeof fds[3];
         message.msg_control = control.data();
-        message.msg_controllen = control.size();
+        message.msg_controllen = CMSG_SPACE(size);
         cmsghdr* header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof fds);
-        std::memcpy(CMSG_DATA(header), fds.data(), sizeof fds);
+        header->cmsg_len = CMSG_LEN(size);
+        std::memcpy(CMSG_DATA(header), fds.data(), size);
     }
     const int fd = connect_to_inbox(name_of(fabric, text.to), Trust::own_user);
     if (fd < 0) return errno;
@@ -73,7 +74,7 @@ bool inbox_exists(const std::string& fabric, std::uint32_t block) {
 }
 
 Received receive_greeting(NamedInbox& inbox, Greeting& greeting) {
-    constexpr std::size_t kMost = 8;  // descriptors taken, of which three are asked for
+    constexpr std::size_t kMost = 8;  // descriptors taken, of which up to four are asked for
     alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(kMost * sizeof(int))> control;
     NamedInbox::Message message;
     message.into = &greeting.text;
@@ -91,7 +92,7 @@ Received receive_greeting(NamedInbox& inbox, Greeting& greeting) {
     }
     const bool whole = message.size == sizeof greeting.text && greeting.text.mark == kMark &&
                        !(message.flags & (MSG_TRUNC | MSG_CTRUNC));
-    if (!whole || (count != 0 && count != greeting.fds.size())) {
+    if (!whole || (count != 0 && count != greeting.fds.size() && count != greeting.fds.size() - 1)) {
         for (std::size_t i = 0; i < count; i++) uncancelled::close(fds[i]);
         return Received::nonsense;
     }

@@ -36,8 +36,11 @@ struct Greeting {
         std::uint64_t segment_address = 0, nonce = 0;  // where its tables lie, and their name
         std::uint64_t pid_namespace = 0;               // the sender's; send_greeting() fills it in
     } text;
-    // A ring to write to, an eventfd that wakes its reader, the exported tables; or none.
-    std::array<int, 3> fds{-1, -1, -1};
+    // A ring to write to, an eventfd that wakes its reader, the exported tables, and a sign of life
+    // (life_sign.h), which may be missing; or none.
+    using Descriptors = std::array<int, 4>;
+    static constexpr Descriptors kNone{-1, -1, -1, -1};
+    Descriptors fds = kNone;
     // Of a greeting received.
     pid_t pid = 0;
     bool stranger = true;
@@ -55,7 +58,7 @@ std::unique_ptr<NamedInbox> open_inbox(const std::string& fabric, std::uint32_t 
 
 // To the owner of block text.to. 0 or errno: ECONNREFUSED if nobody is there, or another user, EAGAIN if too
 // many wait there. The descriptors stay the caller's.
-int send_greeting(const std::string& fabric, const Greeting::Text& text, const std::array<int, 3>& fds);
+int send_greeting(const std::string& fabric, const Greeting::Text& text, const Greeting::Descriptors& fds);
 
 // Whether the owner of a block still has his.
 bool inbox_exists(const std::string& fabric, std::uint32_t block);

@@ -15,7 +15,6 @@ namespace verbena::link {
 namespace {
 
 constexpr std::uint32_t kBlock = 7;
-constexpr std::array<int, 3> kNoDescriptors{-1, -1, -1};
 
 class LocalMeetingTest : public ::testing::Test {
    protected:
@@ -33,7 +32,7 @@ class LocalMeetingTest : public ::testing::Test {
     std::uint32_t mark() const {
         Greeting::Text any;
         any.to = kBlock;
-        EXPECT_EQ(send_greeting(fabric, any, kNoDescriptors), 0);
+        EXPECT_EQ(send_greeting(fabric, any, Greeting::kNone), 0);
         return take_as_is().mark;
     }
     Greeting::Text take_as_is() const {
@@ -60,7 +59,7 @@ TEST_F(LocalMeetingTest, AProcessOfTheSameUserIsNoStranger) {
     Greeting greeting;
     EXPECT_EQ(receive_greeting(*inbox, greeting), Received::nothing);
     const pid_t sender = fork();
-    if (sender == 0) _exit(send_greeting(fabric, text(), kNoDescriptors) == 0 ? 0 : 2);
+    if (sender == 0) _exit(send_greeting(fabric, text(), Greeting::kNone) == 0 ? 0 : 2);
     int status = -1;
     ASSERT_EQ(waitpid(sender, &status, 0), sender);
     ASSERT_EQ(status, 0);
@@ -77,7 +76,7 @@ TEST_F(LocalMeetingTest, AnotherPidNamespaceIsAStranger) {
     for (const bool same : {true, false}) {
         Greeting::Text sent;
         const Greeting::Text any = text();
-        ASSERT_EQ(send_greeting(fabric, any, kNoDescriptors), 0);
+        ASSERT_EQ(send_greeting(fabric, any, Greeting::kNone), 0);
         sent = take_as_is();
         EXPECT_NE(sent.pid_namespace, 0u);
         if (!same) sent.pid_namespace ^= 1;
@@ -94,7 +93,7 @@ TEST_F(LocalMeetingTest, AChildInAnotherPidNamespaceIsAStranger) {
     if (parent == 0) {
         if (unshare(CLONE_NEWPID) != 0) _exit(77);
         const pid_t child = fork();
-        if (child == 0) _exit(send_greeting(fabric, text(), kNoDescriptors) == 0 ? 0 : 2);
+        if (child == 0) _exit(send_greeting(fabric, text(), Greeting::kNone) == 0 ? 0 : 2);
         int status = -1;
         _exit(waitpid(child, &status, 0) == child && status == 0 ? 0 : 1);
     }
@@ -108,17 +107,21 @@ TEST_F(LocalMeetingTest, AChildInAnotherPidNamespaceIsAStranger) {
     EXPECT_TRUE(greeting.stranger);
 }
 
-TEST_F(LocalMeetingTest, DescriptorsComeAllThreeOrNotAtAll) {
+// Three, and a sign of life where there is one.
+TEST_F(LocalMeetingTest, DescriptorsComeAllOrNotAtAll) {
     const int null = dup(STDERR_FILENO);
-    ASSERT_EQ(send_greeting(fabric, text(), {null, null, null}), 0);
+    for (const int sign : {-1, null}) {
+        ASSERT_EQ(send_greeting(fabric, text(), {null, null, null, sign}), 0);
+        Greeting greeting;
+        ASSERT_EQ(receive_greeting(*inbox, greeting), Received::greeting);
+        EXPECT_TRUE(greeting.has_descriptors());
+        EXPECT_EQ(greeting.fds[3] >= 0, sign >= 0);
+        const int taken = greeting.take(1);
+        EXPECT_GE(taken, 0);
+        EXPECT_EQ(greeting.fds[1], -1) << "the caller's now";
+        close(taken);
+    }
     close(null);
-    Greeting greeting;
-    ASSERT_EQ(receive_greeting(*inbox, greeting), Received::greeting);
-    EXPECT_TRUE(greeting.has_descriptors());
-    const int taken = greeting.take(1);
-    EXPECT_GE(taken, 0);
-    EXPECT_EQ(greeting.fds[1], -1) << "the caller's now";
-    close(taken);
 }
 
 TEST_F(LocalMeetingTest, WhatIsNoGreetingIsNonsense) {
@@ -140,7 +143,7 @@ TEST_F(LocalMeetingTest, AnInboxExistsAsLongAsItsSocket) {
     EXPECT_FALSE(inbox_exists(fabric, kBlock + 1));
     Greeting::Text to_nobody = text();
     to_nobody.to++;
-    EXPECT_EQ(send_greeting(fabric, to_nobody, kNoDescriptors), ECONNREFUSED);
+    EXPECT_EQ(send_greeting(fabric, to_nobody, Greeting::kNone), ECONNREFUSED);
 }
 
 }  // namespace

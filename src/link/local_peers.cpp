@@ -49,12 +49,13 @@ LocalPeers::LocalPeers(const Setup& setup, int event_fd, int wait_fd)
 
 LocalPeers::~LocalPeers() {
     for (unsigned i = 0; i < count(); i++) {
-        close_and_forget(peers_[i]->pidfd);
+        close_and_forget(peers_[i]->life_fd);
         close_and_forget(peers_[i]->event_fd);
     }
 }
 
 void LocalPeers::abandon() {
+    life_sign_.abandon();
     for (unsigned i = 0; i < inbox_count_.load(); i++) inboxes_[i].inbox->abandon();
     inbox_count_.store(0);
     for (unsigned i = 0; i < count(); i++)
@@ -140,8 +141,8 @@ LocalPeer* LocalPeers::asked_for(std::uint32_t block) {
 }
 
 bool LocalPeers::is_dead(const LocalPeer& peer) const {
-    if (peer.pidfd < 0) return false;
-    pollfd state{peer.pidfd, POLLIN, 0};
+    if (peer.life_fd < 0) return false;
+    pollfd state{peer.life_fd, POLLIN, 0};
     return uncancelled::poll_at_once(&state, 1) > 0;
 }
 
@@ -159,7 +160,7 @@ bool LocalPeers::is_gone(const LocalPeer& peer) const {
 // Nobody goes in any more. What it has written is still read, and who is inside leaves in his own time.
 void LocalPeers::declare_dead(LocalPeer& peer) {
     peer.state.store(State::dead);
-    if (peer.pidfd >= 0) epoll_ctl(wait_fd_, EPOLL_CTL_DEL, peer.pidfd, nullptr);
+    if (peer.life_fd >= 0) epoll_ctl(wait_fd_, EPOLL_CTL_DEL, peer.life_fd, nullptr);
     for (auto& owner : owners_) {
         LocalPeer* expected = &peer;
         owner.compare_exchange_strong(expected, nullptr);
@@ -175,7 +176,7 @@ void LocalPeers::free_if_done(LocalPeer& peer) {
     peer.spill.clear();
     peer.spilled.store(false);
     peer.memory.reset();
-    close_and_forget(peer.pidfd);
+    close_and_forget(peer.life_fd);
     close_and_forget(peer.event_fd);
     peer.in.reset();
     peer.pid = 0;

@@ -7,10 +7,11 @@
 // another host, is reached by the wire; another question leaves only after thousands of packets. Our own
 // blocks are a peer as well: ourselves.
 //
-// Identity. The pid is the kernel's (SO_PEERCRED), a pidfd follows the process, and PeerMemory reads the
-// nonce of the peer's tables back from that process. Life. A dead peer's last packets are read, then its
-// place is free; no thread is inside it then (Visit). Of one that was asked and has not become known nothing
-// tells but that its inbox is there, and the block may be another's by the time that it is asked again.
+// Identity. The pid is the kernel's (SO_PEERCRED), a pidfd follows the process, or its own sign of life where
+// there are none, and PeerMemory reads the nonce of the peer's tables back from that process. Life. A dead
+// peer's last packets are read, then its place is free; no thread is inside it then (Visit). Of one that was
+// asked and has not become known nothing tells but that its inbox is there, and the block may be another's by
+// the time that it is asked again.
 //
 // Sleeping. A descriptor ends the sleep of all our sleepers, and whoever leaves takes its signal away, which
 // may have been meant for another. So who enters and who leaves looks whether there is work, and signals if
@@ -35,6 +36,8 @@
 #include <utility>
 
 #include "base/lock.h"
+#include "base/pidfd.h"
+#include "link/life_sign.h"
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
 #include "link/local_spill.h"
@@ -58,8 +61,8 @@ class PeerMemory {
         std::uint32_t qp_number;
         std::uint64_t right, address;
     };
-    // Writes there, if it still wants it. `pidfd`: the peer's, or -1.
-    virtual bool store(const Place& place, int pidfd, std::span<const std::uint8_t> from,
+    // Writes there, if it still wants it. `life_fd`: the peer's, or -1.
+    virtual bool store(const Place& place, int life_fd, std::span<const std::uint8_t> from,
                        LocalMark& mark) const = 0;
     // In a child after fork(): the parent's right to the peer's memory must not live on in it.
     virtual void abandon() {}
@@ -81,7 +84,7 @@ struct LocalPeer {
     std::atomic<std::uint32_t> visitors{0};
 
     pid_t pid = 0;
-    int pidfd = -1;  // -1: ourselves
+    int life_fd = -1;  // readable once it has ended: a pidfd, or its sign of life; -1: ourselves
     int event_fd = -1;
     std::uint32_t block = 0;   // by which we asked for it
     std::uint64_t cookie = 0;  // of the question that it was met by, or shall be
@@ -117,6 +120,8 @@ class LocalPeers final : public memory::Outsiders {
         std::uint64_t nonce = 0;  // the tables'
         // The tables of the process, whose descriptor stays the caller's; nullptr: no direct access.
         std::function<std::unique_ptr<PeerMemory>(pid_t, int fd, std::uint64_t address)> open_memory;
+        // A descriptor of the process, or -1: it is believed what it says of itself (life_sign.h).
+        int (*follow)(pid_t) = open_pidfd;
     };
     // The descriptors are the link's: what ends our sleep, and an epoll that greetings and deaths make
     // readable.
@@ -262,6 +267,7 @@ class LocalPeers final : public memory::Outsiders {
     std::mutex lock_;  // of changes
     std::array<Inbox, kMaxInboxes> inboxes_{};
     std::atomic<unsigned> inbox_count_{0};
+    LifeSign life_sign_;
     std::uint64_t next_cookie_;  // unlike those of who had the block before
     unsigned looked_at_ = 0;     // the last place that was asked whether its process is gone
     unsigned sleepers_ = 0;

@@ -28,7 +28,9 @@ using testing::kLoopback;
 using State = LocalPeer::State;
 
 constexpr unsigned kEnough = 5000;  // packets until the next question, at least
-constexpr std::array<int, 3> kNothing{-1, -1, -1};
+
+// Where no pidfd is to be had.
+int nobody(pid_t) { return -1; }
 
 std::uint32_t qp_of(std::uint32_t block) { return block << kBlockBits | 5; }
 
@@ -56,15 +58,15 @@ struct ByHand {
         text.to = to;
         text.cookie = cookie;
         text.nonce = 1000 + block;
-        const std::array<int, 3> fds{in->fd(), event, segment};
-        EXPECT_EQ(send_greeting(fabric(), text, offers ? fds : kNothing), 0);
+        const Greeting::Descriptors fds{in->fd(), event, segment, sign};
+        EXPECT_EQ(send_greeting(fabric(), text, offers ? fds : Greeting::kNone), 0);
     }
     // What came last had one.
     std::unique_ptr<LocalRing> ring() const { return LocalRing::open(greeting->fds[0]); }
     void crowd() const {
         Greeting::Text text;
         text.to = block;
-        while (send_greeting(fabric(), text, kNothing) == 0) {
+        while (send_greeting(fabric(), text, Greeting::kNone) == 0) {
         }
     }
 
@@ -72,6 +74,7 @@ struct ByHand {
     std::unique_ptr<NamedInbox> inbox;
     const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), segment = memfd_create("tables", MFD_CLOEXEC);
     const std::unique_ptr<LocalRing> in = LocalRing::create();
+    int sign = -1;  // of life
     std::optional<Greeting> greeting;
 };
 
@@ -255,6 +258,46 @@ TEST(LocalPeersTest, WhoRefusesTheAnswerIsNotWrittenTo) {
     EXPECT_NE(here.peers().find(kLoopback, qp_of(9)), nullptr);
     there.send(Greeting::Kind::refusal, 3, 77);
     here.receive();
+    EXPECT_EQ(here.peers().find(kLoopback, qp_of(9)), nullptr);
+}
+
+TEST(LocalPeersTest, ASignOfLifeTellsOfTheEnd) {
+    LifeSign life;
+    End here(3, fabric(), nobody);
+    ByHand there(9);
+    there.sign = life.shown();
+    ASSERT_GE(there.sign, 0);
+    EXPECT_EQ(life.shown(), there.sign) << "one for all";
+    there.send(Greeting::Kind::question, 3, 77);
+    here.receive();
+    ASSERT_TRUE(there.received(Greeting::Kind::answer));
+    EXPECT_GE(there.greeting->fds[3], 0) << "it tells its own";
+    here.receive();
+    ASSERT_NE(here.peers().find(kLoopback, qp_of(9)), nullptr);
+    EXPECT_FALSE(here.is_woken());
+    life.abandon();
+    EXPECT_TRUE(here.is_woken());
+    here.receive();
+    EXPECT_EQ(here.peers().find(kLoopback, qp_of(9)), nullptr);
+}
+
+// As fork() leaves it, in the child: that is not its parent, who may end before it.
+TEST(LocalPeersTest, AChildIsNoSignOfItsParentsLife) {
+    End left(3, fabric(), nobody), right(4, fabric(), nobody);
+    testing::introduce(left, right);
+    right.peers().look_around();
+    ASSERT_NE(right.peers().find(kLoopback, left.qp()), nullptr);
+    left.peers().abandon();
+    right.peers().look_around();
+    EXPECT_EQ(right.peers().find(kLoopback, left.qp()), nullptr);
+}
+
+TEST(LocalPeersTest, WhoseEndNothingTellsOfIsNotMet) {
+    End here(3, fabric(), nobody);
+    ByHand there(9);
+    there.send(Greeting::Kind::question, 3, 77);
+    here.receive();
+    EXPECT_TRUE(there.received(Greeting::Kind::refusal));
     EXPECT_EQ(here.peers().find(kLoopback, qp_of(9)), nullptr);
 }
 

@@ -38,7 +38,7 @@ bool ReferredPayload::store(std::uint32_t requester, const std::uint8_t* from) {
     if (count_ != 1 || !visit.peer() || !peer_.memory) return false;
     LocalMark mark(*peer_.out, {.qp = requester});
     const PeerMemory::Place place{requester, placed_, reinterpret_cast<std::uintptr_t>(pieces_[0].iov_base)};
-    if (!peer_.memory->store(place, peer_.pidfd, {from, length_}, mark)) return false;
+    if (!peer_.memory->store(place, peer_.life_fd, {from, length_}, mark)) return false;
     copied_ = length_;
     return true;
 }

@@ -186,7 +186,6 @@ int examine(bool json) {
     check_library_path(found);
     check_kernel_devices(found);
     check_memory_exchange(found);
-    check_process_descriptors(found);
     check_sockets(found);
     check_limits(found);
     Look look;

@@ -25,7 +25,6 @@ std::string limit_text(rlim_t limit);
 
 // host_checks.cpp: of the kernel and this user's rights; nothing of the daemon.
 void check_memory_exchange(std::vector<Finding>& out);
-void check_process_descriptors(std::vector<Finding>& out);
 void check_sockets(std::vector<Finding>& out);
 void check_limits(std::vector<Finding>& out);
 

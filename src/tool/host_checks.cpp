@@ -14,7 +14,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/pidfd.h"
 #include "base/sealed_file.h"
 #include "link/socket_options.h"
 #include "tool/doctor.h"
@@ -117,20 +116,6 @@ void check_memory_exchange(std::vector<Finding>& out) {
                                "shared rings and UDP"
                              : "a container needs CAP_SYS_PTRACE or a seccomp profile that allows it; "
                                "without, data goes through shared rings and UDP"});
-}
-
-void check_process_descriptors(std::vector<Finding>& out) {
-    if (can_follow_processes()) {
-        out.push_back({"process-descriptors",
-                       Result::ok,
-                       "programs of this host can share memory, and notice that one has died",
-                       {}});
-        return;
-    }
-    out.push_back({"process-descriptors", Result::warn,
-                   std::string("pidfd_open: ") + std::strerror(errno) +
-                       ": programs of one host reach each other by UDP, not by shared memory",
-                   "a kernel of 5.3 or later; in a container, a seccomp profile that allows it"});
 }
 
 void check_sockets(std::vector<Finding>& out) {

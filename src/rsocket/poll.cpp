@@ -26,6 +26,7 @@ class PollSet {
     explicit PollSet(std::span<pollfd> wanted) : wanted_(wanted) {
         scratch_.sockets.clear();
         scratch_.kernel.clear();
+        scratch_.kernel.reserve(wanted.size() + 1);  // to sleep takes no more memory than to look
         for (const pollfd& entry : wanted_) {
             scratch_.sockets.push_back(find_socket(entry.fd));
             const bool ours = scratch_.sockets.back() != nullptr;
@@ -72,13 +73,13 @@ class PollSet {
 
     // From now on nothing that comes after the next look is missed.
     void begin_sleep() {
+        scratch_.kernel.push_back({sleeper_.fd(), POLLIN, 0});
         asleep_ = true;
         for (const auto& socket : scratch_.sockets) {
             if (!socket) continue;
             socket->add_waker(sleeper_);
             socket->arm();
         }
-        scratch_.kernel.push_back({sleeper_.fd(), POLLIN, 0});
     }
     // 0, or -1 with errno.
     int sleep(Time deadline) {

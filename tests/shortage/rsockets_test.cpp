@@ -47,6 +47,13 @@ struct Listening {
     int socket;
 };
 
+TEST(Rsockets, AreMadeOrNotByWhoMakesThemFirst) {
+    int socket = -1;
+    sweep_in_children(
+        "rsocket", [&] { return kept(rsocket(AF_INET, SOCK_STREAM, 0), socket); },
+        [&] { return end(socket); });
+}
+
 TEST(Rsockets, AreMadeOrNot) {
     int socket = -1;
     for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
@@ -95,6 +102,7 @@ TEST(Rsockets, Exchange) {
     std::array<char, 1000> out{}, in{};
     pollfd waiting{server, POLLIN, 0};
     sweep_until("rpoll", [&] { return or_errno(rpoll(&waiting, 1, 0)); });  // keeps what it makes
+    ASSERT_EQ(without_memory([&] { return rpoll(&waiting, 1, 50); }), 0) << "it has to sleep";
     for (int round = 0; round < 200; round++) {
         out.fill(static_cast<char>(round));
         ASSERT_EQ(without_memory([&] { return static_cast<int>(rsend(client, out.data(), out.size(), 0)); }),

@@ -47,6 +47,11 @@ void Adapter::post_took(Duration time) { state_->post_took(time); }
 
 completion::EventDeadlines& Adapter::event_deadlines() { return state_->event_deadlines; }
 
+void Adapter::make_room_for_numbers(std::uint32_t first, std::uint32_t count) {
+    std::lock_guard guard(state_->table_lock);
+    state_->table.make_room(first, count);
+}
+
 void Adapter::add_numbers(std::uint32_t first, std::uint32_t count) {
     std::lock_guard guard(state_->table_lock);
     state_->table.add_range(first, count);

@@ -53,7 +53,9 @@ class Adapter {
 
     memory::RegionTable& regions();
 
-    // More queue pair numbers, and whether there are any.
+    // More queue pair numbers, for which nothing is allocated any more once there is room for them (else
+    // std::bad_alloc); and whether there are any.
+    void make_room_for_numbers(std::uint32_t first, std::uint32_t count);
     void add_numbers(std::uint32_t first, std::uint32_t count);
     bool has_numbers(Time now);
 

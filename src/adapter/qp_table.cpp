@@ -33,13 +33,17 @@ void QpTable::show_outside(std::uint32_t number, const transport::QueuePair& qp)
     show(entry.receives, outside.receives);
 }
 
-void QpTable::add_range(std::uint32_t first, std::uint32_t count) {
+void QpTable::make_room(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t number = first; number - first < count; number++) {
         std::atomic<Block*>& block = blocks_[number / link::kBlockSize % link::kMaxBlocks];
         if (!block.load(std::memory_order_relaxed)) block.store(make_block(), std::memory_order_release);
     }
     free_numbers_.reserve(numbers_ + count);
     quarantine_.reserve(numbers_ + count);
+}
+
+void QpTable::add_range(std::uint32_t first, std::uint32_t count) {
+    make_room(first, count);
     numbers_ += count;
     const std::size_t before = free_numbers_.size();
     free_numbers_.resize(before + count);

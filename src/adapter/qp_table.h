@@ -108,7 +108,9 @@ class QpTable {
     void set(std::uint32_t number, Slot* slot, const transport::QueuePair* qp);
     // Before that, and when what lies outside of it has moved.
     void show_outside(std::uint32_t number, const transport::QueuePair& qp);
+    // std::bad_alloc: nothing has changed.
     void add_range(std::uint32_t first, std::uint32_t count);
+    void make_room(std::uint32_t first, std::uint32_t count);  // for that
 
     Slot& take_slot();
     void give_back(Slot& slot) { free_slots_.give_back(&slot); }

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "base/reason.h"
 #include "base/sealed_file.h"
@@ -50,17 +52,17 @@ std::size_t Segment::bytes_for(const Sizes& sizes) { return offsets_of(sizes).to
 
 std::unique_ptr<Segment> Segment::create_shared(const Sizes& sizes, Time started) {
     const std::size_t size = bytes_for(sizes);
-    const int fd = create_sized_file("verbena", size);
+    Descriptor fd(create_sized_file("verbena", size));
     void* const memory =
-        fd < 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        fd ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd.get(), 0)
+           : MAP_FAILED;
     if (memory == MAP_FAILED) {
         const int error = errno;
-        if (fd >= 0) close(fd);
         return fail_null(error, "making the process's tables (memfd_create, %zu bytes, sparse): %s", size,
                          std::strerror(error));
     }
-    close_to_writers(fd);
-    return std::unique_ptr<Segment>(new Segment(memory, size, fd, sizes, started));
+    close_to_writers(fd.get());
+    return of(memory, size, std::move(fd), sizes, started);
 }
 
 std::unique_ptr<Segment> Segment::create_on_heap(const Sizes& sizes) {
@@ -68,12 +70,20 @@ std::unique_ptr<Segment> Segment::create_on_heap(const Sizes& sizes) {
     void* memory =
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return fail_null(errno, "no memory for the process's tables (%zu bytes)", size);
-    return std::unique_ptr<Segment>(new Segment(memory, size, -1, sizes, 0));
+    return of(memory, size, {}, sizes, 0);
+}
+
+std::unique_ptr<Segment> Segment::of(void* memory, std::size_t size, Descriptor fd, const Sizes& sizes,
+                                     Time started) {
+    std::unique_ptr<Segment> segment(new (std::nothrow) Segment(memory, size, std::move(fd), sizes, started));
+    if (segment) return segment;
+    munmap(memory, size);
+    return fail_null(ENOMEM, "no memory for the process's tables");
 }
 
 // The memory is zero, which is a valid start for every record.
-Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Time started)
-    : header_(static_cast<SegmentHeader*>(memory)), size_(size), fd_(fd) {
+Segment::Segment(void* memory, std::size_t size, Descriptor fd, const Sizes& sizes, Time started)
+    : header_(static_cast<SegmentHeader*>(memory)), size_(size), fd_(std::move(fd)) {
     const Offsets offsets = offsets_of(sizes);
     SegmentHeader& h = *header_;
     h.version = kSegmentVersion;
@@ -87,7 +97,7 @@ Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Tim
     h.object_offset = offsets.objects;
     h.object_count = sizes.objects;
     h.started = static_cast<std::uint64_t>(started);
-    if (fd >= 0) {
+    if (fd_) {
         h.pid = static_cast<std::uint32_t>(getpid());
         read_command(h.command);
         if (getrandom(h.nonce, sizeof h.nonce, 0) != sizeof h.nonce) h.nonce[0] = h.nonce[1] = 0;
@@ -100,7 +110,6 @@ Segment::Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Tim
 Segment::~Segment() {
     header_->generation.fetch_add(1);
     munmap(header_, size_);
-    if (fd_ >= 0) close(fd_);
 }
 
 std::span<memory::RegionRecord> Segment::regions() {

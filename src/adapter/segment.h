@@ -15,6 +15,7 @@
 #include <span>
 
 #include "adapter/port_totals.h"
+#include "base/descriptor.h"
 #include "base/gid.h"
 #include "memory/regions.h"
 #include "memory/sections.h"
@@ -128,7 +129,7 @@ class Segment {
     Segment(const Segment&) = delete;
     Segment& operator=(const Segment&) = delete;
 
-    int fd() const { return fd_; }  // -1 on the heap
+    int fd() const { return fd_.get(); }  // -1 on the heap
     SegmentHeader& header() { return *header_; }
     AdapterCounters& counters() { return header_->counters; }
     memory::Sections& sections() { return header_->sections; }
@@ -146,11 +147,14 @@ class Segment {
     static std::size_t bytes_for(const Sizes& sizes);
 
    private:
-    Segment(void* memory, std::size_t size, int fd, const Sizes& sizes, Time started);
+    Segment(void* memory, std::size_t size, Descriptor fd, const Sizes& sizes, Time started);
+    // Of what was mapped, which is given back if there is no memory for more.
+    static std::unique_ptr<Segment> of(void* memory, std::size_t size, Descriptor fd, const Sizes& sizes,
+                                       Time started);
 
     SegmentHeader* header_;
     const std::size_t size_;
-    const int fd_;
+    const Descriptor fd_;
 };
 
 }  // namespace verbena::adapter

@@ -67,24 +67,26 @@ int connected_to(const InboxName& name) {
 
 std::unique_ptr<NamedInbox> NamedInbox::open(const InboxName& name, Trust trust) {
     const AbstractAddress address = address_of(name);
-    const int listener = new_socket();
-    const int wait_fd = listener < 0 ? -1 : out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
-    const int reserve = wait_fd < 0 ? -1 : duplicate_out_of_the_way(listener);
+    Descriptor listener(new_socket());
+    Descriptor wait_fd(listener ? out_of_the_way(epoll_create1(EPOLL_CLOEXEC)) : -1);
+    Descriptor reserve(wait_fd ? duplicate_out_of_the_way(listener.get()) : -1);
     epoll_event event{};
     event.events = EPOLLIN;
-    if (reserve >= 0 && bind(listener, address.get(), address.size()) == 0 &&
-        listen(listener, kBacklog) == 0 && epoll_ctl(wait_fd, EPOLL_CTL_ADD, listener, &event) == 0) {
-        uid_t nobody = kNobody;
-        if (is_own_user(geteuid())) first_user.compare_exchange_strong(nobody, geteuid());
-        return std::unique_ptr<NamedInbox>(new NamedInbox(listener, wait_fd, reserve, trust));
-    }
-    for (const int fd : {reserve, wait_fd, listener})
-        if (fd >= 0) close_keeping_errno(fd);
-    return nullptr;
+    if (!reserve || bind(listener.get(), address.get(), address.size()) != 0 ||
+        listen(listener.get(), kBacklog) != 0 ||
+        epoll_ctl(wait_fd.get(), EPOLL_CTL_ADD, listener.get(), &event) != 0)
+        return nullptr;
+    uid_t nobody = kNobody;
+    if (is_own_user(geteuid())) first_user.compare_exchange_strong(nobody, geteuid());
+    return std::unique_ptr<NamedInbox>(
+        new NamedInbox(std::move(listener), std::move(wait_fd), std::move(reserve), trust));
 }
 
-NamedInbox::NamedInbox(int listener, int wait_fd, int reserve, Trust trust)
-    : listener_(listener), wait_fd_(wait_fd), reserve_(reserve), trust_(trust) {}
+NamedInbox::NamedInbox(Descriptor listener, Descriptor wait_fd, Descriptor reserve, Trust trust)
+    : listener_(listener.release()),
+      wait_fd_(wait_fd.release()),
+      reserve_(reserve.release()),
+      trust_(trust) {}
 
 NamedInbox::~NamedInbox() { abandon(); }
 

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/descriptor.h"
 #include "base/own_user.h"
 
 namespace verbena::link {
@@ -79,7 +80,7 @@ class NamedInbox {
         PeerProcess sender;
     };
 
-    NamedInbox(int listener, int wait_fd, int reserve, Trust trust);
+    NamedInbox(Descriptor listener, Descriptor wait_fd, Descriptor reserve, Trust trust);
     bool read(Connection& connection, Message& message);
     void accept_one();
     int accept_at_once() const;

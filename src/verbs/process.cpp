@@ -135,6 +135,7 @@ Process* Process::open() {
     told = true;
     auto fresh = std::unique_ptr<Process>(new Process);
     if (int error = fresh->start()) {
+        fresh.reset();
         errno = error;
         return nullptr;
     }
@@ -168,13 +169,13 @@ const host::DeviceTable* Process::devices() const {
 int Process::open_queue() {
     host::OpenQueueRequest request{static_cast<std::uint32_t>(getpid())};
     host::OpenQueueReply reply;
-    int socket = -1;
-    int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &socket);
+    int fd = -1;
+    int error = host::call(host::Command::open_queue, request, reply, segment_->fd(), &fd);
+    Descriptor socket(fd);
     if (error && !reply.qp_numbers) return error;
-    if (!error && socket < 0) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
+    if (!error && !socket) return fail(EPROTO, "the daemon sent no socket for queue %u", reply.queue);
     if (!error) error = unless_out_of_memory([&] { return use_queue(reply, socket); });
     if (error) {  // its socket may have found no room here
-        if (socket >= 0) close(socket);
         host::Empty nothing;
         host::call(host::Command::close_queue, host::QueueNumber{reply.queue}, nothing);
         return errno = error;
@@ -182,14 +183,18 @@ int Process::open_queue() {
     return 0;
 }
 
-int Process::use_queue(const host::OpenQueueReply& reply, int socket) {
+// All or nothing: from the link's having the socket on, all goes without memory.
+int Process::use_queue(const host::OpenQueueReply& reply, Descriptor& socket) {
     if (!link_) {
         if (int error = make_adapter(reply)) return error;
     } else if (host::generation() != generation_) {
         return refuse();  // it is another daemon's, whose numbers begin anew: those may be taken here
     }
-    if (int error = link_->add_queue(socket, reply.queue)) return error;
-    if (local_) local_->peers().add_block(reply.queue);  // or others reach it by the wire
+    adapter_->make_room_for_numbers(reply.first_qp_number, reply.qp_numbers);
+    if (int error = link_->add_queue(socket.get(), reply.queue)) return error;
+    socket.release();
+    if (local_)  // or others reach it by the wire
+        unless_out_of_memory([&] { return local_->peers().add_block(reply.queue); });
     adapter_->add_numbers(reply.first_qp_number, reply.qp_numbers);
     return 0;
 }

@@ -14,6 +14,7 @@
 #include "adapter/engine.h"
 #include "adapter/object_table.h"
 #include "adapter/segment.h"
+#include "base/descriptor.h"
 #include "faults/rule.h"
 #include "host/device_table.h"
 #include "link/udp_link.h"
@@ -90,7 +91,7 @@ class Process {
     void start_local(const char* fabric);
     // A receive queue with a block of numbers: the first of all makes the adapter.
     int open_queue();
-    int use_queue(const host::OpenQueueReply& queue, int socket);
+    int use_queue(const host::OpenQueueReply& queue, Descriptor& socket);
     int make_adapter(const host::OpenQueueReply& queue);
     bool lifeline_ready(int lifeline);
     void daemon_died();

@@ -1,6 +1,7 @@
 // The calls of librdmacm.
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "rdmacm/fabric.h"
 #include "shortage.h"
@@ -60,6 +61,31 @@ Taken take_event(rdma_event_channel* channel, unsigned spared, Lasts lasts) {
     taken.id = event->id;
     EXPECT_EQ(without_memory([&] { return or_errno(rdma_ack_cm_event(event)); }), 0);
     return taken;
+}
+
+TEST(AnId, IsMadeOrNotByWhoMakesItFirst) {
+    rdma_event_channel* channel = nullptr;
+    rdma_cm_id* id = nullptr;
+    const auto give_back = [&] {
+        const int error = id ? or_errno(rdma_destroy_id(std::exchange(id, nullptr))) : 0;
+        if (channel) rdma_destroy_event_channel(std::exchange(channel, nullptr));
+        return error;
+    };
+    const auto make = [&] {
+        if (int error = kept(rdma_create_event_channel(), channel)) return error;
+        if (int error = or_errno(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP))) return error;
+        Address here(kHere, 0);
+        if (int error = or_errno(rdma_bind_addr(id, here.get()))) return error;
+        return or_errno(rdma_listen(id, 4));
+    };
+    sweep_in_children(
+        "an id that listens",
+        [&] {
+            const int error = make();
+            const int undone = error ? give_back() : 0;
+            return undone ? undone : error;
+        },
+        [&] { return without_memory(give_back); });
 }
 
 TEST(AnId, IsMadeOrNot) {

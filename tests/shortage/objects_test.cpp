@@ -17,7 +17,23 @@ ibv_device* loopback(ibv_device** list) {
     return *list;
 }
 
-// First, so that what a process makes once is made here.
+// Before this process has opened one itself.
+TEST(ADevice, IsOpenedOrNotByWhoOpensItFirst) {
+    ibv_device** list = nullptr;
+    ibv_context* context = nullptr;
+    sweep_in_children(
+        "ibv_open_device",
+        [&] {
+            list = ibv_get_device_list(nullptr);
+            if (!list) return errno;
+            const int error = kept(ibv_open_device(loopback(list)), context);
+            ibv_free_device_list(list);
+            return error;
+        },
+        [&] { return ibv_close_device(context); });
+}
+
+// Then, so that what a process makes once is made here.
 TEST(ADevice, IsListedAndOpenedOrNot) {
     ibv_device** list = nullptr;
     const auto free_list = [&list] {

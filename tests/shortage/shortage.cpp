@@ -2,12 +2,14 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
-#include <iterator>
+#include <system_error>
 #include <utility>
 
 namespace {
@@ -65,8 +67,25 @@ namespace {
 
 constexpr unsigned kMost = 1000;  // allocations of one call
 
+// But for what the helper thread opens when it comes to it (adapter/processor_share.h).
 std::ptrdiff_t open_files() {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    namespace fs = std::filesystem;
+    return std::count_if(fs::directory_iterator("/proc/self/fd"), {}, [](const fs::directory_entry& file) {
+        std::error_code gone;
+        const fs::path name = fs::read_symlink(file.path(), gone);
+        return !gone && name.filename() != "schedstat";
+    });
+}
+
+// Looks until no more than those are, since the helper opens others for a moment; what stays is left behind.
+std::ptrdiff_t open_files_at_last(std::ptrdiff_t expected) {
+    constexpr int kFarTooMany = 5000;  // looks, of 1 ms
+    std::ptrdiff_t open = open_files();
+    for (int i = 0; i < kFarTooMany && open > expected; i++) {
+        usleep(1000);
+        open = open_files();
+    }
+    return open;
 }
 
 // EAGAIN: a thread's that could not be made (pthread_create(3)).
@@ -134,6 +153,56 @@ void sweep_until(const char* name, const Call& call) {
         ASSERT_TRUE(is_want_of_memory(answer.error)) << answer.error << ", " << spared << " allocations";
         ASSERT_TRUE(answer.refused);
     }
+}
+
+namespace {
+
+struct Report {
+    Answer first{-1, false};
+    int again = -1;  // errno values
+    std::ptrdiff_t open = -1;
+};
+
+Report of_child(const Call& call, const Call& undo, unsigned spared, Lasts lasts, std::ptrdiff_t expected) {
+    Report report;
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        report.first = call_with(call, spared, lasts);
+        if (report.first.error == 0 && undo() != 0) _exit(1);
+        report.again = call();
+        if (report.again == 0 && undo() != 0) _exit(2);
+        report.open = open_files_at_last(expected);
+        _exit(write(ends[1], &report, sizeof report) == sizeof report ? 0 : 3);
+    }
+    close(ends[1]);
+    EXPECT_EQ(read(ends[0], &report, sizeof report), static_cast<ssize_t>(sizeof report));
+    close(ends[0]);
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    return report;
+}
+
+}  // namespace
+
+void sweep_in_children(const char* name, const Call& call, const Call& undo) {
+    SCOPED_TRACE(name);
+    const Report usual = of_child(call, undo, kMost, Lasts::once, kMost);
+    ASSERT_EQ(usual.first.error, 0);
+    for (const Lasts lasts : {Lasts::once, Lasts::on})
+        for (unsigned spared = 0;; spared++) {
+            ASSERT_LT(spared, kMost);
+            SCOPED_TRACE(spared);
+            const Report report = of_child(call, undo, spared, lasts, usual.open);
+            ASSERT_TRUE(report.first.error == 0 ||
+                        (report.first.refused && is_want_of_memory(report.first.error)))
+                << report.first.error;
+            ASSERT_EQ(report.again, 0);
+            ASSERT_LE(report.open, usual.open) << "descriptors are left behind";
+            if (!report.first.refused) break;
+        }
 }
 
 int without_memory(const Call& call) {

@@ -40,6 +40,9 @@ void sweep(const char* name, const Call& call, const Call& undo);
 // A call whose success need not be taken back, by which the sweep ends.
 void sweep_until(const char* name, const Call& call);
 
+// The same for what a process does once: each time in a child of its own, which calls again afterwards.
+void sweep_in_children(const char* name, const Call& call, const Call& undo);
+
 // A call that has to succeed without any memory.
 int without_memory(const Call& call);
 

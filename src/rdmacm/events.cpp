@@ -158,9 +158,7 @@ std::shared_ptr<Id> make_child(Id& listener, const cm::Event& event) {
         if (own && !usable) close_channel(own);
     }
     if (usable) return child;
-    Process& self = process();
-    std::lock_guard lock(self.mutex);
-    self.ids.erase(child.get());
+    forget_id(child.get());
     return nullptr;
 }
 

@@ -156,11 +156,7 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
     request.user_handle = handle_of(*id);
     if (process().numbers->create(request, home->generation, id->number) != 0) {
         const int error = errno;
-        {
-            Process& self = process();
-            std::lock_guard lock(self.mutex);
-            self.ids.erase(id.get());
-        }
+        forget_id(id.get());
         if (!channel) close_channel(home);
         errno = error;
         return nullptr;
@@ -170,12 +166,7 @@ std::shared_ptr<Id> create_id(rdma_event_channel* channel, void* context, rdma_p
 }
 
 int destroy_id(const std::shared_ptr<Id>& id) {
-    {
-        // From here on no event is given to the program, and no other call finds the id.
-        Process& self = process();
-        std::lock_guard lock(self.mutex);
-        if (self.ids.erase(id.get()) == 0) return fail_minus_one(EINVAL, "another thread destroys this id");
-    }
+    if (!forget_id(id.get())) return fail_minus_one(EINVAL, "another thread destroys this id");
     drop_event(*id);
     const host::IdRequest request{id->number};
     host::EventsReply events;

@@ -42,4 +42,10 @@ std::shared_ptr<Id> find_id(const rdma_cm_id* id) {
     return found == self.ids.end() ? nullptr : found->second;
 }
 
+bool forget_id(const rdma_cm_id* id) {
+    Process& self = process();
+    std::lock_guard lock(self.mutex);
+    return self.ids.erase(id) != 0;
+}
+
 }  // namespace verbena::rdmacm

@@ -44,5 +44,7 @@ Process& process();
 
 std::shared_ptr<Channel> find_channel(const rdma_event_channel* channel);
 std::shared_ptr<Id> find_id(const rdma_cm_id* id);
+// From here on no event is given to the program, and no other call finds the id. False: that was so before.
+bool forget_id(const rdma_cm_id* id);
 
 }  // namespace verbena::rdmacm

@@ -1,9 +1,10 @@
-// A file descriptor that closes itself.
+// A file descriptor that closes itself, which is no point of cancellation: a thread may be at it in a
+// program's post or poll, with locks held.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include "base/uncancelled.h"
 
 namespace verbena {
 
@@ -22,7 +23,7 @@ class Descriptor {
     explicit operator bool() const { return fd_ >= 0; }
     int release() { return std::exchange(fd_, -1); }
     void reset(int fd = -1) {
-        if (fd_ >= 0) close(fd_);
+        if (fd_ >= 0) uncancelled::close(fd_);
         fd_ = fd;
     }
 

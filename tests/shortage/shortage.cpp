@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -97,6 +98,14 @@ struct Answer {
     bool refused;
 };
 
+// Success, or the answer that a call may have for what it was refused.
+testing::AssertionResult is_fair(const Answer& answer) {
+    if (answer.error == 0 || (answer.refused && is_want_of_memory(answer.error)))
+        return testing::AssertionSuccess();
+    return testing::AssertionFailure()
+           << std::strerror(answer.error) << (answer.refused ? "" : ", unrefused");
+}
+
 Answer call_with(const Call& call, unsigned spared, Lasts lasts) {
     const Shortage shortage(spared, lasts);
     const int error = call();
@@ -117,11 +126,9 @@ void sweep_once(const Call& call, const Call& undo, Lasts lasts) {
     for (unsigned spared = 0;; spared++) {
         ASSERT_LT(spared, kMost);
         const Answer answer = call_with(call, spared, lasts);
+        ASSERT_TRUE(is_fair(answer)) << spared << " allocations";
         if (answer.error == 0) {
             ASSERT_EQ(undo(), 0) << "with " << spared << " allocations";
-        } else {
-            ASSERT_TRUE(is_want_of_memory(answer.error)) << answer.error << ", " << spared << " allocations";
-            ASSERT_TRUE(answer.refused);
         }
         if (!answer.refused) return;
     }
@@ -150,8 +157,7 @@ void sweep_until(const char* name, const Call& call) {
         ASSERT_LT(spared, kMost);
         const Answer answer = call_with(call, spared, Lasts::on);
         if (answer.error == 0) return;
-        ASSERT_TRUE(is_want_of_memory(answer.error)) << answer.error << ", " << spared << " allocations";
-        ASSERT_TRUE(answer.refused);
+        ASSERT_TRUE(is_fair(answer)) << spared << " allocations";
     }
 }
 
@@ -196,9 +202,7 @@ void sweep_in_children(const char* name, const Call& call, const Call& undo) {
             ASSERT_LT(spared, kMost);
             SCOPED_TRACE(spared);
             const Report report = of_child(call, undo, spared, lasts, usual.open);
-            ASSERT_TRUE(report.first.error == 0 ||
-                        (report.first.refused && is_want_of_memory(report.first.error)))
-                << report.first.error;
+            ASSERT_TRUE(is_fair(report.first));
             ASSERT_EQ(report.again, 0);
             ASSERT_LE(report.open, usual.open) << "descriptors are left behind";
             if (!report.first.refused) break;

@@ -17,6 +17,7 @@ using transport::QpState;
 
 Adapter::State::State(const Setup& setup)
     : link(*setup.link),
+      local(setup.local),
       segment(*setup.segment),
       direct(setup.direct),
       regions(segment.regions(), segment.sections()),
@@ -211,29 +212,6 @@ int Adapter::attach(transport::QueuePair& qp, const Gid& group, std::uint32_t in
 int Adapter::detach(transport::QueuePair& qp, const Gid& group, std::uint32_t interface_index) {
     std::lock_guard lock(state_->progress_lock);
     return state_->groups.detach(state_->link, qp.number(), group, interface_index);
-}
-
-unsigned Adapter::progress(Time now, bool idle, Caller caller) {
-    if (caller == Caller::waits) state_->somebody_waits(now);
-    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller) : 0;
-}
-
-unsigned Adapter::progress_in_turn(LazyTime now) {
-    std::lock_guard lock(state_->progress_lock);
-    return state_->run(now.get(), State::Owed::may_wait, Caller::stands_in);
-}
-
-bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
-    const Time until = state_->gathers_until.load(std::memory_order_relaxed);
-    if (!in_turn && until != kNever) state_->somebody_waits(now.get());
-    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (!lock || (state_->link.looks_empty() && (!in_turn || until == kNever || now.get() < until)))
-        return false;
-    if (!in_turn && until == kNever) state_->somebody_waits(now.get());
-    done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
-                   : state_->run(now.get(), State::Owed::leaves, Caller::waits);
-    return true;
 }
 
 void Adapter::settle(Time now) {

@@ -23,6 +23,10 @@
 #include "memory/regions.h"
 #include "transport/queue_pair.h"
 
+namespace verbena::link {
+class LocalLink;
+}
+
 namespace verbena::adapter {
 
 // The process's exported tables (a memfd in a program, the heap in the simulator); the local link and the
@@ -45,6 +49,7 @@ class Adapter {
         bool gathers = true;                        // requests may wait for others (gathering.cpp)
         transport::DirectAccess* direct = nullptr;  // one-sided operations to peers of this host; may be null
         memory::Outsiders* outsiders = nullptr;  // those peers, as far as they do the same to us; may be null
+        link::LocalLink* local = nullptr;        // `link`, if it is one: short messages leave by it (short.h)
         // The device of this host with that address (kNoDevice: none), for the totals of ports; may be null.
         std::uint32_t (*device_of)(const Gid& address) = nullptr;
     };
@@ -81,6 +86,8 @@ class Adapter {
     // behind others (gathering.cpp). False: nothing was done; post_send() does it or says why not. Both get
     // the queue pair's number, since it itself may be cold.
     bool post_straight(std::uint32_t number, const transport::SendRequest& request, const LazyTime& now);
+    // The same of one that is short, to a peer of this host (short.h, which must be included).
+    bool post_short(std::uint32_t number, const transport::SendRequest& request, const LazyTime& now);
     // Posts in order; stops at the first that fails and says which (index == requests.size() if none).
     // `may_go_straight`: post_straight() has not been tried. `list_goes_on`: these belong to the same list as
     // those before.
@@ -89,9 +96,10 @@ class Adapter {
     // Posts all of them or, with an error, none.
     int post_send_together(transport::QueuePair& qp, std::span<const transport::SendRequest> requests,
                            Time now);
-    // One, to a queue pair's own queue. False: nothing was done; post_receive() has a reason, perhaps.
-    bool post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
-                       const transport::ReceiveRequest& request, const LazyTime& now);
+    // One, to a queue pair's own queue (short.h, likewise). False: nothing was done; post_receive() has a
+    // reason, perhaps.
+    bool post_short(transport::ReceiveQueue& queue, std::uint32_t qp_number,
+                    const transport::ReceiveRequest& request, const LazyTime& now);
     int post_receive(transport::QueuePair& qp, std::span<const transport::ReceiveRequest> requests,
                      std::size_t& index, LazyTime now);
 

@@ -27,7 +27,7 @@ namespace verbena::adapter {
 template <class Source>
 class CounterClock {
    public:
-    Time now() {
+    [[gnu::always_inline]] Time now() {
         if (state_.load(std::memory_order_relaxed) == kUnusable) return Source::time();
         const std::uint64_t ticks = Source::ticks();
         // A sequence lock; acquire throughout, so that the sequence is read again after all else.

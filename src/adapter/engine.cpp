@@ -103,6 +103,23 @@ void Engine::change(Mode from, Mode to) {
     if (mode_.compare_exchange_strong(from, to) && started_.load()) kick();
 }
 
+// The helper need not look.
+[[gnu::always_inline]] inline void Engine::show_activity(Time now) {
+    if (mode_.load(std::memory_order_relaxed) != Mode::watching || !watchdog_.feed(now)) [[likely]]
+        return;
+    watched_rounds_.store(adapter_.long_rounds(), std::memory_order_relaxed);
+    link_.still_polled();
+}
+
+[[gnu::always_inline]] inline unsigned Engine::poll(Time now, Adapter::Caller caller) {
+    if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
+        polls_.store(polls + 1, std::memory_order_relaxed);
+    if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
+        change(Mode::armed, Mode::watching);
+    show_activity(now);
+    return progress(now, caller);
+}
+
 bool Engine::poll_progress() {
     struct Poller {
         Patience patience;
@@ -133,23 +150,6 @@ bool Engine::poll_progress() {
     else
         patience.found();
     return done > 0;
-}
-
-// The helper need not look.
-void Engine::show_activity(Time now) {
-    if (mode_.load(std::memory_order_relaxed) != Mode::watching || !watchdog_.feed(now)) [[likely]]
-        return;
-    watched_rounds_.store(adapter_.long_rounds(), std::memory_order_relaxed);
-    link_.still_polled();
-}
-
-unsigned Engine::poll(Time now, Adapter::Caller caller) {
-    if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
-        polls_.store(polls + 1, std::memory_order_relaxed);
-    if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
-        change(Mode::armed, Mode::watching);
-    show_activity(now);
-    return progress(now, caller);
 }
 
 void Engine::posted(Time since) {

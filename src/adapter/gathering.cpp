@@ -129,11 +129,6 @@ bool Adapter::State::push_gathered(Time now, Gathered which) {
     return due;
 }
 
-void Adapter::State::somebody_waits(Time now) {
-    looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    if (gathers_until.load(std::memory_order_relaxed) != kNever) push_gathered(now, Gathered::all);
-}
-
 // The timer has rung, or would have. It is set anew, whoever else has let them leave meanwhile.
 void Adapter::State::gathered_in_time(Time now, bool adapts) {
     const bool due = push_gathered(now, Gathered::due);

@@ -137,8 +137,7 @@ void Adapter::State::transmit_in_run(Slot& slot, Time now, bool push_acknowledge
     remember(transmit(slot, now, push_acknowledgements, &of_run_));
 }
 
-void Adapter::State::leave_together() {
-    if (!of_run_.held()) return;
+void Adapter::State::leave_in_run() {
     std::lock_guard guard(of_run_.lock);
     leave(of_run_);
 }

@@ -37,18 +37,7 @@ std::size_t count_alike(std::span<const std::uint8_t> burst, std::size_t size, s
 
 }  // namespace
 
-// Where there is no memory, what was under way is as good as lost on the way: it comes again.
-unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
-    try {
-        return take_turn(now, owed, caller);
-    } catch (const std::bad_alloc&) {
-        log(LogLevel::error, "no memory for a packet");
-        held_.reset();
-        return 0;
-    }
-}
-
-unsigned Adapter::State::take_turn(Time now, Owed owed, Caller caller) {
+[[gnu::always_inline]] inline unsigned Adapter::State::take_turn(Time now, Owed owed, Caller caller) {
     now_ = now;
     unsigned done = 0;
     for (unsigned round = 0; round == 0 || (round < kReceiveRounds && link.goes_on()); round++) {
@@ -79,6 +68,40 @@ unsigned Adapter::State::take_turn(Time now, Owed owed, Caller caller) {
     if (!crowded_.empty()) serve_crowded(now);
     leave_together();
     return done;
+}
+
+// Where there is no memory, what was under way is as good as lost on the way: it comes again.
+unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
+    try {
+        return take_turn(now, owed, caller);
+    } catch (const std::bad_alloc&) {
+        log(LogLevel::error, "no memory for a packet");
+        held_.reset();
+        return 0;
+    }
+}
+
+unsigned Adapter::progress(Time now, bool idle, Caller caller) {
+    if (caller == Caller::waits) state_->somebody_waits(now);
+    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
+    return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller) : 0;
+}
+
+unsigned Adapter::progress_in_turn(LazyTime now) {
+    std::lock_guard lock(state_->progress_lock);
+    return state_->run(now.get(), State::Owed::may_wait, Caller::stands_in);
+}
+
+bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
+    const Time until = state_->gathers_until.load(std::memory_order_relaxed);
+    if (!in_turn && until != kNever) state_->somebody_waits(now.get());
+    std::unique_lock lock(state_->progress_lock, std::try_to_lock);
+    if (!lock || (state_->link.looks_empty() && (!in_turn || until == kNever || now.get() < until)))
+        return false;
+    if (!in_turn && until == kNever) state_->somebody_waits(now.get());
+    done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
+                   : state_->run(now.get(), State::Owed::leaves, Caller::waits);
+    return true;
 }
 
 void Adapter::State::datagram(const link::Datagram& datagram) {

@@ -56,7 +56,9 @@ class Adapter::State final : public link::Receiver {
     // queue_pairs.cpp
     transport::QueuePair* create_qp(const transport::QpSetup& setup, Time now);
     void destroy_qp(transport::QueuePair& qp, Time now);
-    LockedQp lock(std::uint32_t number) { return {table.slot_of(number), number, segment.sections()}; }
+    [[gnu::always_inline]] LockedQp lock(std::uint32_t number) {
+        return {table.slot_of(number), number, segment.sections()};
+    }
     // Among many queue pairs, one that is about to be worked on is cold.
     bool many() const { return queue_pairs_.load(std::memory_order_relaxed) >= kMany; }
     void comes_to(std::uint32_t number) {  // a thread that posts
@@ -120,7 +122,10 @@ class Adapter::State final : public link::Receiver {
                                        Outgoing* out = nullptr);
     [[nodiscard]] CrowdedFlow transmit(Slot& slot, Time now, bool push_acknowledgements, Boarding& boarding);
     void transmit_in_run(Slot& slot, Time now, bool push_acknowledgements);  // needs progress_lock
-    void leave_together();                                                   // needs progress_lock
+    void leave_together() {                                                  // needs progress_lock
+        if (of_run_.held()) leave_in_run();
+    }
+    void leave_in_run();
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
     int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
              bool list_goes_on, Time now, CrowdedFlow& crowded);
@@ -160,7 +165,10 @@ class Adapter::State final : public link::Receiver {
     // Those that wait leave; true if one had waited for long enough. No lock of these is held.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
-    void somebody_waits(Time now);
+    void somebody_waits(Time now) {
+        looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        if (gathers_until.load(std::memory_order_relaxed) != kNever) push_gathered(now, Gathered::all);
+    }
     void gathered_in_time(Time now, bool adapts);
     void look_at_gathered(Time now);  // the helper
     void post_took(Duration time);
@@ -184,8 +192,9 @@ class Adapter::State final : public link::Receiver {
     void go_on(Slot& slot, Straight follows);
     // After something straight: if the timer looks before the deadline anyway, fire() asks then.
     void keep_timer(Slot& slot, Straight follows) {
-        if (!(follows & transport::QueuePair::kWaits)) return;
-        const Time deadline = slot.qp->other_deadline();
+        if (follows & transport::QueuePair::kWaits) look_by(slot, slot.qp->other_deadline());
+    }
+    void look_by(Slot& slot, Time deadline) {
         if (!timers.looks_by(slot, deadline)) [[unlikely]]
             timers.set(slot, deadline);
     }
@@ -200,6 +209,7 @@ class Adapter::State final : public link::Receiver {
     void burst(const link::Datagram& all, std::size_t size) override;
 
     link::Link& link;
+    link::LocalLink* const local;  // the same, or nullptr
     Segment& segment;
     transport::DirectAccess* const direct;
     memory::RegionTable regions;

@@ -18,14 +18,6 @@ using transport::QueuePair;
     return locked && state_->post_straight(locked.slot(), request, now);
 }
 
-bool Adapter::post_straight(transport::ReceiveQueue& queue, std::uint32_t qp_number,
-                            const transport::ReceiveRequest& request, const LazyTime& now) {
-    if (queue.takes() != transport::ReceiveQueue::Takes::requests || !queue.try_post(request)) [[unlikely]]
-        return false;
-    state_->receives_posted(qp_number, queue, now);
-    return true;
-}
-
 bool Adapter::State::post_straight(Slot& slot, const transport::SendRequest& request, const LazyTime& now) {
     transport::QueuePair& qp = *slot.qp;
     if (link::packet_faults()) [[unlikely]]

@@ -38,7 +38,7 @@ class Lock {
         if (!enter_own() && !enter_common()) wait();
     }
     bool try_lock() { return enter_own() || enter_common(); }
-    void unlock() {
+    [[gnu::always_inline]] void unlock() {
         // A branch, since a store to one of two places holds up the loads behind it.
         if (owned_.load(std::memory_order_relaxed))
             leave_own();

@@ -62,6 +62,21 @@ class CompletionQueue {
         return pushed + 1;
     }
 
+    // Several, each written to its place by `fill(place, n)`: as many as there is room for. None, if one may
+    // have to be told of.
+    template <class Fill>
+    std::size_t push_some(std::size_t most, Fill&& fill) {
+        std::lock_guard guard(lock_);
+        const std::uint64_t pushed = pushed_.load(std::memory_order_relaxed);
+        const std::uint64_t waits = pushed - taken_.load(std::memory_order_relaxed);
+        if (armed_ != Armed::no || in_error() || waits >= capacity()) [[unlikely]]
+            return 0;
+        const std::size_t count = std::min<std::size_t>(most, capacity() - waits);
+        for (std::size_t n = 0; n < count; n++) fill(at(pushed + n), n);
+        pushed_.store(pushed + count, std::memory_order_release);
+        return count;
+    }
+
     // Whether nothing waits any more at that place of the sequence. Forgetting a queue pair's completions may
     // say so of another's a little early.
     bool gone(std::uint64_t place) const { return place <= taken_.load(std::memory_order_acquire); }

@@ -50,6 +50,29 @@ TEST(CompletionQueue, Overrun) {
     EXPECT_EQ(queue.poll(out), 0u);
 }
 
+// As many as there is room for, and none where somebody may have to be told.
+TEST(CompletionQueue, TakesSomeTogether) {
+    Listener listener;
+    CompletionQueue queue(4, &listener);
+    const auto push = [&](std::size_t most) {
+        return queue.push_some(most, [](Completion& place, std::size_t n) { place = with_id(10 + n); });
+    };
+    EXPECT_EQ(push(3), 3u);
+    EXPECT_EQ(push(3), 1u);
+    EXPECT_EQ(push(3), 0u);
+    EXPECT_FALSE(queue.in_error());
+    Completion out[4];
+    ASSERT_EQ(queue.poll(out), 4u);
+    EXPECT_EQ(out[2].wr_id, 12u);
+    EXPECT_EQ(out[3].wr_id, 10u);
+    queue.arm(false);
+    EXPECT_EQ(push(3), 0u);
+    EXPECT_EQ(queue.waiting(), 0u);
+    queue.push(with_id(1), false);
+    EXPECT_EQ(listener.events, 1);
+    EXPECT_EQ(push(3), 3u);
+}
+
 TEST(CompletionQueue, OneEventForEachArming) {
     Listener listener;
     CompletionQueue queue(16, &listener);

@@ -82,10 +82,10 @@ class Link : public wire::PacketSink {
 
     // Whether the last receive() left something that it might have taken, so that what it took is answered
     // first. The same thread at a time.
-    virtual bool goes_on() const { return false; }
+    bool goes_on() const { return goes_on_; }
     // It has left a large message where it is, with whose sender we copy it: he goes on when he has the
     // answers to what came before.
-    virtual bool answers_first() const { return false; }
+    bool answers_first() const { return answers_first_; }
 
     // A file descriptor that is readable while datagrams wait (an epoll set), or -1.
     virtual int wait_fd() const = 0;
@@ -126,6 +126,9 @@ class Link : public wire::PacketSink {
     // runs. 0 or errno with a reason.
     virtual int join_multicast(const Gid& /*group*/, std::uint32_t /*interface_index*/) { return 0; }
     virtual int leave_multicast(const Gid& /*group*/, std::uint32_t /*interface_index*/) { return 0; }
+
+   protected:
+    bool goes_on_ = false, answers_first_ = false;  // the thread in receive()
 };
 
 }  // namespace verbena::link

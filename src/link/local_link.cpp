@@ -74,7 +74,8 @@ bool LocalLink::begins_large(LocalRing::Form form, const Datagram& datagram) {
             opcode == wire::Opcode::rc_read_request);
 }
 
-unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched) {
+[[gnu::always_inline]] inline unsigned LocalLink::receive_from(LocalPeer& peer, Receiver& receiver,
+                                                               unsigned max, std::size_t& fetched) {
     // See LocalRing::settle().
     static_assert(4 * kTakenTogether <= std::min(LocalRing::kCapacity, LocalRing::kSlots * kPerPacket));
     if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) [[unlikely]]
@@ -178,20 +179,6 @@ void LocalLink::take_room(LocalPeers& peers, LocalPeer& peer) {
     if (peer.out->publish()) peers.wake(peer);
 }
 
-// The peer's lock is held. Whether the link is polled is asked again behind the marks: who says that it is
-// not any more makes all threads pass a barrier, so that either he sees the marks or we see that.
-void LocalLink::publish(LocalPeer& peer) {
-    if (!polled_.load(std::memory_order_relaxed)) {
-        if (peer.out->publish()) peers_.wake(peer);
-        return;
-    }
-    if (peer.out->publish_lightly()) return peers_.wake(peer);
-    peers_.is_unsure(peer);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!polled_.load(std::memory_order_relaxed) && peer.out->sleeps()) [[unlikely]]
-        peers_.wake(peer);
-}
-
 void LocalLink::set_polled(bool polled) {
     polled = polled && heavy_barriers_allowed();
     if (polled_.load(std::memory_order_relaxed) == polled) return;
@@ -208,18 +195,6 @@ void LocalLink::still_polled() {
     if (polled_.load(std::memory_order_relaxed)) look_again_.store(true, std::memory_order_relaxed);
 }
 
-unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
-    const unsigned received = receive_packets(receiver, max);
-    // Not at once: an answer is often on its way, and would wait for the look.
-    in_vain_ = received == 0 ? in_vain_ + 1 : 0;
-    if (in_vain_ == kLookAgainAfter || look_again_.load(std::memory_order_relaxed)) [[unlikely]] {
-        in_vain_ = 0;
-        look_again_.store(false, std::memory_order_relaxed);
-        peers_.look_for_overlooked();
-    }
-    return received;
-}
-
 // All of them by one system call, of which there would be one for each peer otherwise.
 LocalLink::Readable LocalLink::look_at_descriptors() {
     constexpr int kSome = 8;
@@ -234,7 +209,7 @@ LocalLink::Readable LocalLink::look_at_descriptors() {
     return readable;
 }
 
-unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
+[[gnu::always_inline]] inline unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const bool look = look_.load(std::memory_order_relaxed) && look_.exchange(false);
     const Readable readable = look ? look_at_descriptors() : Readable{};
     if (++calls_ % kLookEvery == 0 || readable.others) [[unlikely]]
@@ -264,6 +239,18 @@ unsigned LocalLink::receive_packets(Receiver& receiver, unsigned max) {
     const unsigned came = wire_.receive(receiver, max > received ? max - received : 1);
     if (came > 0) wire_busy_.store(kBusyFor, std::memory_order_relaxed);
     return received + came;
+}
+
+unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
+    const unsigned received = receive_packets(receiver, max);
+    // Not at once: an answer is often on its way, and would wait for the look.
+    in_vain_ = received == 0 ? in_vain_ + 1 : 0;
+    if (in_vain_ == kLookAgainAfter || look_again_.load(std::memory_order_relaxed)) [[unlikely]] {
+        in_vain_ = 0;
+        look_again_.store(false, std::memory_order_relaxed);
+        peers_.look_for_overlooked();
+    }
+    return received;
 }
 
 // The wire is not among what costs little: while the rings are busy it can wait for the next receive().

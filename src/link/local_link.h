@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "link/hooks.h"
 #include "link/link.h"
 #include "link/local_peers.h"
 
@@ -46,13 +47,25 @@ class LocalLink final : public Link {
 
     void send(const wire::OutPacket& packet) override;
     bool copy(const wire::OutPacket& packet) override;
+    // The same of what is short; bytes of payload, at most.
+    static constexpr std::uint32_t kMostShort = LocalRing::kBeside - wire::kBthLength;
+    [[gnu::always_inline]] bool copy_short(const wire::ShortPacket& packet) {
+        if (packets_wanted()) [[unlikely]]
+            return false;
+        LocalPeer* const peer = peers_.owner_of(packet.destination_qp);
+        if (!peer) [[unlikely]]
+            return false;
+        std::lock_guard guard(peer->lock);
+        if (!peer->append_short(packet)) [[unlikely]]
+            return false;
+        publish(*peer);
+        return true;
+    }
     void flush() override;
     wire::PacketCopier& row() override;
     void end_row() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
     bool looks_empty() override;
-    bool goes_on() const override { return goes_on_; }
-    bool answers_first() const override { return answers_first_; }
     void set_polled(bool polled) override;
     void still_polled() override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
@@ -100,7 +113,20 @@ class LocalLink final : public Link {
     };
     Readable look_at_descriptors();
     static void take_room(LocalPeers& peers, LocalPeer& peer);
-    void publish(LocalPeer& peer);
+    // The peer's lock is held. Whether the link is polled is asked again behind the marks: who says that it
+    // is not any more makes all threads pass a barrier, so that either he sees the marks or we see that.
+    [[gnu::always_inline]] void publish(LocalPeer& peer) {
+        if (!polled_.load(std::memory_order_relaxed)) [[unlikely]] {
+            if (peer.out->publish()) peers_.wake(peer);
+            return;
+        }
+        if (peer.out->publish_lightly()) [[unlikely]]
+            return peers_.wake(peer);
+        peers_.is_unsure(peer);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        if (!polled_.load(std::memory_order_relaxed) && peer.out->sleeps()) [[unlikely]]
+            peers_.wake(peer);
+    }
 
     Link& wire_;
     const int wait_fd_, event_fd_;
@@ -113,7 +139,6 @@ class LocalLink final : public Link {
     std::atomic<unsigned> wire_busy_{0};  // calls since something left or came by the wire, downwards
     unsigned calls_ = 0, busy_ = 0, first_ = 0, in_vain_ = 0;  // the thread in receive()
     unsigned since_wire_ = 0;                                  // calls and packets
-    bool goes_on_ = false, answers_first_ = false;
     std::array<wire::InPacket, kOffered> together_;
     alignas(64) std::atomic<bool> polled_{false};
     // For sleepers that were overlooked, whatever the next receive() finds.

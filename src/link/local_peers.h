@@ -107,6 +107,14 @@ struct LocalPeer {
         const std::uint64_t settled = in->settled();
         return out->append(packet, std::exchange(heard, settled) == settled);
     }
+    // The same of a short one, if it goes to where the one before went: so that address is of this host.
+    [[gnu::always_inline]] bool append_short(const wire::ShortPacket& packet) {
+        if (spilled.load(std::memory_order_relaxed) || !out ||
+            state.load(std::memory_order_acquire) != State::met) [[unlikely]]
+            return false;
+        const std::uint64_t settled = in->settled();
+        return out->append_short(packet, std::exchange(heard, settled) == settled);
+    }
 };
 
 class LocalPeers final : public memory::Outsiders {
@@ -137,8 +145,12 @@ class LocalPeers final : public memory::Outsiders {
     }
     // Who owns the queue pair at that address, if it is a living process that we have met.
     LocalPeer* find(const Gid& destination, std::uint32_t qp_number) {
-        LocalPeer* peer = owners_[block_of(qp_number) % kMaxBlocks].load(std::memory_order_acquire);
+        LocalPeer* const peer = owner_of(qp_number);
         return peer && is_ours(destination) ? peer : nullptr;
+    }
+    // The same, whatever the address.
+    LocalPeer* owner_of(std::uint32_t qp_number) const {
+        return owners_[block_of(qp_number) % kMaxBlocks].load(std::memory_order_acquire);
     }
     // The same; a question leaves now and then if nobody is known.
     LocalPeer* find_or_ask(const Gid& destination, std::uint32_t qp_number);

@@ -61,12 +61,14 @@
 #include "wire/bth.h"
 #include "wire/packet_sink.h"
 #include "wire/path.h"
+#include "wire/short_packet.h"
 
 namespace verbena::link {
 
 class LocalRing : private RingLayout {
    public:
     using RingLayout::Form;
+    using RingLayout::kBeside;
     using RingLayout::kCapacity;
     using RingLayout::kInSlot;
     using RingLayout::kMarks;
@@ -90,6 +92,32 @@ class LocalRing : private RingLayout {
     // heard of the consumer in between, so that more will come.
     bool append(const wire::OutPacket& packet, bool follows = false) {
         return append_short(packet, follows) || append_long(packet, follows);
+    }
+    // The same of one that lies in its slot or beside it, to where the one before went.
+    [[gnu::always_inline]] bool append_short(const wire::ShortPacket& packet, bool follows) {
+        const std::size_t length = packet.header_length() + packet.length + packet.pad_count;
+        if (length > kBeside || written_.slots >= limit_.slots || has_other_addresses(*packet.path))
+            [[unlikely]]
+            return false;
+        if (follows) reach_ahead(length, 0);
+        Slot& slot = slot_of(written_.slots);
+        slot.record = {static_cast<std::uint32_t>(length),
+                       packet.acknowledged | (packet.acknowledges ? kAcknowledges : 0u), 1};
+        std::uint8_t* at = slot.packet;
+        if (length > kInSlot) {
+            at = beside(written_.slots);
+            touch_beside_.reach(besides_to(written_.slots));
+        }
+        const auto put = [&at](std::uint32_t word) {  // as it was made: see copy_header()
+            std::memcpy(at, &word, sizeof word);
+            at += sizeof word;
+        };
+        for (const std::uint32_t word : packet.bth) put(word);
+        for (unsigned i = 0; i < packet.extended_words; i++) put(packet.extended[i]);
+        small_copy(at, packet.payload, packet.length);
+        if (packet.pad_count > 0) std::memset(at + packet.length, 0, packet.pad_count);
+        end_record(slot);
+        return true;
     }
     // True if the consumer sleeps and has to be woken.
     bool publish();
@@ -219,6 +247,7 @@ class LocalRing : private RingLayout {
     static constexpr std::size_t kAlignment = 64;
     static constexpr std::size_t kReached = (2 << 10) + 128;  // bytes: of what is asked for ahead
     static constexpr std::size_t kLong = 16 << 10;
+    static constexpr std::uint64_t kAhead = 4;  // slots that are asked for ahead
     static constexpr std::uint64_t round_up(std::uint64_t size) {
         return (size + kAlignment - 1) & ~(kAlignment - 1);
     }
@@ -291,7 +320,6 @@ class LocalRing : private RingLayout {
     // is written, while all stores behind it wait. (Of a larger record the lines are asked for together
     // anyhow.) Those that follow are as large as this one, probably, which takes so many bytes of data.
     void reach_ahead(std::uint64_t size, std::uint64_t data) const {
-        constexpr std::uint64_t kAhead = 4;  // slots
         if (size > kReached) return;
         prefetch_to_write(&slot_of(written_.slots + kAhead));
         if (size <= kInSlot) return;

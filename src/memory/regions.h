@@ -215,8 +215,8 @@ class RegionTable {
     alignas(64) mutable std::array<std::uint8_t, kNullRegionRoom> discarded_{};
 };
 
-inline Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova, std::uint64_t length,
-                                 Access need) const {
+[[gnu::always_inline]] inline Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t iova,
+                                                        std::uint64_t length, Access need) const {
     const std::uint32_t index = index_of(lkey);
     const bool is_lkey = !(lkey & kRemoteBit) || either_;
     if (index == 0 || index >= records_.size() || !is_lkey || (lkey & kTagMask) == 0) [[unlikely]]
@@ -229,8 +229,8 @@ inline Lookup RegionTable::local(std::uint32_t lkey, PdNumber pd, std::uint64_t 
 }
 
 // The record's key was good. The loads are acquire for find_window(), which looks at the tag again.
-inline Lookup RegionTable::find(RegionRecord& record, PdNumber pd, std::uint64_t iova, std::uint64_t length,
-                                Access need) const {
+[[gnu::always_inline]] inline Lookup RegionTable::find(RegionRecord& record, PdNumber pd, std::uint64_t iova,
+                                                       std::uint64_t length, Access need) const {
     const auto load = [](const auto& field) { return field.load(std::memory_order_acquire); };
     const std::uintptr_t base = load(record.address);
     if (length == 0) return {reinterpret_cast<std::uint8_t*>(base), LookupError::none};

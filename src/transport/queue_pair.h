@@ -229,6 +229,7 @@ class QueuePair {
     virtual bool awaits_acknowledgement() const = 0;
 
     std::uint32_t number() const { return basics_.number; }
+    bool is_rc() const { return basics_.service == Service::rc; }
     QpState state() const { return state_; }
     const QpSetup& setup() const { return rest_->setup; }
     const BusyCounters& busy_counters() const { return counters_; }

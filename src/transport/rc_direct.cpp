@@ -75,9 +75,21 @@ bool RcRequester::leaves_as_packet(std::uint32_t length, std::uint32_t together,
            !direct_->reaches(shared_.connection().path, shared_.connection().destination_qp);
 }
 
+// The same of a small WRITE, which is not measured, where nothing else has to be asked.
+bool RcRequester::goes_with_others() {
+    if (directly_ == Directly::never) return true;
+    if (outstanding()) return !drain_first_;
+    if (directly_ != Directly::hopefully || shared_.basics().is_counted ||
+        !flow_.wave().surely_goes_on(shared_.basics().send_cq))
+        return false;
+    by_packets_ = true;
+    drain_first_ = false;
+    return true;
+}
+
 // One leaves straight while others do in place of being executed: whether it is one of those, and measured.
-void RcRequester::watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now) {
-    if (request.is_one_sided()) {
+void RcRequester::watch_straight(bool one_sided, std::uint32_t length, const LazyTime& now) {
+    if (one_sided) {
         if (const Time at = now.is_known() ? now.get() : kUnwatched; packets_since_ == kNever)
             served_since(at, at);
         flow_.wave().has(shared_.basics().send_cq, queue_.size() + 1);

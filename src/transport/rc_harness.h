@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "transport/queue_pair.h"
+#include "transport/rc_short.h"
 #include "transport/shown_receives.h"
 #include "transport/vendor_error.h"
 #include "wire/answer_place.h"
@@ -83,6 +84,23 @@ class Harness : private QpListener {
             send(out);
             return true;
         }
+        // Short messages leave by this (rc_short.h), in the same way.
+        static constexpr std::uint32_t kMostShort = 116;  // bytes
+        bool copy_short(const wire::ShortPacket& packet) {
+            if (packet.length > kMostShort) return false;
+            const iovec payload = {const_cast<void*>(packet.payload), packet.length};
+            wire::OutPacket out;
+            out.path = packet.path;
+            std::memcpy(out.header.data(), packet.bth.data(), wire::kBthLength);
+            std::memcpy(out.header.data() + wire::kBthLength, packet.extended.data(),
+                        4 * packet.extended_words);
+            out.header_length = static_cast<std::uint8_t>(packet.header_length());
+            out.pad_count = packet.pad_count;
+            out.payload = {&payload, packet.length > 0 ? 1u : 0u};
+            out.aside.acknowledges = packet.acknowledges;
+            out.aside.acknowledged = packet.acknowledged;
+            return copy(out);
+        }
         void flush() override {}
         bool is_full(const wire::Path&, std::uint32_t) override { return full; }
         std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return largest; }
@@ -129,6 +147,7 @@ class Harness : private QpListener {
     bool keep_log = true;
     bool straight = false;       // what can take the straight path does
     unsigned went_straight = 0;  // requests, and SENDs and WRITEs that arrived
+    unsigned went_short = 0;     // requests among them
     unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
     unsigned settled_straight = 0;
     bool fetches = false;  // payloads that stay where they are are fetched from there
@@ -250,6 +269,7 @@ class Harness : private QpListener {
     int post(int i, std::span<const SendRequest> requests) {
         memory::Section section(side[i].sections);
         QueuePair& qp = *side[i].qp;
+        if (straight && requests.size() == 1 && post_short(i, requests[0])) return 0;
         if (straight) {
             const Time before = qp.other_deadline();
             const auto [taken, follows] = qp.post_straight(requests, side[i], &side[i], now);
@@ -261,6 +281,14 @@ class Harness : private QpListener {
         for (const SendRequest& request : requests)
             if (const int error = qp.post_send(request, now)) return error;
         return 0;
+    }
+    bool post_short(int i, const SendRequest& request) {
+        if (!side[i].qp->is_rc()) return false;
+        auto& qp = static_cast<RcQueuePair&>(*side[i].qp);
+        const Time before = qp.other_deadline();
+        if (!counted(side[i], qp.post_short(request, side[i], now), before, went_straight)) return false;
+        went_short++;
+        return true;
     }
     void post_receive(int i, std::uint64_t wr_id, std::vector<Sge> sges) {
         if (side[i].receives->post({wr_id, sges})) std::abort();

@@ -31,6 +31,9 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     void receive(const wire::Packet& packet, const wire::Path& sender_view, Time now) override;
     Taken post_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now) override;
+    // rc_short.h: the same of one that is short, to a peer of this host.
+    template <class Way>
+    Straight post_short(const SendRequest& request, Way& way, const LazyTime& now);
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool is_early(const wire::BthWords& bth) const override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
@@ -80,12 +83,16 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
 
    private:
     bool reliable() const { return basics_.service != Service::uc; }
+    std::size_t receive_short(std::span<const wire::InPacket> packets, Time now);
+    std::size_t take_short(std::span<const wire::InPacket> packets, Time now);
     template <class Whole>
     std::size_t receive_whole(std::span<const wire::InPacket> packets, Time now);
     template <class Whole>
     bool take_whole(const wire::InPacket& packet, Time now);
     bool leave_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now);
+    template <bool kUsual, class Way>
+    bool leave_short(const SendRequest& request, const ShortPayload& payload, bool owes, Way& way);
     std::size_t others_leave(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                              wire::PacketSink* sink, const LazyTime& now);
     bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketSink& sink);

@@ -50,6 +50,12 @@
 
 namespace verbena::transport {
 
+// Of what is short (rc_short.h).
+struct ShortPayload {
+    const std::uint8_t* bytes = nullptr;
+    std::uint32_t length = 0;
+};
+
 class RcRequester {
     static constexpr std::uint32_t kNotHeld = ~0u;  // no PSN
     // What few messages need, apart.
@@ -95,7 +101,7 @@ class RcRequester {
     int check_room() const { return queue_.check_room(); }
     std::uint32_t room() const { return queue_.room(); }
     const void* first_place() const { return queue_.first_place(); }
-    SendEntry& post(const SendRequest& request, std::uint32_t length) {
+    [[gnu::always_inline]] SendEntry& post(const SendRequest& request, std::uint32_t length) {
         return queue_.push(request, length, shared_.basics().signal_all || (request.flags & kSignaled));
     }
 
@@ -116,10 +122,16 @@ class RcRequester {
                        const LazyTime& now);
     void make_straight(const SendRequest& request, const iovec& payload, wire::OutPacket& out) const;
     bool may_leave(std::uint32_t length) const { return flow_.allows(length + Flow::kPacketOverhead); }
-    void left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
-                       bool copied, const LazyTime& now);
+    void left_straight(const SendRequest& request, std::uint32_t psns, std::uint32_t length, bool copied,
+                       const LazyTime& now);
+    // rc_short.h
+    bool is_short(const SendRequest& request, ShortPayload& payload);
+    void left_short(const SendRequest& request, std::uint32_t length, const LazyTime& now);
+    std::uint32_t next_psn() const { return next_psn_; }
     // What has left waits for an acknowledgement. True: next_deadline() may have come nearer.
-    bool waits(bool copied, const LazyTime& now) { return retransmission_.sent(now, copied); }
+    [[gnu::always_inline]] bool waits(bool copied, const LazyTime& now) {
+        return retransmission_.sent(now, copied);
+    }
     bool acknowledge_straight(std::uint32_t psn, Time now);
     bool execute_straight(const SendRequest& request, const LazyTime& now);  // WRITE and READ, by the link
     // An atomic, and its answer.
@@ -252,7 +264,8 @@ class RcRequester {
     bool execute_directly(Time now);
     void choose_way(std::uint32_t length, bool read, std::uint32_t waiting, Time now);
     void watch_packets(Time now);
-    void watch_straight(const SendRequest& request, std::uint32_t length, const LazyTime& now);
+    void watch_straight(bool one_sided, std::uint32_t length, const LazyTime& now);
+    bool goes_with_others();
     void choose_fetching(SendEntry& entry, Time now);
     struct Place {
         Direct when;            // done: now

@@ -134,6 +134,17 @@ class RcResponder : private Acknowledging, private MessageReceiver {
     std::uint8_t* place_straight(const wire::WholeWrite& write, std::uint32_t psns);
     void receive_straight(const wire::WholeSend& send, std::uint8_t* to, std::uint32_t psns, Time now);
     void receive_straight(const wire::WholeWrite& write, std::uint8_t* to, std::uint32_t psns, Time now);
+    // rc_short.cpp: SENDs that came together, and where they go.
+    struct Short {
+        std::uint64_t wr_id;  // of the receive
+        std::uint8_t* to;
+        const std::uint8_t* from;
+        std::uint32_t length;
+        bool ask;
+    };
+    using Shorts = std::array<Short, 16>;
+    std::size_t find_short(std::span<const wire::InPacket> packets, Shorts& shorts) const;
+    std::size_t receive_short(std::span<const Short> shorts, Time now);
     bool acknowledge_straight(wire::PacketCopier* copier, wire::PacketSink* sink);
     bool answer_straight(const wire::WholeAtomic& request, wire::PacketCopier& copier);
 

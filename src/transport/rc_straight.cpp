@@ -62,7 +62,8 @@ bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::Pa
         return false;
     if (sink) by_wire_ = !copied;
     if (owes) responder_.rides();
-    requester_.left_straight(request, out, length, copied, now);
+    count_sent(out, out.payload.empty() ? 0 : length, counters_);
+    requester_.left_straight(request, out.aside.psns, length, copied, now);
     return true;
 }
 
@@ -86,8 +87,9 @@ bool RcQueuePair::leave_straight(std::span<const SendRequest> requests, wire::Pa
     if (!is_plain() || !is_peer(sender_view)) [[unlikely]]
         return {};
     const bool writes = static_cast<wire::Opcode>(packets[0].bytes[0]) == wire::Opcode::rc_write_only;
-    const std::size_t taken =
-        writes ? receive_whole<wire::WholeWrite>(packets, now) : receive_whole<wire::WholeSend>(packets, now);
+    std::size_t taken = writes ? receive_whole<wire::WholeWrite>(packets, now) : receive_short(packets, now);
+    if (!writes && taken < packets.size()) [[unlikely]]
+        taken += receive_whole<wire::WholeSend>(packets.subspan(taken), now);
     if (taken == 0) [[unlikely]]
         return {};
     counters_.packets_received += taken;
@@ -233,12 +235,11 @@ void RcRequester::make_straight(const SendRequest& request, const iovec& payload
 
 // It has left. What was copied to a peer of this host waits in its ring: nothing of it is in the window,
 // which is there for sockets.
-void RcRequester::left_straight(const SendRequest& request, const wire::OutPacket& out, std::uint32_t length,
+void RcRequester::left_straight(const SendRequest& request, std::uint32_t psns, std::uint32_t length,
                                 bool copied, const LazyTime& now) {
     if (!copied) flow_.sent(length + Flow::kPacketOverhead);
-    count_sent(out, out.payload.empty() ? 0 : length, shared_.counters());
     if (by_packets_) [[unlikely]]
-        watch_straight(request, length, now);
+        watch_straight(request.is_one_sided(), length, now);
 
     SendEntry& entry = post(request, length);
     current_++;
@@ -247,9 +248,9 @@ void RcRequester::left_straight(const SendRequest& request, const wire::OutPacke
         outstanding_reads_++;
         begin_sample(next_psn_, now);
     } else {
-        sample_sometimes(next_psn_, wire::psn_add(next_psn_, out.aside.psns - 1), now);
+        sample_sometimes(next_psn_, wire::psn_add(next_psn_, psns - 1), now);
     }
-    left_whole(entry, out.aside.psns);
+    left_whole(entry, psns);
 }
 
 // Whether it is an atomic that can be asked for now, by that packet.

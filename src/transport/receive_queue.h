@@ -91,7 +91,12 @@ class alignas(64) ReceiveQueue {
         request = at(taken());
         return true;
     }
-    void drop_oldest() { pop(); }
+    void drop_oldest(std::uint32_t count = 1) {
+        taken_.store(taken_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+    }
+    std::uint32_t untaken() const {
+        return posted_.load(std::memory_order_acquire) - taken_.load(std::memory_order_relaxed);
+    }
     // Requests have numbers, in the order in which they were posted; the oldest has this one.
     std::uint32_t taken() const { return taken_.load(std::memory_order_relaxed); }
     // One that waits, as oldest() gives the first.
@@ -175,6 +180,10 @@ class alignas(64) ReceiveQueue {
         to.wr_id = wr_id;
         to.sge_count = static_cast<std::uint32_t>(sges.size());
         Sge* at = to.sges();
+        if (sges.size() == 1) [[likely]] {
+            *at = sges[0];
+            return;
+        }
         for (const Sge& sge : sges) *at++ = sge;
     }
     std::uint32_t count() const {
@@ -187,7 +196,7 @@ class alignas(64) ReceiveQueue {
         const Sge* const from = entry.sges();
         for (std::uint32_t i = 0; i < sge_count; i++) sges[i] = from[i];
     }
-    void pop() { taken_.store(taken_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+    void pop() { drop_oldest(); }
     bool take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count,
                      std::uint32_t waiter);
     ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup* shared);

@@ -49,7 +49,7 @@ class Retransmission {
     // A packet left; something is outstanding. `copied`: it is in the peer's memory already, so that there is
     // no haste to find out about it, only a peer that was not ready. Behind others like it the time is not
     // asked for: the timers run. True: next_deadline() has come nearer.
-    bool sent(const LazyTime& when, bool copied = false) {
+    [[gnu::always_inline]] bool sent(const LazyTime& when, bool copied = false) {
         if (copied && copied_ && probe_at_ != kNever && (timeout_at_ != kNever || acknowledge_timeout_ == 0))
             return false;
         const Time now = when.get(), before = next_deadline();

@@ -120,7 +120,7 @@ class SendQueue {
 
     // The queue is not full, the request was checked. `length` is the sum of its elements. Inline data is
     // copied.
-    SendEntry& push(const SendRequest& request, std::uint32_t length, bool signaled) {
+    [[gnu::always_inline]] SendEntry& push(const SendRequest& request, std::uint32_t length, bool signaled) {
         SendEntry& entry = entries_[(head_ + count_++) & mask_];
         entry.wr_id = request.wr_id;
         entry.remote_address = request.remote_address;

@@ -44,6 +44,9 @@ class Wave {
         return untimed_.get() != 0;
     }
 
+    // The same, or it is left to goes_on() to say so.
+    bool surely_goes_on(const void* queue) { return (untimed_.get() + 1) % kTimed != 0 && goes_on(queue); }
+
     // A small WRITE is posted to a queue pair that has none under way: whether it is to leave as a packet.
     // `queue`: where it completes. `many`: it is one of many for another reason. `served`: whether the peer
     // takes packets in.

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "adapter/clock.h"
+#include "adapter/short.h"
 #include "base/call_fault.h"
 #include "base/out_of_memory.h"
 #include "base/quick_thread_local.h"
@@ -143,9 +144,33 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
 // measuring.
 constexpr std::uint32_t kTakesLong = 128 << 10;
 
-// The most usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
+// The most usual post: one that is short, to a peer of this host. False: nothing was done.
+[[gnu::always_inline]] inline bool post_short(const ibv_qp* base, const ibv_send_wr* wr) {
+    if (!wr || wr->next || wr->opcode > IBV_WR_SEND_WITH_IMM || base->qp_type != IBV_QPT_RC ||
+        (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
+        return false;
+    Process& process = *Context::of(base->context)->process;
+    if (!process.usable()) [[unlikely]]
+        return false;
+    transport::SendRequest request;
+    request.wr_id = wr->wr_id;
+    request.operation = static_cast<transport::Operation>(wr->opcode);
+    request.flags = wr->send_flags;
+    request.immediate_or_key = wr->imm_data;
+    if (wr->opcode < IBV_WR_SEND) {
+        request.remote_address = wr->wr.rdma.remote_addr;
+        request.rkey = wr->wr.rdma.rkey;
+    }
+    request.sges = sges_of(wr->sg_list, wr->num_sge);
+    if (!process.adapter().post_short(base->qp_num, request, adapter::now)) [[unlikely]]
+        return false;
+    process.engine().posted();
+    return true;
+}
+
+// Usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
 // was done, and it goes the way of all others.
-bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
+[[gnu::noinline]] bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
     if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
         return false;
     Process& process = *Context::of(base->context)->process;
@@ -185,14 +210,14 @@ bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
     return true;
 }
 
-bool post_straight(ibv_qp* base, const ibv_recv_wr* wr) {
+[[gnu::always_inline]] inline bool post_short(ibv_qp* base, const ibv_recv_wr* wr) {
     if (!wr || wr->next || wr->num_sge < 0 || calls_may_fail()) [[unlikely]]
         return false;
     const QueuePair& qp = *QueuePair::of(base);
     Process& process = *qp.context->process;
     return process.usable() && qp.own_receives &&
-           process.adapter().post_straight(*qp.own_receives, base->qp_num,
-                                           {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)}, adapter::now);
+           process.adapter().post_short(*qp.own_receives, base->qp_num,
+                                        {wr->wr_id, sges_of(wr->sg_list, wr->num_sge)}, adapter::now);
 }
 
 // By a plan of faults.
@@ -262,13 +287,15 @@ pid_t this_thread() {
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+    if (post_short(base, wr)) [[likely]]
+        return 0;
     if (post_straight(base, wr)) [[likely]]
         return 0;
     return post_any_send(base, wr, bad_wr);
 }
 
 int post_receive(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-    if (post_straight(base, wr)) [[likely]]
+    if (post_short(base, wr)) [[likely]]
         return 0;
     return post_any_receive(base, wr, bad_wr);
 }

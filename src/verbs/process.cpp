@@ -213,6 +213,7 @@ int Process::make_adapter(const host::OpenQueueReply& reply) {
                                 .gathers = features().gather && features().inline_progress,
                                 .direct = memory_access_.get(),
                                 .outsiders = local_ ? &local_->peers() : nullptr,
+                                .local = local_.get(),
                                 .device_of = device_of});
     adapter_->regions().set_probe(probe);
     if (takes_either_key()) adapter_->regions().take_either_key();

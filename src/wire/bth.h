@@ -79,6 +79,7 @@ class BthWords {
         third_ = load_be32(p + 8);
     }
 
+    std::uint32_t first() const { return first_; }  // opcode to P_Key
     Opcode opcode() const { return static_cast<Opcode>(first_ >> 24); }
     bool solicited() const { return first_ >> 16 & kBthSolicited; }
     unsigned pad_count() const { return first_ >> (16 + kBthPadShift) & 3; }

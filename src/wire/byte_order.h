@@ -49,6 +49,8 @@ inline std::uint64_t load_le64(const std::uint8_t* p) {
     return byte_order::load<std::uint64_t, std::endian::little>(p);
 }
 
+constexpr std::uint32_t to_be32(std::uint32_t v) { return byte_order::convert(v, std::endian::big); }
+
 inline void store_be16(std::uint8_t* p, std::uint16_t v) { byte_order::store(p, v); }
 // The high eight bits of `v` are dropped.
 inline void store_be24(std::uint8_t* p, std::uint32_t v) {

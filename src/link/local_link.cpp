@@ -283,16 +283,8 @@ void LocalLink::send(const wire::OutPacket& packet) { own_sink_->send(packet); }
 void LocalLink::flush() { own_sink_->flush(); }
 
 [[gnu::flatten]] bool LocalLink::copy(const wire::OutPacket& packet) {
-    if (packets_wanted()) [[unlikely]]
-        return false;
-    LocalPeer* const peer = peers_.find(packet.path->destination, packet.destination_qp());
-    if (!peer) [[unlikely]]
-        return false;
-    std::lock_guard guard(peer->lock);
-    if (!peer->append(packet)) [[unlikely]]
-        return false;
-    publish(*peer);
-    return true;
+    return !packets_wanted() &&
+           copy_to(peers_.find(packet.path->destination, packet.destination_qp()), packet);
 }
 
 wire::PacketCopier& LocalLink::row() { return *row_; }

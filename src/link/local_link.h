@@ -50,16 +50,7 @@ class LocalLink final : public Link {
     // The same of what is short; bytes of payload, at most.
     static constexpr std::uint32_t kMostShort = LocalRing::kBeside - wire::kBthLength;
     [[gnu::always_inline]] bool copy_short(const wire::ShortPacket& packet) {
-        if (packets_wanted()) [[unlikely]]
-            return false;
-        LocalPeer* const peer = peers_.owner_of(packet.destination_qp);
-        if (!peer) [[unlikely]]
-            return false;
-        std::lock_guard guard(peer->lock);
-        if (!peer->append_short(packet)) [[unlikely]]
-            return false;
-        publish(*peer);
-        return true;
+        return !packets_wanted() && copy_to(peers_.owner_of(packet.destination_qp), packet);
     }
     void flush() override;
     wire::PacketCopier& row() override;
@@ -113,6 +104,16 @@ class LocalLink final : public Link {
     };
     Readable look_at_descriptors();
     static void take_room(LocalPeers& peers, LocalPeer& peer);
+    // OutPacket or ShortPacket.
+    [[gnu::always_inline]] bool copy_to(LocalPeer* peer, const auto& packet) {
+        if (!peer) [[unlikely]]
+            return false;
+        std::lock_guard guard(peer->lock);
+        if (!peer->append(packet)) [[unlikely]]
+            return false;
+        publish(*peer);
+        return true;
+    }
     // The peer's lock is held. Whether the link is polled is asked again behind the marks: who says that it
     // is not any more makes all threads pass a barrier, so that either he sees the marks or we see that.
     [[gnu::always_inline]] void publish(LocalPeer& peer) {

@@ -99,21 +99,14 @@ struct LocalPeer {
         spilled.store(!spill.empty());
         return kept;
     }
-    // To `out` if it takes the packet at once. `lock` is held.
-    [[gnu::always_inline]] bool append(const wire::OutPacket& packet) {
+    // To `out` if it takes the packet at once: a wire::OutPacket, or a wire::ShortPacket, which it takes to
+    // where the one before went, so that its address is of this host. `lock` is held.
+    [[gnu::always_inline]] bool append(const auto& packet) {
         if (spilled.load(std::memory_order_relaxed) || !out ||
             state.load(std::memory_order_acquire) != State::met) [[unlikely]]
             return false;
         const std::uint64_t settled = in->settled();
         return out->append(packet, std::exchange(heard, settled) == settled);
-    }
-    // The same of a short one, if it goes to where the one before went: so that address is of this host.
-    [[gnu::always_inline]] bool append_short(const wire::ShortPacket& packet) {
-        if (spilled.load(std::memory_order_relaxed) || !out ||
-            state.load(std::memory_order_acquire) != State::met) [[unlikely]]
-            return false;
-        const std::uint64_t settled = in->settled();
-        return out->append_short(packet, std::exchange(heard, settled) == settled);
     }
 };
 

@@ -94,7 +94,7 @@ class LocalRing : private RingLayout {
         return append_short(packet, follows) || append_long(packet, follows);
     }
     // The same of one that lies in its slot or beside it, to where the one before went.
-    [[gnu::always_inline]] bool append_short(const wire::ShortPacket& packet, bool follows) {
+    [[gnu::always_inline]] bool append(const wire::ShortPacket& packet, bool follows) {
         const std::size_t length = packet.header_length() + packet.length + packet.pad_count;
         if (length > kBeside || written_.slots >= limit_.slots || has_other_addresses(*packet.path))
             [[unlikely]]

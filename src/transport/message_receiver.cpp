@@ -234,7 +234,7 @@ void MessageReceiver::push_receive(completion::Completion& c, bool solicited, Ti
     // The bytes of a WRITE with immediate are remote_write's.
     const std::uint32_t bytes = c.opcode == completion::Opcode::receive ? c.byte_length : 0;
     shared_.count_completed(Counted::receive, c.status == Status::success, bytes);
-    identify(c, now);
+    identify(c, receive_wr_id_, now);
     if (shared_.basics().service == Service::xrc_receive)
         rest_->waiting.push_back({rest_->source, c, solicited});
     else

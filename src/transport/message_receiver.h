@@ -77,9 +77,14 @@ class MessageReceiver {
         } else if (!own_receives_->oldest(receive)) [[unlikely]] {
             return nullptr;
         }
+        receive_wr_id_ = receive.wr_id;
+        return place_in(receive, length);
+    }
+    // The first element of that receive, or nullptr.
+    [[gnu::always_inline]] std::uint8_t* place_in(const ReceiveQueue::Oldest& receive,
+                                                  std::uint32_t length) const {
         if (receive.sges.empty() || length > receive.sges[0].length) [[unlikely]]
             return nullptr;
-        receive_wr_id_ = receive.wr_id;
         const Sge& sge = receive.sges[0];
         return shared_.regions()
             .local(sge.lkey, pd_of_receive(), sge.address, length, memory::kLocalWrite)
@@ -92,13 +97,17 @@ class MessageReceiver {
         if (!std::exchange(receive_taken_, false)) own_receives_->drop_oldest();
         shared_.count_completed(Counted::receive, true, length);
         shared_.basics().receive_cq->push_in_place(solicited, [&](completion::Completion& c) {
-            c = {};
-            c.opcode = completion::Opcode::receive;
-            c.byte_length = length;
-            c.source_qp = shared_.connection().destination_qp;
-            identify(c, now);
+            describe(c, receive_wr_id_, length, now);
             fill(c);
         });
+    }
+    // The completion of a receive that took a SEND of that length, without an immediate.
+    void describe(completion::Completion& c, std::uint64_t wr_id, std::uint32_t length, Time now) const {
+        c = {};
+        c.opcode = completion::Opcode::receive;
+        c.byte_length = length;
+        c.source_qp = shared_.connection().destination_qp;
+        identify(c, wr_id, now);
     }
     // The sentence about it; abort_receive() follows.
     void record_receive_failure(VendorError cause) const;
@@ -152,8 +161,8 @@ class MessageReceiver {
     VendorError check_write_start(const wire::Reth& reth);
     void push_receive(completion::Completion& c, bool solicited, Time now);
     // Whose completion it is.
-    void identify(completion::Completion& c, Time now) const {
-        c.wr_id = receive_wr_id_;
+    void identify(completion::Completion& c, std::uint64_t wr_id, Time now) const {
+        c.wr_id = wr_id;
         c.qp_number = shared_.basics().number;
         c.timestamp = static_cast<std::uint64_t>(now);
     }

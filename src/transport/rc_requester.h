@@ -122,11 +122,27 @@ class RcRequester {
                        const LazyTime& now);
     void make_straight(const SendRequest& request, const iovec& payload, wire::OutPacket& out) const;
     bool may_leave(std::uint32_t length) const { return flow_.allows(length + Flow::kPacketOverhead); }
-    void left_straight(const SendRequest& request, std::uint32_t psns, std::uint32_t length, bool copied,
-                       const LazyTime& now);
+    // It has left. What was copied to a peer of this host waits in its ring: nothing of it is in the window,
+    // which is there for sockets.
+    [[gnu::always_inline]] void left_straight(const SendRequest& request, std::uint32_t psns,
+                                              std::uint32_t length, bool copied, const LazyTime& now) {
+        if (!copied) flow_.sent(length + Flow::kPacketOverhead);
+        if (by_packets_) [[unlikely]]
+            watch_straight(request.is_one_sided(), length, now);
+
+        SendEntry& entry = post(request, length);
+        current_++;
+        entry.beside_window = copied;
+        if (request.is_atomic()) {
+            outstanding_reads_++;
+            begin_sample(next_psn_, now);
+        } else {
+            sample_sometimes(next_psn_, wire::psn_add(next_psn_, psns - 1), now);
+        }
+        left_whole(entry, psns);
+    }
     // rc_short.h
     bool is_short(const SendRequest& request, ShortPayload& payload);
-    void left_short(const SendRequest& request, std::uint32_t length, const LazyTime& now);
     std::uint32_t next_psn() const { return next_psn_; }
     // What has left waits for an acknowledgement. True: next_deadline() may have come nearer.
     [[gnu::always_inline]] bool waits(bool copied, const LazyTime& now) {

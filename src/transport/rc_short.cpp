@@ -40,7 +40,7 @@ std::size_t RcResponder::find_short(std::span<const wire::InPacket> packets, Sho
     constexpr std::size_t kLeast = wire::kBthLength + wire::kIcrcLength;
     if (receive_taken_ || !own_receives_ || shared_.basics().is_counted) [[unlikely]]
         return 0;
-    const std::size_t most = std::min({packets.size(), shorts.size(), std::size_t{own_receives_->untaken()}});
+    const std::size_t most = std::min({packets.size(), shorts.size(), std::size_t{own_receives_->count()}});
     const std::uint32_t first_receive = own_receives_->taken();
     std::uint32_t psn = expected_psn_;
     for (std::size_t n = 0; n < most; n++, psn = wire::psn_add(psn, 1)) {
@@ -55,13 +55,7 @@ std::size_t RcResponder::find_short(std::span<const wire::InPacket> packets, Sho
             return n;
         const auto length = static_cast<std::uint32_t>(padded - pad);
         const ReceiveQueue::Oldest receive = own_receives_->at(first_receive + static_cast<std::uint32_t>(n));
-        if (length > kMostShort || receive.sges.empty() || length > receive.sges[0].length) [[unlikely]]
-            return n;
-        const Sge& sge = receive.sges[0];
-        std::uint8_t* const to =
-            shared_.regions()
-                .local(sge.lkey, shared_.basics().pd, sge.address, length, memory::kLocalWrite)
-                .address;
+        std::uint8_t* const to = length > kMostShort ? nullptr : place_in(receive, length);
         if (!to) [[unlikely]]
             return n;
         shorts[n] = {receive.wr_id, to, packet.bytes.data() + wire::kBthLength, length, bth.ack_request()};
@@ -71,20 +65,13 @@ std::size_t RcResponder::find_short(std::span<const wire::InPacket> packets, Sho
 
 // They are placed and complete, as many as the completion queue takes without telling anybody.
 std::size_t RcResponder::receive_short(std::span<const Short> shorts, Time now) {
-    const std::uint32_t number = shared_.basics().number, peer = shared_.connection().destination_qp;
     std::uint64_t bytes = 0;
     bool ask = false;
     const std::size_t count =
         shared_.basics().receive_cq->push_some(shorts.size(), [&](completion::Completion& c, std::size_t n) {
             const Short& each = shorts[n];
             place(each.to, each.from, each.length);
-            c = {};
-            c.wr_id = each.wr_id;
-            c.opcode = completion::Opcode::receive;
-            c.byte_length = each.length;
-            c.qp_number = number;
-            c.source_qp = peer;
-            c.timestamp = static_cast<std::uint64_t>(now);
+            describe(c, each.wr_id, each.length, now);
             bytes += each.length;
             ask |= each.ask;
         });

@@ -25,7 +25,7 @@ template <class Way>
         [[unlikely]]
         return kDeclined;
     if (owes) responder_.rides();
-    requester_.left_short(request, payload.length, now);
+    requester_.left_straight(request, 1, payload.length, true, now);
     request_leaves(owes ? responder_.owes_since() : kNever, now);
     return requester_.waits(true, now) ? kDone | kWaits : kDone;
 }
@@ -46,9 +46,7 @@ template <bool kUsual, class Way>
     packet.acknowledges = owes;
     packet.acknowledged = owes ? responder_.riding().acknowledged : 0;
 
-    const Opcode opcode = write       ? Opcode::rc_write_only
-                          : immediate ? Opcode::rc_send_only_immediate
-                                      : Opcode::rc_send_only;
+    const Opcode opcode = kUsual ? Opcode::rc_send_only : whole_opcode(request.operation);
     const unsigned second = wire::kBthMigrationRequest | unsigned{packet.pad_count} << wire::kBthPadShift |
                             (!write && request.flags & kSolicited ? wire::kBthSolicited : 0u);
     const auto to_wire = wire::to_be32;
@@ -73,18 +71,6 @@ template <bool kUsual, class Way>
     counters_.wire_bytes_sent +=
         packet.header_length() + wire::kIcrcLength + payload.length + packet.pad_count;
     return true;
-}
-
-// It has left: into the peer's ring, and not into the window, which is there for sockets.
-[[gnu::always_inline]] inline void RcRequester::left_short(const SendRequest& request, std::uint32_t length,
-                                                           const LazyTime& now) {
-    if (by_packets_) [[unlikely]]
-        watch_straight(request.is_one_sided(), length, now);
-    SendEntry& entry = post(request, length);
-    current_++;
-    entry.beside_window = true;
-    sample_sometimes(next_psn_, next_psn_, now);
-    left_whole(entry, 1);
 }
 
 // Whether it may leave as one packet, and where its payload lies. (Whoever takes that knows what is short.)

@@ -233,26 +233,6 @@ void RcRequester::make_straight(const SendRequest& request, const iovec& payload
     make_whole(shared_, request, next_psn_, payload, out);
 }
 
-// It has left. What was copied to a peer of this host waits in its ring: nothing of it is in the window,
-// which is there for sockets.
-void RcRequester::left_straight(const SendRequest& request, std::uint32_t psns, std::uint32_t length,
-                                bool copied, const LazyTime& now) {
-    if (!copied) flow_.sent(length + Flow::kPacketOverhead);
-    if (by_packets_) [[unlikely]]
-        watch_straight(request.is_one_sided(), length, now);
-
-    SendEntry& entry = post(request, length);
-    current_++;
-    entry.beside_window = copied;
-    if (request.is_atomic()) {
-        outstanding_reads_++;
-        begin_sample(next_psn_, now);
-    } else {
-        sample_sometimes(next_psn_, wire::psn_add(next_psn_, psns - 1), now);
-    }
-    left_whole(entry, psns);
-}
-
 // Whether it is an atomic that can be asked for now, by that packet.
 bool RcRequester::asks_straight(const SendRequest& request, wire::OutPacket& out) const {
     constexpr std::uint32_t kUsual = kSignaled | kSolicited;

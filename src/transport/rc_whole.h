@@ -16,17 +16,19 @@ inline bool may_be_whole(const auto& request) {
             operation == Operation::rdma_write);
 }
 
+constexpr wire::Opcode whole_opcode(Operation operation) {
+    return operation == Operation::rdma_write ? wire::Opcode::rc_write_only
+           : operation == Operation::send     ? wire::Opcode::rc_send_only
+                                              : wire::Opcode::rc_send_only_immediate;
+}
+
 // `payload`: where its bytes lie. `out` refers to it.
 inline void make_whole(const RcShared& shared, const auto& request, std::uint32_t psn, const iovec& payload,
                        wire::OutPacket& out) {
     const auto length = static_cast<std::uint32_t>(payload.iov_len);
     const bool write = request.operation == Operation::rdma_write;
     wire::Bth bth;
-    address_rc(bth, shared,
-               write                                  ? wire::Opcode::rc_write_only
-               : request.operation == Operation::send ? wire::Opcode::rc_send_only
-                                                      : wire::Opcode::rc_send_only_immediate,
-               psn);
+    address_rc(bth, shared, whole_opcode(request.operation), psn);
     bth.ack_request = true;
     bth.solicited = !write && (request.flags & kSolicited);
     bth.pad_count = wire::pad_for(length);

@@ -52,7 +52,7 @@ bool ReceiveQueue::take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::u
     }
     read_oldest(wr_id, sges, sge_count);
     if (mutated(Mutation::srq_request_taken_twice) && waiting % 4 == 3) return true;
-    pop();
+    drop_oldest();
     report_limit();
     return true;
 }
@@ -62,7 +62,7 @@ bool ReceiveQueue::take_id(std::uint64_t& wr_id) {
     std::lock_guard guard(lock_);
     if (count() == 0) return false;
     wr_id = oldest_entry().wr_id;
-    pop();
+    drop_oldest();
     report_limit();
     return true;
 }

@@ -76,7 +76,7 @@ class alignas(64) ReceiveQueue {
         if (posted_.load(std::memory_order_acquire) == taken_.load(std::memory_order_relaxed)) [[unlikely]]
             return false;
         read_oldest(wr_id, sges, sge_count);
-        pop();
+        drop_oldest();
         return true;
     }
 
@@ -94,8 +94,8 @@ class alignas(64) ReceiveQueue {
     void drop_oldest(std::uint32_t count = 1) {
         taken_.store(taken_.load(std::memory_order_relaxed) + count, std::memory_order_release);
     }
-    std::uint32_t untaken() const {
-        return posted_.load(std::memory_order_acquire) - taken_.load(std::memory_order_relaxed);
+    std::uint32_t count() const {  // that wait
+        return posted_.load(std::memory_order_acquire) - taken_.load(std::memory_order_acquire);
     }
     // Requests have numbers, in the order in which they were posted; the oldest has this one.
     std::uint32_t taken() const { return taken_.load(std::memory_order_relaxed); }
@@ -186,9 +186,6 @@ class alignas(64) ReceiveQueue {
         }
         for (const Sge& sge : sges) *at++ = sge;
     }
-    std::uint32_t count() const {
-        return posted_.load(std::memory_order_acquire) - taken_.load(std::memory_order_acquire);
-    }
     void read_oldest(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count) {
         Entry& entry = oldest_entry();
         wr_id = entry.wr_id;
@@ -196,7 +193,6 @@ class alignas(64) ReceiveQueue {
         const Sge* const from = entry.sges();
         for (std::uint32_t i = 0; i < sge_count; i++) sges[i] = from[i];
     }
-    void pop() { drop_oldest(); }
     bool take_shared(std::uint64_t& wr_id, std::span<Sge> sges, std::uint32_t& sge_count,
                      std::uint32_t waiter);
     ReceiveQueue(std::uint32_t capacity, std::uint32_t max_sge, const SharedQueueSetup* shared);

@@ -144,14 +144,16 @@ int refuse_poll(const Process& process, const Cq& cq, const char* name) {
 // measuring.
 constexpr std::uint32_t kTakesLong = 128 << 10;
 
-// The most usual post: one that is short, to a peer of this host. False: nothing was done.
+// The most usual posts: one request of RC that can be done at once, without a reason to refuse it.
+bool may_go_straight(const ibv_qp* base, const ibv_send_wr* wr) {
+    return wr && !wr->next && base->qp_type == IBV_QPT_RC && !(wr->num_sge & ~1) && !calls_may_fail() &&
+           Context::of(base->context)->process->usable();
+}
+
+// One that is short, to a peer of this host. False: nothing was done.
 [[gnu::always_inline]] inline bool post_short(const ibv_qp* base, const ibv_send_wr* wr) {
-    if (!wr || wr->next || wr->opcode > IBV_WR_SEND_WITH_IMM || base->qp_type != IBV_QPT_RC ||
-        (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
-        return false;
+    if (wr->opcode > IBV_WR_SEND_WITH_IMM) return false;
     Process& process = *Context::of(base->context)->process;
-    if (!process.usable()) [[unlikely]]
-        return false;
     transport::SendRequest request;
     request.wr_id = wr->wr_id;
     request.operation = static_cast<transport::Operation>(wr->opcode);
@@ -168,14 +170,9 @@ constexpr std::uint32_t kTakesLong = 128 << 10;
     return true;
 }
 
-// Usual posts: one request that can be done at once, without a reason to refuse it. False: nothing
-// was done, and it goes the way of all others.
+// Any of those. False: nothing was done, and it goes the way of all others.
 [[gnu::noinline]] bool post_straight(const ibv_qp* base, const ibv_send_wr* wr) {
-    if (!wr || wr->next || base->qp_type != IBV_QPT_RC || (wr->num_sge & ~1) || calls_may_fail()) [[unlikely]]
-        return false;
     Process& process = *Context::of(base->context)->process;
-    if (!process.usable()) [[unlikely]]
-        return false;
     transport::SendRequest request;
     switch (wr->opcode) {
         case IBV_WR_SEND_WITH_IMM:
@@ -287,9 +284,7 @@ pid_t this_thread() {
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-    if (post_short(base, wr)) [[likely]]
-        return 0;
-    if (post_straight(base, wr)) [[likely]]
+    if (may_go_straight(base, wr) && (post_short(base, wr) || post_straight(base, wr))) [[likely]]
         return 0;
     return post_any_send(base, wr, bad_wr);
 }

@@ -47,6 +47,7 @@ std::uint64_t Adapter::long_rounds() const { return state_->long_rounds.load(std
 void Adapter::post_took(Duration time) { state_->post_took(time); }
 
 completion::EventDeadlines& Adapter::event_deadlines() { return state_->event_deadlines; }
+void Adapter::tell_time() { state_->tells_time.store(true, std::memory_order_relaxed); }
 
 void Adapter::make_room_for_numbers(std::uint32_t first, std::uint32_t count) {
     std::lock_guard guard(state_->table_lock);

@@ -163,6 +163,10 @@ class Adapter {
     // Of the completion queues that are moderated (CompletionQueue::moderate).
     completion::EventDeadlines& event_deadlines();
 
+    // From now on completions have the time at which they are made; before, some have one that is up to some
+    // microseconds earlier, or as long as the thread that made them was kept from running.
+    void tell_time();
+
     // Whether the peer has not acknowledged all that was posted to `qp`, as far as it leaves by itself.
     bool awaits_acknowledgement(const transport::QueuePair& qp);
 

@@ -71,14 +71,44 @@ std::size_t count_alike(std::span<const std::uint8_t> burst, std::size_t size, s
 }
 
 // Where there is no memory, what was under way is as good as lost on the way: it comes again.
-unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
+template <class Turn>
+[[gnu::always_inline]] inline auto Adapter::State::or_lost(Turn turn) -> decltype(turn()) {
     try {
-        return take_turn(now, owed, caller);
+        return turn();
     } catch (const std::bad_alloc&) {
         log(LogLevel::error, "no memory for a packet");
         held_.reset();
-        return 0;
+        return {};
     }
+}
+
+unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
+    return or_lost([&] { return take_turn(now, owed, caller); });
+}
+
+// What a glance has found. For a poller, a message that is alone is taken without what a turn asks besides,
+// for which the next poll has the time.
+[[gnu::noinline]] unsigned Adapter::State::look_closer(const LazyTime& now, bool in_turn) {
+    if (in_turn) return run(now.get(), Owed::may_wait, Caller::stands_in);
+    somebody_looks();
+    return take_alone(now) ? 1 : run(now.get(), Owed::leaves, Caller::waits);
+}
+
+[[gnu::always_inline]] inline bool Adapter::State::take_alone(const LazyTime& now) {
+    if (!local || !files.is_of_now()) return false;
+    const bool taken = or_lost([&] {
+        return local->take_alone([&](const link::Datagram& datagram) {
+            // Or else the last turn's, a few glances ago: asking would take as long as those.
+            if (tells_time.load(std::memory_order_relaxed)) now_ = now.get();
+            return straight(datagram);
+        });
+    });
+    if (!taken) return false;
+    leave_together();
+    unseen_ = false;
+    if (!crowded_.empty()) [[unlikely]]
+        serve_crowded(now_);
+    return true;
 }
 
 unsigned Adapter::progress(Time now, bool idle, Caller caller) {
@@ -92,15 +122,14 @@ unsigned Adapter::progress_in_turn(LazyTime now) {
     return state_->run(now.get(), State::Owed::may_wait, Caller::stands_in);
 }
 
+// Mostly it finds nothing, and costs little.
 bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
     const Time until = state_->gathers_until.load(std::memory_order_relaxed);
-    if (!in_turn && until != kNever) state_->somebody_waits(now.get());
+    if (!in_turn && until != kNever) [[unlikely]]
+        state_->somebody_waits(now.get());
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
-    if (!lock || (state_->link.looks_empty() && (!in_turn || until == kNever || now.get() < until)))
-        return false;
-    if (!in_turn && until == kNever) state_->somebody_waits(now.get());
-    done = in_turn ? state_->run(now.get(), State::Owed::may_wait, Caller::stands_in)
-                   : state_->run(now.get(), State::Owed::leaves, Caller::waits);
+    if (!lock || (state_->looks_empty() && (!in_turn || until == kNever || now.get() < until))) return false;
+    done = state_->look_closer(now, in_turn);
     return true;
 }
 

@@ -20,6 +20,7 @@
 #include "base/own_file.h"
 #include "base/thread_number.h"
 #include "completion/moderation.h"
+#include "link/local_link.h"
 
 namespace verbena::adapter {
 
@@ -148,10 +149,12 @@ class Adapter::State final : public link::Receiver {
     }
     // progress.cpp. Acknowledgements that were held back, when there is nothing else to do.
     enum class Owed : std::uint8_t { stays, leaves, may_wait };
-    unsigned run(Time now, Owed owed, Caller caller);  // needs progress_lock
-    void push_owed(Time now, bool patient);            // needs progress_lock
-    void push_due(Time now);                           // needs progress_lock
-    bool owes() const {                                // needs progress_lock
+    unsigned run(Time now, Owed owed, Caller caller);         // needs progress_lock
+    unsigned look_closer(const LazyTime& now, bool in_turn);  // likewise
+    bool looks_empty() const { return local && local->looks_empty(); }
+    void push_owed(Time now, bool patient);  // needs progress_lock
+    void push_due(Time now);                 // needs progress_lock
+    bool owes() const {                      // needs progress_lock
         return !owing_.empty() || gathers_until.load() != kNever;
     }
     void datagram(const link::Datagram& datagram) override;
@@ -165,8 +168,11 @@ class Adapter::State final : public link::Receiver {
     // Those that wait leave; true if one had waited for long enough. No lock of these is held.
     enum class Gathered : std::uint8_t { all, due };
     bool push_gathered(Time now, Gathered which);
-    void somebody_waits(Time now) {
+    void somebody_looks() {
         looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+    void somebody_waits(Time now) {
+        somebody_looks();
         if (gathers_until.load(std::memory_order_relaxed) != kNever) push_gathered(now, Gathered::all);
     }
     void gathered_in_time(Time now, bool adapts);
@@ -222,6 +228,7 @@ class Adapter::State final : public link::Receiver {
     const FilesAge files;                       // the link's
     std::atomic<std::uint64_t> long_rounds{0};  // of transmit(), behind the first
     std::atomic<Time> gathers_until{kNever};    // the first to have waited for others for long enough
+    std::atomic<bool> tells_time{false};        // programs ask when their completions were made
     Lock progress_lock;
     std::mutex table_lock;  // numbers, slots and records
 
@@ -265,6 +272,9 @@ class Adapter::State final : public link::Receiver {
             timers.set(owed_timer_, soonest);
     }
     unsigned take_turn(Time now, Owed owed, Caller caller);
+    bool take_alone(const LazyTime& now);
+    template <class Turn>
+    auto or_lost(Turn turn) -> decltype(turn());
     std::unique_lock<Lock> lock_owing(Slot& slot);
     // For what all of them owe, until link.end_row().
     wire::PacketCopier& copier_of_owed() { return owing_.size() > 1 ? link.row() : link; }
@@ -319,7 +329,7 @@ class Adapter::State final : public link::Receiver {
     Lock gathering_lock_;                    // behind an Outgoing's
     TimerNode gathering_timer_;              // under it
     std::atomic<Duration> gathering_wait_{kShortestWait};
-    std::atomic<std::uint32_t> looks_{0};  // somebody_waits()
+    std::atomic<std::uint32_t> looks_{0};  // somebody_looks()
     std::atomic<Duration> call_time_{0};   // post_took()
 
     // Under progress_lock.

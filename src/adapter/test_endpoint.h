@@ -15,6 +15,7 @@
 #include "adapter/adapter.h"
 #include "adapter/segment.h"
 #include "base/reason.h"
+#include "link/local_link.h"
 #include "link/steering.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
@@ -204,6 +205,7 @@ class Endpoint : public transport::QpListener {
         segment = Segment::create_on_heap({.regions = 64, .queue_pairs = 64, .objects = 4});
         Adapter::Setup setup;
         setup.link = &link;
+        setup.local = dynamic_cast<link::LocalLink*>(&link);
         setup.segment = segment.get();
         setup.first_qp_number = first_number;
         setup.qp_numbers = 4096;

@@ -76,10 +76,6 @@ class Link : public wire::PacketSink {
     // One thread at a time.
     virtual unsigned receive(Receiver& receiver, unsigned max) = 0;
 
-    // True if receive() would surely find nothing, where that can be told for much less; for polls in
-    // between. The same thread at a time as receive().
-    virtual bool looks_empty() { return false; }
-
     // Whether the last receive() left something that it might have taken, so that what it took is answered
     // first. The same thread at a time.
     bool goes_on() const { return goes_on_; }

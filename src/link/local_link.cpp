@@ -82,8 +82,6 @@ bool LocalLink::begins_large(LocalRing::Form form, const Datagram& datagram) {
         return 0;
     LocalRing& in = *peer.in;
     Datagram datagram;
-    datagram.path = &in.path();
-    datagram.by_memory = true;
     unsigned received = 0;
     std::size_t taken = 0;  // bytes
     std::span<const std::uint8_t> packet;
@@ -102,10 +100,7 @@ bool LocalLink::begins_large(LocalRing::Form form, const Datagram& datagram) {
             if (done > 0) continue;
             alone--;
         }
-        // Whoever reads packets expects room for an ICRC at the end, which nobody looks at.
-        datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
-        datagram.aside = in.aside();
-        datagram.followed = in.followed();
+        describe(in, packet, datagram);
         const LocalRing::Form form = in.form();
         if (form == LocalRing::Form::row) {
             received += receive_row(datagram, receiver) - 1;
@@ -251,17 +246,6 @@ unsigned LocalLink::receive(Receiver& receiver, unsigned max) {
         peers_.look_for_overlooked();
     }
     return received;
-}
-
-// The wire is not among what costs little: while the rings are busy it can wait for the next receive().
-bool LocalLink::looks_empty() {
-    if (busy_ == 0 || look_.load(std::memory_order_relaxed)) return false;
-    for (unsigned i = 0, count = peers_.count(); i < count; i++) {
-        const LocalPeer& peer = peers_.at(i);
-        if (peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused) continue;
-        if (peer.spilled.load(std::memory_order_relaxed) || !peer.in->looks_empty()) return false;
-    }
-    return true;
 }
 
 // What this thread has published; others' store buffers are the business of who says that nobody polls.

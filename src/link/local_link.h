@@ -21,6 +21,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 
 #include "link/hooks.h"
 #include "link/link.h"
@@ -56,7 +58,21 @@ class LocalLink final : public Link {
     wire::PacketCopier& row() override;
     void end_row() override;
     unsigned receive(Receiver& receiver, unsigned max) override;
-    bool looks_empty() override;
+    // For polls in between, the same thread at a time as receive(): true if that would surely find nothing.
+    // The wire is not among what costs little: while the rings are busy it can wait for the next receive().
+    bool looks_empty() const {
+        if (busy_ == 0 || look_.load(std::memory_order_relaxed)) return false;
+        for (unsigned i = 0, count = peers_.count(); i < count; i++)
+            if (!looks_empty(peers_.at(i))) return false;
+        return true;
+    }
+    // Where it does not look so: the one packet that waits is offered to `take`, which answers as
+    // Receiver::straight(). False: it did not take it, there is more, or something else to be done.
+    [[gnu::always_inline]] bool take_alone(auto&& take) {
+        for (unsigned i = 0, count = peers_.count(); i < count; i++)
+            if (LocalPeer& peer = peers_.at(i); !looks_empty(peer)) return take_alone(peer, take);
+        return false;
+    }
     void set_polled(bool polled) override;
     void still_polled() override;
     void look_everywhere() override { look_.store(true, std::memory_order_relaxed); }
@@ -94,6 +110,35 @@ class LocalLink final : public Link {
     static unsigned receive_row(Datagram row, Receiver& receiver);
     static bool begins_large(LocalRing::Form form, const Datagram& datagram);
     unsigned receive_from(LocalPeer& peer, Receiver& receiver, unsigned max, std::size_t& fetched);
+    // Of the packet of in.front(). Whoever reads packets expects room for an ICRC at the end, which nobody
+    // looks at.
+    static void describe(const LocalRing& in, std::span<const std::uint8_t> packet, Datagram& datagram) {
+        datagram.path = &in.path();
+        datagram.by_memory = true;
+        datagram.bytes = {packet.data(), packet.size() + wire::kIcrcLength};
+        datagram.aside = in.aside();
+        datagram.followed = in.followed();
+    }
+    static bool looks_empty(const LocalPeer& peer) {
+        return peer.state.load(std::memory_order_acquire) == LocalPeer::State::unused ||
+               (!peer.spilled.load(std::memory_order_relaxed) && peer.in->looks_empty());
+    }
+    [[gnu::always_inline]] bool take_alone(LocalPeer& peer, auto& take) {
+        LocalRing& in = *peer.in;
+        std::span<const std::uint8_t> packet;
+        if (peer.spilled.load(std::memory_order_relaxed) || !in.front(packet) ||
+            in.form() != LocalRing::Form::packet || in.followed())
+            return false;
+        Datagram datagram;
+        describe(in, packet, datagram);
+        if (!take(std::as_const(datagram))) return false;
+        in.release();
+        if (in.settle()) peers_.wake(peer);
+        busy_ = kBusyFor;
+        in_vain_ = 0;
+        since_wire_++;
+        return true;
+    }
     struct Together {
         unsigned done, left;  // packets: taken, and those behind them that go alone
     };

@@ -176,6 +176,12 @@ struct End {
         link->look_everywhere();
         return link->receive(kept, 100);
     }
+    bool take_alone(bool takes = true) {
+        return link->take_alone([&](const Datagram& datagram) {
+            if (takes) kept.datagram(datagram);
+            return takes;
+        });
+    }
     LocalPeers& peers() { return link->peers(); }
     std::uint32_t qp() const { return block << kBlockBits | 5; }
 

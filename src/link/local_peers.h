@@ -164,7 +164,7 @@ class LocalPeers final : public memory::Outsiders {
     bool stands_still(const Gid& destination, std::uint32_t qp_number);
 
     unsigned count() const { return count_.load(std::memory_order_acquire); }
-    LocalPeer& at(unsigned index) { return *peers_[index]; }
+    LocalPeer& at(unsigned index) const { return *peers_[index]; }
 
     // Around a sleep on the link's descriptor. Any thread, several at once.
     void enter_sleep();

@@ -22,8 +22,9 @@ void Retransmission::configure(std::uint8_t timeout, std::uint8_t retry_count, s
 }
 
 void Retransmission::measured(Duration round_trip) {
+    round_trip = std::max<Duration>(round_trip, 1);  // what two threads are told may be out of order
     if (smoothed_ == 0) {
-        smoothed_ = std::max<Duration>(round_trip, 1);
+        smoothed_ = round_trip;
         deviation_ = round_trip / 2;
     } else {
         const Duration error = round_trip - smoothed_;

@@ -19,9 +19,9 @@
 namespace verbena::verbs {
 namespace {
 
-constexpr std::uint64_t kSupported = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
-                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN;
+constexpr std::uint64_t kTimes =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint64_t kSupported = std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes | IBV_WC_EX_WITH_CVLAN;
 constexpr std::uint32_t kCreateFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 Cq& queue(ibv_cq_ex* ex) { return *Cq::of(ibv_cq_ex_to_cq(ex)); }
@@ -126,6 +126,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr) {
     cq->domain = domain;
     if (domain) domain->enter();
     install(cq->shown.base, attr->wc_flags);
+    if (attr->wc_flags & kTimes) Context::of(context)->process->adapter().tell_time();
     return &cq->shown.base;
 }
 

@@ -90,14 +90,16 @@ bool BurstBuilder::joins(const wire::OutPacket& packet, std::size_t length) cons
     if (message_count_ == 0 || packet.alone) return false;
     const Message& last = messages_[message_count_ - 1];
     return last.may_grow && length <= last.segment_size && last.segments + is_parked_ < kMaxSegments &&
-           last.size + length + parked_length() <= kMaxBurst && goes_along(last, packet);
+           last.size + length + parked_length() <= kMaxBurst &&
+           goes_along(last, packet.destination_qp(), *packet.path);
 }
 
 // To the same receive queue, and not by another way.
-bool BurstBuilder::goes_along(const Message& message, const wire::OutPacket& packet) const {
-    if (message.block != receive_queue_of(packet)) return false;
-    if (message.wanted == *packet.path) return true;
-    wire::Path path = *packet.path;
+bool BurstBuilder::goes_along(const Message& message, std::uint32_t destination_qp,
+                              const wire::Path& wanted) const {
+    if (message.block != block_of(destination_qp)) return false;
+    if (message.wanted == wanted) return true;
+    wire::Path path = wanted;
     if (message.on_this_machine || path.udp_source_port == message.wanted.udp_source_port)
         path.udp_source_port = message.path.udp_source_port;
     else
@@ -210,16 +212,34 @@ void BurstBuilder::add(const wire::OutPacket& packet) {
         frame(message_for(packet, length), packet, index, length, payload);
 }
 
-// What most packets of a row are: like the one before, and no acknowledgement waits for them. Under memcheck
-// none is, since add() has each payload checked.
-bool BurstBuilder::goes_on(const wire::OutPacket& packet) const {
-    if (message_count_ == 0 || (is_parked_ && !parked_has_company_) || memcheck::watches()) return false;
-    const Message& last = messages_[message_count_ - 1];
-    if (!last.may_grow || last.segments >= last.most || packet.alone || packet.aside.psns != 1 ||
-        packet.payload.size() > 1 || is_acknowledgement(packet))
+// The message that packets as long as its own may go on with. Under memcheck none is, since add() has each
+// payload checked.
+BurstBuilder::Message* BurstBuilder::growing() {
+    if (message_count_ == 0 || (is_parked_ && !parked_has_company_) || memcheck::watches()) return nullptr;
+    Message& last = messages_[message_count_ - 1];
+    return last.may_grow && last.segments < last.most ? &last : nullptr;
+}
+
+// What most packets of a row are: like the one before, and no acknowledgement waits for them.
+bool BurstBuilder::goes_on(const wire::OutPacket& packet) {
+    const Message* const last = growing();
+    if (!last || packet.alone || packet.aside.psns != 1 || packet.payload.size() > 1 ||
+        is_acknowledgement(packet))
         return false;
     const std::size_t payload = packet.payload.empty() ? 0 : packet.payload[0].iov_len;
-    return datagram_length(packet, payload) == last.segment_size && goes_along(last, packet);
+    return datagram_length(packet, payload) == last->segment_size &&
+           goes_along(*last, packet.destination_qp(), *packet.path);
+}
+
+[[gnu::flatten]] bool BurstBuilder::go_on(const wire::ShortPacket& packet) {
+    Message* const last = growing();
+    if (!last || packet.padded_length() + wire::kIcrcLength != last->segment_size ||
+        !goes_along(*last, packet.destination_qp, *packet.path))
+        return false;
+    std::uint8_t* const frame = packets_.data() + bytes_;
+    wire::store_le32(packet.write(frame), 0);  // the pad bytes, and some of the ICRC's place
+    seal(*last, frame, last->icrc, false);
+    return true;
 }
 
 std::uint8_t* BurstBuilder::begin_frame(const wire::OutPacket& packet) {
@@ -237,7 +257,7 @@ void BurstBuilder::go_on(const wire::OutPacket& packet) {
         end += piece.iov_len;
     }
     wire::store_le32(end, 0);  // the pad bytes, and some of the ICRC's place
-    seal(message, packet, frame, message.icrc);
+    seal(message, frame, message.icrc, packet.damaged);
 }
 
 void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::uint32_t index,
@@ -251,16 +271,15 @@ void BurstBuilder::frame(Message& message, const wire::OutPacket& packet, std::u
                      end += size;
                  });
     std::memset(end, 0, packet.pad_count);
-    if (length == message.segment_size) return seal(message, packet, frame, message.icrc);
+    if (length == message.segment_size) return seal(message, frame, message.icrc, packet.damaged);
     message.may_grow = false;
-    seal(message, packet, frame, icrcs_.of(message.path, length));
+    seal(message, frame, icrcs_.of(message.path, length), packet.damaged);
 }
 
-void BurstBuilder::seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame,
-                        wire::IcrcSeries& icrc) {
+void BurstBuilder::seal(Message& message, std::uint8_t* frame, wire::IcrcSeries& icrc, bool damaged) {
     const std::size_t length = icrc.length();
     std::uint32_t state = icrc.behind(frame, static_cast<std::uint16_t>(message.segments));
-    if (packet.damaged) [[unlikely]]
+    if (damaged) [[unlikely]]
         state = ~state;
     wire::store_icrc(frame + length - wire::kIcrcLength, wire::icrc_end(state));
     message.segments++;

@@ -47,6 +47,7 @@ class BurstBuilder final : public wire::PacketSink {
                  std::uint16_t destination_port);
 
     void send(const wire::OutPacket& packet) override;
+    bool go_on(const wire::ShortPacket& packet) override;
     void flush() override;
     std::size_t pause() override { return bytes_ + parked_length(); }
     unsigned longest_run(const wire::Path&, std::uint32_t) override { return kMaxSegments; }
@@ -79,7 +80,8 @@ class BurstBuilder final : public wire::PacketSink {
 
     const FilesAge files_;
 
-    bool goes_on(const wire::OutPacket& packet) const;
+    Message* growing();
+    bool goes_on(const wire::OutPacket& packet);
     void go_on(const wire::OutPacket& packet);
     void begin(const wire::OutPacket& packet);
     void add(const wire::OutPacket& packet);
@@ -92,13 +94,13 @@ class BurstBuilder final : public wire::PacketSink {
     void release_parked();
     bool has_room(std::size_t length) const;
     bool joins(const wire::OutPacket& packet, std::size_t length) const;
-    bool goes_along(const Message& message, const wire::OutPacket& packet) const;
+    bool goes_along(const Message& message, std::uint32_t destination_qp, const wire::Path& path) const;
     Message& message_for(const wire::OutPacket& packet, std::size_t length);
     void start(const wire::OutPacket& packet, std::size_t length);
     void frame(Message& message, const wire::OutPacket& packet, std::uint32_t index, std::size_t length,
                wire::Pieces& payload);
     std::uint8_t* begin_frame(const wire::OutPacket& packet);
-    void seal(Message& message, const wire::OutPacket& packet, std::uint8_t* frame, wire::IcrcSeries& icrc);
+    void seal(Message& message, std::uint8_t* frame, wire::IcrcSeries& icrc, bool damaged);
 
     // Fills the kernel's structures for one message.
     struct Prepared {

@@ -182,6 +182,62 @@ TEST(BurstTest, QueuePairsOfOneReceiveQueueShareABurst) {
     EXPECT_EQ(bursts_of(loop, paths, 1), 0u);
 }
 
+// What is like the packet before, and nothing else.
+TEST(BurstTest, AShortPacketGoesOnWithTheBurst) {
+    Loop loop;
+    const std::array<std::uint8_t, 16> payload{1, 2, 3, 4, 5, 6, 7, 8, 9};
+    wire::ShortPacket packet{};
+    packet.path = &loop.path;
+    packet.destination_qp = 5;
+    packet.bth[1] = wire::to_be32(5);
+    packet.payload = payload.data();
+    packet.length = 9;
+    packet.pad_count = 3;
+    EXPECT_FALSE(loop.builder.go_on(packet)) << "there is no burst";
+
+    wire::OutPacket first;
+    first.path = &loop.path;
+    first.header.fill(0);
+    std::memcpy(first.header.data(), packet.bth.data(), wire::kBthLength);
+    first.header_length = wire::kBthLength;
+    first.pad_count = 3;
+    const iovec piece{const_cast<std::uint8_t*>(payload.data()), 9};
+    first.payload = {&piece, 1};
+    loop.builder.send(first);
+    for (std::uint32_t psn = 1; psn < BurstBuilder::kMaxSegments; psn++) {
+        packet.bth[2] = wire::to_be32(psn);
+        EXPECT_TRUE(loop.builder.go_on(packet));
+    }
+    EXPECT_FALSE(loop.builder.go_on(packet)) << "the burst is full";
+    loop.builder.flush();
+
+    loop.builder.send(first);
+    packet.length = 13;
+    EXPECT_FALSE(loop.builder.go_on(packet)) << "longer";
+    packet.length = 9;
+    packet.destination_qp = 5 + kBlockSize;
+    EXPECT_FALSE(loop.builder.go_on(packet)) << "of another receive queue";
+    packet.destination_qp = 5;
+    wire::Path elsewhere = loop.path;
+    elsewhere.destination = Gid::from_ipv4(0x7f000002);
+    packet.path = &elsewhere;
+    EXPECT_FALSE(loop.builder.go_on(packet));
+    packet.path = &loop.path;
+    loop.builder.flush();
+    EXPECT_FALSE(loop.builder.go_on(packet)) << "it has left";
+
+    EXPECT_EQ(loop.builder.counters().bursts, 1u);
+    GoodPackets collector;
+    loop.receive(collector);
+    ASSERT_EQ(collector.packets.size(), BurstBuilder::kMaxSegments + 1u);
+    for (std::uint32_t psn = 0; psn < BurstBuilder::kMaxSegments; psn++) {
+        const std::vector<std::uint8_t>& bytes = collector.packets[psn];
+        EXPECT_EQ(wire::BthWords(bytes.data()).psn(), psn);
+        EXPECT_EQ(std::memcmp(bytes.data() + wire::kBthLength, payload.data(), 12), 0)
+            << "9 bytes, and the pad";
+    }
+}
+
 // Of a process that has more flows than sockets, some have one port in the end.
 TEST(BurstTest, FlowsOfOneSocketShareABurst) {
     Loop loop;

@@ -95,7 +95,7 @@ class LocalRing : private RingLayout {
     }
     // The same of one that lies in its slot or beside it, to where the one before went.
     [[gnu::always_inline]] bool append(const wire::ShortPacket& packet, bool follows) {
-        const std::size_t length = packet.header_length() + packet.length + packet.pad_count;
+        const std::size_t length = packet.padded_length();
         if (length > kBeside || written_.slots >= limit_.slots || has_other_addresses(*packet.path))
             [[unlikely]]
             return false;
@@ -108,14 +108,8 @@ class LocalRing : private RingLayout {
             at = beside(written_.slots);
             touch_beside_.reach(besides_to(written_.slots));
         }
-        const auto put = [&at](std::uint32_t word) {  // as it was made: see copy_header()
-            std::memcpy(at, &word, sizeof word);
-            at += sizeof word;
-        };
-        for (const std::uint32_t word : packet.bth) put(word);
-        for (unsigned i = 0; i < packet.extended_words; i++) put(packet.extended[i]);
-        small_copy(at, packet.payload, packet.length);
-        if (packet.pad_count > 0) std::memset(at + packet.length, 0, packet.pad_count);
+        std::uint8_t* const end = packet.write(at);
+        if (packet.pad_count > 0) std::memset(end, 0, packet.pad_count);
         end_record(slot);
         return true;
     }

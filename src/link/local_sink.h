@@ -36,6 +36,8 @@ class LocalLink::Sink final : public wire::PacketSink {
         if (unpublished_ > kPublishEvery) publish();
     }
 
+    bool go_on(const wire::ShortPacket& packet) override { return !peer_ && wire_ && wire_->go_on(packet); }
+
     bool copy(const wire::OutPacket& packet) override {
         const std::uint32_t qp_number = packet.destination_qp();
         if (packets_wanted()) [[unlikely]]

@@ -209,12 +209,12 @@ bool RcRequester::acknowledge_before(std::uint32_t end, Time now) {
 // acknowledgement is mostly about.
 void RcRequester::complete_run(std::uint32_t end, Time now) {
     std::uint32_t in_window = 0;
-    while (una_ != end && !failed_ && !queue_.empty()) {
-        const std::uint32_t packets = queue_.at(0).packets;
-        if (wire::psn_less(end, wire::psn_add(una_, packets))) break;
-        const SendEntry* const head = alone_answered(wire::psn_add(una_, packets - 1));
+    while (una_ != end && !failed_) {
+        const SendEntry* const head = oldest_alone();
         if (!head || head->awaits_response()) break;
-        una_ = wire::psn_add(una_, packets);
+        const std::uint32_t behind = wire::psn_add(una_, head->packets);
+        if (wire::psn_less(end, behind)) break;
+        una_ = behind;
         progressed_ = true;
         if (!head->beside_window) in_window += head->length + Flow::kPacketOverhead;
         tell_passed(*head, now);

@@ -87,7 +87,19 @@ class Harness : private QpListener {
         // Short messages leave by this (rc_short.h), in the same way.
         static constexpr std::uint32_t kMostShort = 116;  // bytes
         bool copy_short(const wire::ShortPacket& packet) {
-            if (packet.length > kMostShort) return false;
+            return packet.length <= kMostShort && with(packet, [this](const auto& out) { return copy(out); });
+        }
+        // By a wire they do behind others.
+        bool go_on(const wire::ShortPacket& packet) override {
+            if (full || copies) return false;
+            harness->went_behind++;
+            return with(packet, [this](const auto& out) {
+                send(out);
+                return true;
+            });
+        }
+        static bool with(const wire::ShortPacket& packet,
+                         const std::function<bool(const wire::OutPacket&)>& take) {
             const iovec payload = {const_cast<void*>(packet.payload), packet.length};
             wire::OutPacket out;
             out.path = packet.path;
@@ -99,7 +111,7 @@ class Harness : private QpListener {
             out.payload = {&payload, packet.length > 0 ? 1u : 0u};
             out.aside.acknowledges = packet.acknowledges;
             out.aside.acknowledged = packet.acknowledged;
-            return copy(out);
+            return take(out);
         }
         void flush() override {}
         bool is_full(const wire::Path&, std::uint32_t) override { return full; }
@@ -148,6 +160,7 @@ class Harness : private QpListener {
     bool straight = false;       // what can take the straight path does
     unsigned went_straight = 0;  // requests, and SENDs and WRITEs that arrived
     unsigned went_short = 0;     // requests among them
+    unsigned went_behind = 0;    // likewise
     unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
     unsigned settled_straight = 0;
     bool fetches = false;  // payloads that stay where they are are fetched from there

@@ -91,10 +91,13 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     bool take_whole(const wire::InPacket& packet, Time now);
     bool leave_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now);
-    template <bool kUsual, class Way>
+    template <class Way>
     bool leave_short(const SendRequest& request, const ShortPayload& payload, bool owes, Way& way);
+    template <bool kUsual, class Way>
+    bool leave_short_as(const SendRequest& request, const ShortPayload& payload, bool owes, Way& way);
     std::size_t others_leave(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                              wire::PacketSink* sink, const LazyTime& now);
+    bool leave_behind(const SendRequest& request, wire::PacketSink* sink, const LazyTime& now);
     bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketSink& sink);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
     // calls takes that back, so that it is found out once and not with each message.

@@ -362,14 +362,13 @@ class RcRequester {
         return current_ == queue_.size() && next_psn_ == max_psn_ && resume_at_ == kNever && !failed_ &&
                !probe_due_;
     }
-    // The oldest request, if it left as one packet, straight or alone, whose last PSN this is, and nothing
-    // completes with it; or nullptr.
-    SendEntry* alone_answered(std::uint32_t psn) {
+    // The oldest request, if it left as one packet, straight or alone, and nothing completes with it; or
+    // nullptr.
+    SendEntry* oldest_alone() {
         if (una_ == max_psn_ || queue_.empty()) [[unlikely]]
             return nullptr;
         SendEntry& head = queue_.at(0);
-        if (!head.started || head.is_local() || wire::psn_add(una_, head.packets - 1) != psn ||
-            (head.packets != 1 && !left_as_one(head))) [[unlikely]]
+        if (!head.started || head.is_local() || (head.packets != 1 && !left_as_one(head))) [[unlikely]]
             return nullptr;
         if (queue_.size() > 1) {
             const SendEntry& next = queue_.at(1);
@@ -377,6 +376,11 @@ class RcRequester {
                 return nullptr;
         }
         return &head;
+    }
+    // The same, if its last PSN is this.
+    SendEntry* alone_answered(std::uint32_t psn) {
+        SendEntry* const head = oldest_alone();
+        return head && wire::psn_add(una_, head->packets - 1) == psn ? head : nullptr;
     }
     bool left_as_one(const SendEntry& head) const {
         return head.beside_window && una_ == head.first_psn &&

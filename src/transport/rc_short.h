@@ -10,7 +10,7 @@
 
 namespace verbena::transport {
 
-// `way` has copy_short(wire::ShortPacket), which is as PacketCopier::copy(). kDeclined: nothing was done.
+// `way` has copy_short(wire::ShortPacket), which takes it or does nothing. kDeclined: nothing was done.
 template <class Way>
 [[gnu::always_inline]] inline QueuePair::Straight RcQueuePair::post_short(const SendRequest& request,
                                                                           Way& way, const LazyTime& now) {
@@ -20,9 +20,7 @@ template <class Way>
     if (!requester_.is_short(request, payload)) [[unlikely]]
         return kDeclined;
     const bool owes = responder_.owes();
-    if (!(request.operation == Operation::send ? leave_short<true>(request, payload, owes, way)
-                                               : leave_short<false>(request, payload, owes, way)))
-        [[unlikely]]
+    if (!leave_short(request, payload, owes, way)) [[unlikely]]
         return kDeclined;
     if (owes) responder_.rides();
     requester_.left_straight(request, 1, payload.length, true, now);
@@ -30,11 +28,19 @@ template <class Way>
     return requester_.waits(true, now) ? kDone | kWaits : kDone;
 }
 
-// `kUsual`: a SEND that brings no immediate, which has a BTH and nothing else.
-template <bool kUsual, class Way>
+template <class Way>
 [[gnu::always_inline]] inline bool RcQueuePair::leave_short(const SendRequest& request,
                                                             const ShortPayload& payload, bool owes,
                                                             Way& way) {
+    return request.operation == Operation::send ? leave_short_as<true>(request, payload, owes, way)
+                                                : leave_short_as<false>(request, payload, owes, way);
+}
+
+// `kUsual`: a SEND that brings no immediate, which has a BTH and nothing else.
+template <bool kUsual, class Way>
+[[gnu::always_inline]] inline bool RcQueuePair::leave_short_as(const SendRequest& request,
+                                                               const ShortPayload& payload, bool owes,
+                                                               Way& way) {
     using wire::Opcode;
     const bool write = !kUsual && request.operation == Operation::rdma_write, immediate = !kUsual && !write;
     wire::ShortPacket packet;
@@ -86,7 +92,7 @@ template <bool kUsual, class Way>
         return false;
     payload.length = sge.length;
     if (sge.length == 0) return !write;
-    if (write && !goes_with_others()) return false;
+    if (write && (sge.length > kSmallWrite || !goes_with_others())) return false;
     if (request.flags & kInline) {
         payload.bytes = reinterpret_cast<const std::uint8_t*>(static_cast<std::uintptr_t>(sge.address));
         return sge.length <= queue_.max_inline();

@@ -5,6 +5,7 @@
 // way; whatever is unusual goes there.
 #include "transport/copy.h"
 #include "transport/rc_queue_pair.h"
+#include "transport/rc_short.h"
 #include "transport/rc_whole.h"
 #include "wire/plain_ack.h"
 
@@ -20,7 +21,8 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
     if (state_ != QpState::rts || !is_plain() || (by_wire_ && !sink)) [[unlikely]]
         return {};
     const bool owes = responder_.owes();
-    if (!leave_straight(requests, copier, sink, now)) [[unlikely]]
+    if (!(requests.size() == 1 && leave_behind(requests[0], sink, now)) &&
+        !leave_straight(requests, copier, sink, now)) [[unlikely]]
         return {};
     const std::size_t left =
         requests.size() == 1 ? 1 : 1 + others_leave(requests.subspan(1), copier, sink, now);
@@ -34,8 +36,26 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
                                                                       wire::PacketSink* sink,
                                                                       const LazyTime& now) {
     std::size_t left = 0;
-    while (left < requests.size() && leave_straight(requests.subspan(left), copier, sink, now)) left++;
+    while (left < requests.size() && (leave_behind(requests[left], sink, now) ||
+                                      leave_straight(requests.subspan(left), copier, sink, now)))
+        left++;
     return left;
+}
+
+// By a wire, short and like what the sink has already, which is of this queue pair or of others.
+bool RcQueuePair::leave_behind(const SendRequest& request, wire::PacketSink* sink, const LazyTime& now) {
+    struct Burst {
+        wire::PacketSink& sink;
+        bool copy_short(const wire::ShortPacket& packet) { return sink.go_on(packet); }
+    };
+    ShortPayload payload;
+    if (!by_wire_ || !sink || responder_.owes() || !requester_.is_short(request, payload) ||
+        !requester_.may_leave(payload.length))
+        return false;
+    Burst burst{*sink};
+    if (!leave_short(request, payload, false, burst)) return false;
+    requester_.left_straight(request, 1, payload.length, false, now);
+    return true;
 }
 
 // The first one's only packet. An atomic takes no acknowledgement along, and goes the long way if one is

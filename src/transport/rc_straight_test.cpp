@@ -17,7 +17,7 @@ using testing::Trouble;
 
 struct StraightOutcome : Outcome {
     unsigned straight = 0;
-    unsigned shortly = 0;  // among them
+    unsigned shortly = 0, behind = 0;  // among them
     unsigned acknowledged = 0;
     unsigned settled = 0;
 };
@@ -96,6 +96,7 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
     outcome.end(h);
     outcome.straight = h.went_straight;
     outcome.shortly = h.went_short;
+    outcome.behind = h.went_behind;
     outcome.acknowledged = h.acknowledged_straight;
     outcome.settled = h.settled_straight;
     return outcome;
@@ -105,19 +106,21 @@ class Straight : public ::testing::TestWithParam<std::tuple<Trouble, Way>> {};
 
 TEST_P(Straight, IsTheSameAsTheLongWay) {
     const auto& [trouble, way] = GetParam();
-    unsigned shortly = 0;
+    unsigned shortly = 0, behind = 0;
     for (unsigned seed = 1; seed <= 20; seed++) {
         SCOPED_TRACE(seed);
         const StraightOutcome a = converse(false, way, seed, trouble), b = converse(true, way, seed, trouble);
         EXPECT_GT(b.straight, 20u);
         EXPECT_GT(b.acknowledged, 20u);
         shortly += b.shortly;
+        behind += b.behind;
         if (seed % 2) {
             EXPECT_GT(b.settled, 20u);
         }
         testing::expect_same(a, b, !(way.copies && trouble.short_of_receives));
     }
     EXPECT_EQ(shortly > 50, way.copies);
+    EXPECT_EQ(behind > 50, !way.copies);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rc, Straight,

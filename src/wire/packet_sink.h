@@ -12,6 +12,7 @@
 #include "wire/bth.h"
 #include "wire/packet.h"
 #include "wire/path.h"
+#include "wire/short_packet.h"
 
 namespace verbena::wire {
 
@@ -47,6 +48,10 @@ class PacketSink : public PacketCopier {
     // Takes one packet; may send it now or with the next ones. Never fails: a packet that cannot leave is
     // lost, as on any wire.
     virtual void send(const OutPacket& packet) = 0;
+
+    // The same of a packet that goes on with what was sent last, by a wire: to the same receive queue by the
+    // same path, and as long. False: nothing was done; send() takes it.
+    virtual bool go_on(const ShortPacket&) { return false; }
 
     // Everything taken so far leaves.
     virtual void flush() = 0;

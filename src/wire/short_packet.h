@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "base/small_copy.h"
 #include "wire/bth.h"
 #include "wire/path.h"
 
@@ -25,6 +27,18 @@ struct ShortPacket {
     std::uint32_t acknowledged;  // ... 24 bits
 
     std::size_t header_length() const { return kBthLength + 4 * extended_words; }
+    std::size_t padded_length() const { return header_length() + length + pad_count; }
+    // Its headers and payload; the end, where the pad belongs.
+    [[gnu::always_inline]] std::uint8_t* write(std::uint8_t* at) const {
+        const auto put = [&at](std::uint32_t word) {  // as it was made, so that its store can be forwarded
+            std::memcpy(at, &word, sizeof word);
+            at += sizeof word;
+        };
+        for (const std::uint32_t word : bth) put(word);
+        for (unsigned i = 0; i < extended_words; i++) put(extended[i]);
+        small_copy(at, payload, length);
+        return at + length;
+    }
 };
 
 }  // namespace verbena::wire

@@ -20,7 +20,8 @@ namespace verbena::adapter {
         [[unlikely]]
         return false;
     auto& qp = static_cast<transport::RcQueuePair&>(locked.qp());
-    const auto follows = qp.post_short(request, *state.local, now);
+    const auto follows = qp.post_short(
+        request, [&state](const wire::ShortPacket& packet) { return state.local->copy_short(packet); }, now);
     if (follows & transport::QueuePair::kWaits) [[unlikely]]
         state.look_by(locked.slot(), qp.other_deadline());
     return follows != transport::QueuePair::kDeclined;

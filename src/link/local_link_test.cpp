@@ -76,32 +76,6 @@ TEST(LocalLinkTest, APauseLetsGoWhatGoesByMemory) {
     EXPECT_EQ(left.wire.waiting, 0u);
 }
 
-// Into a slot, if it goes where the packet before went.
-TEST(LocalLinkTest, AShortPacketGoesWhereOthersWent) {
-    End left(3), right(4);
-    const std::string text = "short";
-    wire::Path path;
-    path.source = path.destination = kLoopback;
-    wire::ShortPacket packet{};
-    packet.path = &path;
-    packet.destination_qp = right.qp();
-    packet.bth[0] = wire::to_be32(std::uint32_t{static_cast<std::uint8_t>(wire::Opcode::rc_send_only)} << 24);
-    packet.bth[1] = wire::to_be32(right.qp());
-    packet.payload = text.data();
-    packet.length = static_cast<std::uint32_t>(text.size());
-    packet.pad_count = wire::pad_for(packet.length);
-    EXPECT_FALSE(left.link->copy_short(packet)) << "a stranger";
-    introduce(left, right);
-    EXPECT_FALSE(left.link->copy_short(packet)) << "nothing went there before";
-    left.post(right.qp(), "says the addresses");
-    EXPECT_TRUE(left.link->copy_short(packet));
-    path.destination = kElsewhere;
-    EXPECT_FALSE(left.link->copy_short(packet));
-    EXPECT_EQ(right.receive(), 2u);
-    EXPECT_EQ(right.kept.texts.back().substr(0, text.size()), text);
-    EXPECT_EQ(left.wire.sent, 0u);
-}
-
 TEST(LocalLinkTest, TheFirstPacketAsksAndLeavesByTheWire) {
     End left(3), right(4);
     left.post(right.qp(), "first");

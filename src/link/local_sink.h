@@ -38,6 +38,14 @@ class LocalLink::Sink final : public wire::PacketSink {
 
     bool go_on(const wire::ShortPacket& packet) override { return !peer_ && wire_ && wire_->go_on(packet); }
 
+    bool copy_short(const wire::ShortPacket& packet) override {
+        if (packets_wanted() || !is_chosen(packet.path->destination, packet.destination_qp) ||
+            packet.length > kMostShort || !peer_->append(packet)) [[unlikely]]
+            return false;
+        wrote(wire::kMaxHeaderLength + packet.length);
+        return true;
+    }
+
     bool copy(const wire::OutPacket& packet) override {
         const std::uint32_t qp_number = packet.destination_qp();
         if (packets_wanted()) [[unlikely]]
@@ -47,8 +55,7 @@ class LocalLink::Sink final : public wire::PacketSink {
             if (!choose(packet.path->destination, qp_number, false)) return false;
         }
         if (!peer_->append(packet)) return false;
-        unpublished_ += wire::kMaxHeaderLength + (packet.payload.empty() ? 0 : packet.payload[0].iov_len);
-        if (unpublished_ > kPublishEvery) publish();
+        wrote(wire::kMaxHeaderLength + (packet.payload.empty() ? 0 : packet.payload[0].iov_len));
         return true;
     }
 
@@ -163,6 +170,10 @@ class LocalLink::Sink final : public wire::PacketSink {
             unpublished_ += length;
     }
 
+    void wrote(std::size_t bytes) {
+        unpublished_ += bytes;
+        if (unpublished_ > kPublishEvery) publish();
+    }
     void publish() {
         if (!peer_) return;
         if (peer_->out) link_.publish(*peer_);

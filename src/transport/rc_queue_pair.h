@@ -32,8 +32,8 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     Taken post_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now) override;
     // rc_short.h: the same of one that is short, to a peer of this host.
-    template <class Way>
-    Straight post_short(const SendRequest& request, Way& way, const LazyTime& now);
+    template <class Take>
+    Straight post_short(const SendRequest& request, Take&& take, const LazyTime& now);
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool is_early(const wire::BthWords& bth) const override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;
@@ -91,13 +91,14 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     bool take_whole(const wire::InPacket& packet, Time now);
     bool leave_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now);
-    template <class Way>
-    bool leave_short(const SendRequest& request, const ShortPayload& payload, bool owes, Way& way);
-    template <bool kUsual, class Way>
-    bool leave_short_as(const SendRequest& request, const ShortPayload& payload, bool owes, Way& way);
+    template <class Take>
+    bool leave_short(const SendRequest& request, const ShortPayload& payload, bool owes, Take&& take);
+    template <bool kUsual, class Take>
+    bool leave_short_as(const SendRequest& request, const ShortPayload& payload, bool owes, Take&& take);
     std::size_t others_leave(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                              wire::PacketSink* sink, const LazyTime& now);
-    bool leave_behind(const SendRequest& request, wire::PacketSink* sink, const LazyTime& now);
+    bool leave_behind(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                      const LazyTime& now);
     bool send_straight(wire::OutPacket& out, std::uint32_t length, wire::PacketSink& sink);
     // What only other calls than the straight ones change is as straight messages want it. Each of those
     // calls takes that back, so that it is found out once and not with each message.

@@ -10,17 +10,18 @@
 
 namespace verbena::transport {
 
-// `way` has copy_short(wire::ShortPacket), which takes it or does nothing. kDeclined: nothing was done.
-template <class Way>
+// `take(const wire::ShortPacket&)`: whether it was copied there; if not, nothing was done. kDeclined: nothing
+// was done.
+template <class Take>
 [[gnu::always_inline]] inline QueuePair::Straight RcQueuePair::post_short(const SendRequest& request,
-                                                                          Way& way, const LazyTime& now) {
+                                                                          Take&& take, const LazyTime& now) {
     if (state_ != QpState::rts || !is_plain() || by_wire_) [[unlikely]]
         return kDeclined;
     ShortPayload payload;
     if (!requester_.is_short(request, payload)) [[unlikely]]
         return kDeclined;
     const bool owes = responder_.owes();
-    if (!leave_short(request, payload, owes, way)) [[unlikely]]
+    if (!leave_short(request, payload, owes, take)) [[unlikely]]
         return kDeclined;
     if (owes) responder_.rides();
     requester_.left_straight(request, 1, payload.length, true, now);
@@ -28,19 +29,19 @@ template <class Way>
     return requester_.waits(true, now) ? kDone | kWaits : kDone;
 }
 
-template <class Way>
+template <class Take>
 [[gnu::always_inline]] inline bool RcQueuePair::leave_short(const SendRequest& request,
                                                             const ShortPayload& payload, bool owes,
-                                                            Way& way) {
-    return request.operation == Operation::send ? leave_short_as<true>(request, payload, owes, way)
-                                                : leave_short_as<false>(request, payload, owes, way);
+                                                            Take&& take) {
+    return request.operation == Operation::send ? leave_short_as<true>(request, payload, owes, take)
+                                                : leave_short_as<false>(request, payload, owes, take);
 }
 
 // `kUsual`: a SEND that brings no immediate, which has a BTH and nothing else.
-template <bool kUsual, class Way>
+template <bool kUsual, class Take>
 [[gnu::always_inline]] inline bool RcQueuePair::leave_short_as(const SendRequest& request,
                                                                const ShortPayload& payload, bool owes,
-                                                               Way& way) {
+                                                               Take&& take) {
     using wire::Opcode;
     const bool write = !kUsual && request.operation == Operation::rdma_write, immediate = !kUsual && !write;
     wire::ShortPacket packet;
@@ -70,7 +71,7 @@ template <bool kUsual, class Way>
         packet.extended[0] = request.immediate_or_key;
         packet.extended_words = 1;
     }
-    if (!way.copy_short(packet)) [[unlikely]]
+    if (!take(packet)) [[unlikely]]
         return false;
     counters_.packets_sent++;
     counters_.bytes_sent += payload.length;

@@ -21,7 +21,7 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
     if (state_ != QpState::rts || !is_plain() || (by_wire_ && !sink)) [[unlikely]]
         return {};
     const bool owes = responder_.owes();
-    if (!(requests.size() == 1 && leave_behind(requests[0], sink, now)) &&
+    if (!(by_wire_ && requests.size() == 1 && leave_behind(requests[0], copier, sink, now)) &&
         !leave_straight(requests, copier, sink, now)) [[unlikely]]
         return {};
     const std::size_t left =
@@ -36,25 +36,27 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
                                                                       wire::PacketSink* sink,
                                                                       const LazyTime& now) {
     std::size_t left = 0;
-    while (left < requests.size() && (leave_behind(requests[left], sink, now) ||
+    while (left < requests.size() && (leave_behind(requests[left], copier, sink, now) ||
                                       leave_straight(requests.subspan(left), copier, sink, now)))
         left++;
     return left;
 }
 
-// By a wire, short and like what the sink has already, which is of this queue pair or of others.
-bool RcQueuePair::leave_behind(const SendRequest& request, wire::PacketSink* sink, const LazyTime& now) {
-    struct Burst {
-        wire::PacketSink& sink;
-        bool copy_short(const wire::ShortPacket& packet) { return sink.go_on(packet); }
-    };
+// What is short, behind another that left the same way: into the sink's burst, or to the peer's ring.
+bool RcQueuePair::leave_behind(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
+                               const LazyTime& now) {
     ShortPayload payload;
-    if (!by_wire_ || !sink || responder_.owes() || !requester_.is_short(request, payload) ||
-        !requester_.may_leave(payload.length))
+    if (responder_.owes() || !requester_.is_short(request, payload)) return false;
+    if (by_wire_) {
+        const auto go_on = [sink](const wire::ShortPacket& packet) { return sink->go_on(packet); };
+        if (!sink || !requester_.may_leave(payload.length) || !leave_short(request, payload, false, go_on))
+            return false;
+    } else if (!leave_short(request, payload, false, [&copier](const wire::ShortPacket& packet) {
+                   return copier.copy_short(packet);
+               })) {
         return false;
-    Burst burst{*sink};
-    if (!leave_short(request, payload, false, burst)) return false;
-    requester_.left_straight(request, 1, payload.length, false, now);
+    }
+    requester_.left_straight(request, 1, payload.length, !by_wire_, now);
     return true;
 }
 

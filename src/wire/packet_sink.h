@@ -41,6 +41,8 @@ class PacketCopier {
     // copied at once: then it cannot be lost on its way, may have an aside, and its memory may change after
     // the call. False: nothing was done.
     virtual bool copy(const OutPacket&) { return false; }
+    // The same of a short one behind another that was copied. False also if that did not go there.
+    virtual bool copy_short(const ShortPacket&) { return false; }
 };
 
 class PacketSink : public PacketCopier {

@@ -12,7 +12,7 @@
 // helper for 40 if packets often come by then (base/trial.h). Nothing wakes up while nothing happens; a
 // thread that would have to wait for the helper never does.
 //
-// What this gives up: a program that stops polling waits up to 2 ms for the helper, and so does a peer that
+// What this gives up: a program that stops polling waits some 2 ms for the helper, and so does a peer that
 // went to sleep in the nanoseconds in which such a program sent it something (Link::set_polled).
 // Posting much counts as polling (posted), so a program that does nothing else looks every 200 us of that.
 //

@@ -1,6 +1,9 @@
 // A descriptor that becomes readable when nobody has polled for one or two milliseconds. Who polls puts that
 // off, by one system call a millisecond, so that nobody is woken while somebody does.
 //
+// It is believed the second time only, a moment later: where who polls and who watches share a processor that
+// was away, taken by another process or the hypervisor, who watches comes first when it is back.
+//
 // Thread safety: all calls but open().
 #pragma once
 
@@ -15,6 +18,7 @@ class Watchdog {
    public:
     static constexpr Duration kRest = kMillisecond;  // a poll that comes sooner puts nothing off
     static constexpr Duration kPatience = 2 * kRest;
+    static constexpr Duration kMoment = kRest / 4;
 
     // False: errno says why. Before all others.
     bool open() { return file_.open(); }
@@ -22,6 +26,7 @@ class Watchdog {
 
     // By who watches.
     void start(Time due) {
+        last_chance_ = kNever;
         due_.store(due);
         file_.ring_at(due);
     }
@@ -35,11 +40,15 @@ class Watchdog {
         file_.ring_at(now + kPatience);
         return true;
     }
-    // Whether it has rung for good. False: not at all, or somebody who polled is late, and it is set for him.
+    // By who watches: whether it has rung for good. False: not at all, or for the first time, or somebody who
+    // polled is late, and it is set for him.
     bool is_over(Time now) {
         file_.take();
-        const Time due = due_.load();
-        if (now >= due) return true;
+        Time due = due_.load();
+        if (now >= due) {
+            if (due == last_chance_) return true;
+            if (due_.compare_exchange_strong(due, now + kMoment)) last_chance_ = due = now + kMoment;
+        }
         file_.ring_at(due);
         return false;
     }
@@ -47,6 +56,7 @@ class Watchdog {
    private:
     TimerFile file_;
     std::atomic<Time> due_{0};
+    Time last_chance_ = kNever;  // who watches: when it is believed, if that is due
 };
 
 }  // namespace verbena::adapter

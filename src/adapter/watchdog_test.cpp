@@ -8,7 +8,7 @@
 namespace verbena::adapter {
 namespace {
 
-constexpr Duration kRest = Watchdog::kRest, kPatience = Watchdog::kPatience;
+constexpr Duration kRest = Watchdog::kRest, kPatience = Watchdog::kPatience, kMoment = Watchdog::kMoment;
 constexpr Duration kHour = 3600 * kSecond;
 
 struct WatchdogTest : ::testing::Test {
@@ -32,15 +32,33 @@ TEST_F(WatchdogTest, PollsPutItOffOnceInARest) {
     EXPECT_FALSE(dog.feed(due - kRest)) << "it has been";
     EXPECT_FALSE(dog.is_over(due));
     EXPECT_FALSE(dog.is_over(due - kRest + kPatience - 1));
-    EXPECT_TRUE(dog.is_over(due - kRest + kPatience));
+    EXPECT_FALSE(dog.is_over(due - kRest + kPatience)) << "the first time";
+    EXPECT_FALSE(dog.is_over(due - kRest + kPatience + kMoment - 1));
+    EXPECT_TRUE(dog.is_over(due - kRest + kPatience + kMoment));
     EXPECT_FALSE(has_rung());
 }
 
 TEST_F(WatchdogTest, RingsWhenNobodyPolls) {
     dog.start(now() - 1);
     EXPECT_TRUE(rings());
+    EXPECT_FALSE(dog.is_over(now()));
+    EXPECT_TRUE(rings()) << "again";
     EXPECT_TRUE(dog.is_over(now()));
-    EXPECT_FALSE(has_rung()) << "once";
+    EXPECT_FALSE(has_rung()) << "twice";
+}
+
+// Whoever comes as soon as there is a processor again has not been away.
+TEST_F(WatchdogTest, AMomentIsLeftToWhoWasKeptFromTheProcessor) {
+    const Time due = now() + kHour, back = due + 5 * kPatience;
+    dog.start(due);
+    EXPECT_FALSE(dog.is_over(back));
+    EXPECT_TRUE(dog.feed(back + kMoment / 2));
+    EXPECT_FALSE(dog.is_over(back + kMoment));
+    EXPECT_FALSE(dog.is_over(back + kMoment / 2 + kPatience)) << "the first time since";
+    EXPECT_TRUE(dog.is_over(back + kMoment / 2 + kPatience + kMoment));
+
+    dog.start(due);
+    EXPECT_FALSE(dog.is_over(due)) << "anew";
 }
 
 // It rings while somebody polls.
@@ -56,6 +74,8 @@ TEST_F(WatchdogTest, IsSetAnewForWhoComesLate) {
 TEST_F(WatchdogTest, StartsAgain) {
     dog.start(now() + kHour);
     dog.start(now() - 1);
+    EXPECT_TRUE(rings());
+    EXPECT_FALSE(dog.is_over(now()));
     EXPECT_TRUE(rings());
     EXPECT_TRUE(dog.is_over(now()));
     dog.start(now() + kHour);

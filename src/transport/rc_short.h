@@ -4,6 +4,7 @@
 // kept meanwhile. It does what post_straight() would, or nothing.
 #pragma once
 
+#include "transport/direct_access.h"
 #include "transport/rc_queue_pair.h"
 #include "transport/rc_whole.h"
 #include "wire/short_packet.h"

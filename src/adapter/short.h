@@ -12,16 +12,14 @@ namespace verbena::adapter {
                                                        const transport::SendRequest& request,
                                                        const LazyTime& now) {
     State& state = *state_;
-    if (!state.local || (!request.sges.empty() && request.sges[0].length > link::LocalLink::kMostShort))
-        return false;
+    if (!state.local || (!request.sges.empty() && request.sges[0].length > wire::kMostShort)) return false;
     if (state.many()) state.comes_to(number);
     LockedQp locked = state.lock(number);
     if (!locked || !locked.qp().is_rc() || state.is_aboard(locked.slot()) || state.gathers_here())
         [[unlikely]]
         return false;
     auto& qp = static_cast<transport::RcQueuePair&>(locked.qp());
-    const auto follows = qp.post_short(
-        request, [&state](const wire::ShortPacket& packet) { return state.local->copy_short(packet); }, now);
+    const auto follows = qp.post_short(request, *state.local, now);
     if (follows & transport::QueuePair::kWaits) [[unlikely]]
         state.look_by(locked.slot(), qp.other_deadline());
     return follows != transport::QueuePair::kDeclined;

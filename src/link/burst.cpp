@@ -24,8 +24,6 @@ namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;  // what prepare_send_socket() has set
 
-std::uint32_t destination_qp_of(const std::uint8_t* bth) { return wire::load_be32(bth + 4) & wire::kLow24; }
-
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
     // One writer: no locked instruction needed.
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -65,10 +63,6 @@ std::size_t length_of(const wire::OutPacket& packet) {
 bool is_acknowledgement(const wire::OutPacket& packet) {
     const auto opcode = static_cast<wire::Opcode>(packet.header[0]);
     return opcode == wire::Opcode::rc_ack || opcode == wire::Opcode::xrc_ack;
-}
-
-std::uint32_t receive_queue_of(const wire::OutPacket& packet) {
-    return block_of(destination_qp_of(packet.header.data()));
 }
 
 }  // namespace
@@ -113,7 +107,7 @@ void BurstBuilder::start(const wire::OutPacket& packet, std::size_t length) {
     const SourcePorts::Source source = sources_.find(message.path.is_ipv4(), message.path.udp_source_port);
     message.path.udp_source_port = source.port;
     message.fd = source.fd;
-    message.block = receive_queue_of(packet);
+    message.block = block_of(packet.destination_qp());
     message.bytes = packets_.data() + bytes_;
     message.size = 0;
     message.segments = 0;
@@ -171,7 +165,7 @@ void BurstBuilder::end_burst() {
 bool BurstBuilder::park(const wire::OutPacket& packet) {
     const bool acknowledgement = is_acknowledgement(packet);
     if (is_parked_ && (acknowledgement || packet.path->destination != parked_.path->destination ||
-                       destination_qp_of(packet.header.data()) != destination_qp_of(parked_.header.data())))
+                       packet.destination_qp() != parked_.destination_qp()))
         release_parked();
     if (!acknowledgement || !taken_whole(*packet.path) || joins(packet, length_of(packet)) ||
         !policy_.allowed(packet.path->destination))

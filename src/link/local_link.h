@@ -49,8 +49,7 @@ class LocalLink final : public Link {
 
     void send(const wire::OutPacket& packet) override;
     bool copy(const wire::OutPacket& packet) override;
-    // The same of what is short; bytes of payload, at most.
-    static constexpr std::uint32_t kMostShort = LocalRing::kBeside - wire::kBthLength;
+    static_assert(wire::kMostShort == LocalRing::kBeside - wire::kBthLength);
     [[gnu::always_inline]] bool copy_short(const wire::ShortPacket& packet) override {
         return !packets_wanted() && copy_to(peers_.owner_of(packet.destination_qp), packet);
     }

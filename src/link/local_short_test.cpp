@@ -64,7 +64,7 @@ TEST_F(LocalShortTest, ItGoesBehindOthersOfItsSink) {
     EXPECT_FALSE(sink.copy_short(packet_)) << "nothing was copied before";
     EXPECT_TRUE(copy_first(sink));
     EXPECT_TRUE(sink.copy_short(packet_));
-    packet_.length = LocalLink::kMostShort + 1;
+    packet_.length = wire::kMostShort + 1;
     EXPECT_FALSE(sink.copy_short(packet_));
     packet_.length = static_cast<std::uint32_t>(text_.size());
     EXPECT_FALSE(sink.go_on(packet_)) << "not by the wire";

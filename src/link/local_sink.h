@@ -40,7 +40,7 @@ class LocalLink::Sink final : public wire::PacketSink {
 
     bool copy_short(const wire::ShortPacket& packet) override {
         if (packets_wanted() || !is_chosen(packet.path->destination, packet.destination_qp) ||
-            packet.length > kMostShort || !peer_->append(packet)) [[unlikely]]
+            !peer_->append(packet)) [[unlikely]]
             return false;
         wrote(wire::kMaxHeaderLength + packet.length);
         return true;

@@ -85,9 +85,9 @@ class Harness : private QpListener {
             return true;
         }
         // Short messages leave by this (rc_short.h), in the same way.
-        static constexpr std::uint32_t kMostShort = 116;  // bytes
         bool copy_short(const wire::ShortPacket& packet) override {
-            return packet.length <= kMostShort && with(packet, [this](const auto& out) { return copy(out); });
+            return packet.length <= wire::kMostShort &&
+                   with(packet, [this](const auto& out) { return copy(out); });
         }
         // By a wire they do behind others.
         bool go_on(const wire::ShortPacket& packet) override {
@@ -299,12 +299,7 @@ class Harness : private QpListener {
         if (!side[i].qp->is_rc()) return false;
         auto& qp = static_cast<RcQueuePair&>(*side[i].qp);
         const Time before = qp.other_deadline();
-        if (!counted(side[i],
-                     qp.post_short(
-                         request, [&](const wire::ShortPacket& packet) { return side[i].copy_short(packet); },
-                         now),
-                     before, went_straight))
-            return false;
+        if (!counted(side[i], qp.post_short(request, side[i], now), before, went_straight)) return false;
         went_short++;
         return true;
     }

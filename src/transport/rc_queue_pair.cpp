@@ -140,10 +140,8 @@ void RcQueuePair::receives_posted() {
 bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
     return state_ == QpState::rts && (plain_ || !requester_.is_paced()) &&
            std::ranges::all_of(requests, [this](const SendRequest& request) {
-               const std::size_t length =
-                   request.sges.size() == 1 ? request.sges[0].length : total_length(request.sges);
                return request.operation <= Operation::send_with_immediate && !(request.flags & kFence) &&
-                      length <= connection_.path_mtu;
+                      total_length(request.sges) <= connection_.path_mtu;
            });
 }
 

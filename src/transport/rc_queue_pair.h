@@ -32,8 +32,8 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     Taken post_straight(std::span<const SendRequest> requests, wire::PacketCopier& copier,
                         wire::PacketSink* sink, const LazyTime& now) override;
     // rc_short.h: the same of one that is short, to a peer of this host.
-    template <class Take>
-    Straight post_short(const SendRequest& request, Take&& take, const LazyTime& now);
+    template <class Copier>
+    Straight post_short(const SendRequest& request, Copier& copier, const LazyTime& now);
     bool execute_straight(const SendRequest& request, const LazyTime& now) override;
     bool is_early(const wire::BthWords& bth) const override;
     bool receive_run(const wire::ReceivedRun& run, const wire::Path& sender_view, Time now) override;

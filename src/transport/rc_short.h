@@ -11,18 +11,19 @@
 
 namespace verbena::transport {
 
-// `take(const wire::ShortPacket&)`: whether it was copied there; if not, nothing was done. kDeclined: nothing
-// was done.
-template <class Take>
+// `copier`: a wire::PacketCopier, whose copy_short() is inlined. kDeclined: nothing was done.
+template <class Copier>
 [[gnu::always_inline]] inline QueuePair::Straight RcQueuePair::post_short(const SendRequest& request,
-                                                                          Take&& take, const LazyTime& now) {
+                                                                          Copier& copier,
+                                                                          const LazyTime& now) {
     if (state_ != QpState::rts || !is_plain() || by_wire_) [[unlikely]]
         return kDeclined;
     ShortPayload payload;
     if (!requester_.is_short(request, payload)) [[unlikely]]
         return kDeclined;
     const bool owes = responder_.owes();
-    if (!leave_short(request, payload, owes, take)) [[unlikely]]
+    const auto copy = [&copier](const wire::ShortPacket& packet) { return copier.copy_short(packet); };
+    if (!leave_short(request, payload, owes, copy)) [[unlikely]]
         return kDeclined;
     if (owes) responder_.rides();
     requester_.left_straight(request, 1, payload.length, true, now);
@@ -30,6 +31,7 @@ template <class Take>
     return requester_.waits(true, now) ? kDone | kWaits : kDone;
 }
 
+// `take(const wire::ShortPacket&)`: whether it has left; if not, nothing was done.
 template <class Take>
 [[gnu::always_inline]] inline bool RcQueuePair::leave_short(const SendRequest& request,
                                                             const ShortPayload& payload, bool owes,

@@ -44,8 +44,8 @@ struct Pair : Harness {
 
 TEST(Short, IsASendOrWriteOfOneShortPacket) {
     Pair h;
-    EXPECT_TRUE(h.goes(Operation::send, Pair::Side::kMostShort));
-    EXPECT_FALSE(h.goes(Operation::send, Pair::Side::kMostShort + 1));
+    EXPECT_TRUE(h.goes(Operation::send, wire::kMostShort));
+    EXPECT_FALSE(h.goes(Operation::send, wire::kMostShort + 1));
     EXPECT_TRUE(h.goes(Operation::send, 0));
     EXPECT_TRUE(h.goes(h.request(Operation::send), {}));
     EXPECT_TRUE(h.goes(Operation::send_with_immediate));

@@ -45,17 +45,15 @@ constexpr std::uint32_t kAtomicLength = 8;  // bytes: operand, and answer
 // What is short, behind another that left the same way: into the sink's burst, or to the peer's ring.
 bool RcQueuePair::leave_behind(const SendRequest& request, wire::PacketCopier& copier, wire::PacketSink* sink,
                                const LazyTime& now) {
+    const bool too_long = !request.sges.empty() && request.sges[0].length > wire::kMostShort;
     ShortPayload payload;
-    if (responder_.owes() || !requester_.is_short(request, payload)) return false;
-    if (by_wire_) {
-        const auto go_on = [sink](const wire::ShortPacket& packet) { return sink->go_on(packet); };
-        if (!sink || !requester_.may_leave(payload.length) || !leave_short(request, payload, false, go_on))
-            return false;
-    } else if (!leave_short(request, payload, false, [&copier](const wire::ShortPacket& packet) {
-                   return copier.copy_short(packet);
-               })) {
+    if ((by_wire_ ? !sink : too_long) || responder_.owes() || !requester_.is_short(request, payload) ||
+        (by_wire_ && !requester_.may_leave(payload.length)))
         return false;
-    }
+    const auto take = [&](const wire::ShortPacket& packet) {
+        return by_wire_ ? sink->go_on(packet) : copier.copy_short(packet);
+    };
+    if (!leave_short(request, payload, false, take)) return false;
     requester_.left_straight(request, 1, payload.length, !by_wire_, now);
     return true;
 }

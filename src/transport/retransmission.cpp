@@ -29,7 +29,7 @@ void Retransmission::measured(Duration round_trip) {
     } else {
         const Duration error = round_trip - smoothed_;
         deviation_ += ((error < 0 ? -error : error) - deviation_) / 4;
-        smoothed_ = std::max<Duration>(smoothed_ + error / 8, 1);
+        smoothed_ += error / 8;
     }
     if (measured_ < kEnough) measured_++;
     first_interval_ = interval_after(0);

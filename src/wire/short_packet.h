@@ -13,6 +13,10 @@
 
 namespace verbena::wire {
 
+// Bytes of payload that every link to a peer of the same host takes so, of a SEND; a wire takes what it does
+// of others.
+inline constexpr std::uint32_t kMostShort = 116;
+
 struct ShortPacket {
     const Path* path;
     std::uint32_t destination_qp;

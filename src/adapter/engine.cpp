@@ -114,8 +114,10 @@ void Engine::change(Mode from, Mode to) {
 [[gnu::always_inline]] inline unsigned Engine::poll(Time now, Adapter::Caller caller) {
     if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls < kManyPolls)
         polls_.store(polls + 1, std::memory_order_relaxed);
-    if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now))
+    if (mode_.load(std::memory_order_relaxed) == Mode::armed && streak_.poll(now)) {
+        watchdog_.polls_begin();
         change(Mode::armed, Mode::watching);
+    }
     show_activity(now);
     return progress(now, caller);
 }
@@ -164,7 +166,7 @@ void Engine::posted(Time since) {
         progress(time, Adapter::Caller::posts);
         return;
     }
-    streak_.napped(time - posting, time);
+    streak_.posted(time - posting, time);
     poll(time, Adapter::Caller::posts);
 }
 

@@ -18,6 +18,7 @@ class PollStreak {
     static constexpr Duration kGap = 100 * kMicrosecond;      // farther apart, on average, is no streak
     static constexpr unsigned kFewest = 64, kMost = 1 << 14;  // polls
     static constexpr Duration kLongest = 100 * kMillisecond;  // that are enough, however few polls they were
+    static constexpr Duration kPosting = 10 * kMicrosecond;   // that counts as a poll
     static constexpr Duration kLong = 32 * kMillisecond;      // of polling; then leaving the link was right
 
     // A poll. True: the helper is not needed.
@@ -37,6 +38,12 @@ class PollStreak {
     void napped(Time from, Time now) {
         const Time began = began_.load(std::memory_order_relaxed);
         began_.store(std::min(began + (now - from), now), std::memory_order_relaxed);
+    }
+    // And so is posting, which counts as many polls.
+    void posted(Time from, Time now) {
+        napped(from, now);
+        if (const unsigned polls = polls_.load(std::memory_order_relaxed); polls > 0)
+            polls_.store(polls + static_cast<unsigned>((now - from) / kPosting), std::memory_order_relaxed);
     }
     void end() { polls_.store(0, std::memory_order_relaxed); }
 

@@ -77,5 +77,18 @@ TEST_F(PollStreakTest, NapsDoNotEndIt) {
     EXPECT_EQ(n, kFewest + 1);
 }
 
+TEST_F(PollStreakTest, PostingCountsAsPolls) {
+    const Duration post = 200 * kMicrosecond;
+    streak.posted(now, now + post);
+    EXPECT_EQ(polls(kMicrosecond), kFewest + 1) << "of a streak that had not begun";
+    streak.poll(now += kMicrosecond);
+    unsigned n = 0;
+    for (; n < kFewest; n++) {
+        streak.posted(now, now + post);
+        if (streak.poll(now += post)) break;
+    }
+    EXPECT_EQ(n, kFewest * PollStreak::kPosting / post);
+}
+
 }  // namespace
 }  // namespace verbena::adapter

@@ -9,10 +9,26 @@ namespace verbena::adapter {
 namespace {
 
 constexpr Duration kRest = Watchdog::kRest, kPatience = Watchdog::kPatience, kMoment = Watchdog::kMoment;
+constexpr Duration kChance = Watchdog::kChance, kLongest = Watchdog::kLongest;
 constexpr Duration kHour = 3600 * kSecond;
 
+// Who polls, as a test says.
+struct Told {
+    static inline Duration has_run = -1;
+    static inline bool wants_to = false;
+
+    static void begins() {}
+    static void goes_on() {}
+    static Duration ran() { return has_run; }
+    static bool is_runnable() { return wants_to; }
+};
+
 struct WatchdogTest : ::testing::Test {
-    void SetUp() override { ASSERT_TRUE(dog.open()); }
+    void SetUp() override {
+        Told::has_run = -1;
+        Told::wants_to = false;
+        ASSERT_TRUE(dog.open());
+    }
     static bool is_readable(int fd, int timeout) {  // ms
         pollfd one{fd, POLLIN, 0};
         return poll(&one, 1, timeout) == 1;
@@ -20,7 +36,7 @@ struct WatchdogTest : ::testing::Test {
     bool rings() const { return is_readable(dog.fd(), kLong); }  // what has to come is waited for
     bool has_rung() const { return is_readable(dog.fd(), 0); }
     static constexpr int kLong = 10'000;
-    Watchdog dog;
+    WatchdogOf<Told> dog;
 };
 
 TEST_F(WatchdogTest, PollsPutItOffOnceInARest) {
@@ -59,6 +75,47 @@ TEST_F(WatchdogTest, AMomentIsLeftToWhoWasKeptFromTheProcessor) {
 
     dog.start(due);
     EXPECT_FALSE(dog.is_over(due)) << "anew";
+}
+
+// Who has a processor now and then gets as many moments as it takes to have had enough of it.
+TEST_F(WatchdogTest, WhoIsKeptFromTheProcessorIsWaitedFor) {
+    const Time due = now() + kHour;
+    Told::has_run = kSecond;
+    Told::wants_to = true;
+    dog.start(due);
+    Time time = due;
+    EXPECT_FALSE(dog.is_over(time));
+    EXPECT_FALSE(dog.is_over(time += kMoment)) << "it did not run";
+    Told::has_run += kChance / 2;
+    EXPECT_FALSE(dog.is_over(time += kMoment));
+    Told::has_run += kChance / 2 - 1;
+    EXPECT_FALSE(dog.is_over(time += kMoment)) << "not enough";
+    Told::has_run += 1;
+    EXPECT_TRUE(dog.is_over(time += kMoment)) << "it had its chance";
+
+    dog.start(due);
+    EXPECT_FALSE(dog.is_over(time = due)) << "anew";
+    EXPECT_FALSE(dog.is_over(time += kMoment));
+    Told::wants_to = false;
+    EXPECT_TRUE(dog.is_over(time += kMoment)) << "it sleeps";
+}
+
+TEST_F(WatchdogTest, NobodyIsWaitedForForLong) {
+    const Time due = now() + kHour;
+    Told::has_run = kSecond;
+    Told::wants_to = true;
+    dog.start(due);
+    EXPECT_FALSE(dog.is_over(due));
+    for (Time time = due + kMoment; time < due + kLongest; time += kMoment) EXPECT_FALSE(dog.is_over(time));
+    EXPECT_TRUE(dog.is_over(due + kLongest));
+}
+
+TEST_F(WatchdogTest, WhoHasGoneIsNotWaitedFor) {
+    const Time due = now() + kHour;
+    Told::wants_to = true;
+    dog.start(due);
+    EXPECT_FALSE(dog.is_over(due));
+    EXPECT_TRUE(dog.is_over(due + kMoment));
 }
 
 // It rings while somebody polls.

@@ -7,6 +7,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "base/no_cancellation.h"
+
 namespace verbena::adapter {
 namespace {
 
@@ -30,6 +32,7 @@ void PollingThread::close_file() {
 void PollingThread::begins() {
     const pid_t self = gettid();
     thread_.store(self, std::memory_order_relaxed);
+    const NoCancellation whole;
     const std::lock_guard guard(lock_);
     if (opened_by_ == self) return;
     close_file();

@@ -3,23 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
-#include <ctime>
-#include <string_view>
-
 #include "base/no_cancellation.h"
+#include "base/thread_state.h"
 
 namespace verbena::adapter {
-namespace {
-
-// As the kernel numbers the clocks of the threads' processor times (CPUCLOCK_PERTHREAD, CPUCLOCK_SCHED).
-clockid_t processor_clock_of(pid_t thread) {
-    constexpr unsigned kOfThread = 4, kOfScheduler = 2;
-    return static_cast<clockid_t>(~static_cast<unsigned>(thread) << 3 | kOfThread | kOfScheduler);
-}
-
-}  // namespace
-
 PollingThread::~PollingThread() { close_file(); }
 
 // Unless the program has, and has another one by its number.
@@ -37,7 +24,7 @@ void PollingThread::begins() {
     if (opened_by_ == self) return;
     close_file();
     opened_by_ = self;
-    file_ = out_of_the_way(open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC));
+    file_ = out_of_the_way(open(kOwnStat, O_RDONLY | O_CLOEXEC));
     identity_ = FileIdentity::of(file_);
 }
 
@@ -46,22 +33,12 @@ void PollingThread::goes_on() {
         thread_.store(kNobody, std::memory_order_relaxed);
 }
 
-Duration PollingThread::ran() const {
-    const pid_t thread = thread_.load(std::memory_order_relaxed);
-    timespec time;
-    if (thread == kNobody || clock_gettime(processor_clock_of(thread), &time) != 0) return -1;
-    return time.tv_sec * kSecond + time.tv_nsec;
-}
+Duration PollingThread::ran() const { return processor_time(thread_.load(std::memory_order_relaxed)); }
 
-// "1234 (its name) S ...", and a name may have anything in it.
 bool PollingThread::is_runnable() const {
-    std::array<char, 128> text;
     const std::lock_guard guard(lock_);
-    if (file_ < 0 || opened_by_ != thread_.load(std::memory_order_relaxed)) return false;
-    const ssize_t length = pread(file_, text.data(), text.size(), 0);
-    const std::string_view line(text.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
-    const std::size_t name_ends = line.rfind(") ");
-    return name_ends != std::string_view::npos && line.substr(name_ends + 2).starts_with('R');
+    return file_ >= 0 && opened_by_ == thread_.load(std::memory_order_relaxed) &&
+           opener_wants_processor(file_);
 }
 
 }  // namespace verbena::adapter

@@ -39,7 +39,7 @@ class PollingThread {
     std::atomic<pid_t> thread_{kNobody};
     mutable std::mutex lock_;  // of all that follow
     pid_t opened_by_ = kNobody;
-    int file_ = -1;  // its /proc/thread-self/stat
+    int file_ = -1;  // that thread's kOwnStat
     FileIdentity identity_;
 };
 

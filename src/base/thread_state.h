@@ -1,5 +1,5 @@
 // What the kernel says of other threads of this process: whether one runs, or would if there were a
-// processor, and how many there are; and of another process.
+// processor, for how long it has, and how many there are; and of another process.
 #pragma once
 
 #include <sys/types.h>
@@ -10,13 +10,14 @@
 
 namespace verbena {
 
-struct ThreadState {
-    bool wants_processor = false;  // runs, or waits for its turn; false if there is no such thread
-    Duration used = 0;             // processor time so far, by the kernel's tick
-};
+// It runs, or waits for its turn; false if there is no such thread. Costs some tens of microseconds.
+bool wants_processor(pid_t thread);
+// The same of the thread that has opened this file: one system call.
+inline constexpr char kOwnStat[] = "/proc/thread-self/stat";
+bool opener_wants_processor(int own_stat);
 
-// Costs some tens of microseconds.
-ThreadState look_at_thread(pid_t thread);
+// For how long it has had one. Negative if there is no such thread.
+Duration processor_time(pid_t thread);
 
 struct ProcessThreads {
     long count = 0;               // the first one, too, where others outlive it; 0: nobody can tell

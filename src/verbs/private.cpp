@@ -123,11 +123,11 @@ std::vector<pid_t> candidates(ibv_context* base, ibv_qp* qp) {
 template <class Done>
 bool wait_for_pollers(Process& process, ibv_context* base, ibv_qp* qp, Done done) {
     std::vector<std::pair<pid_t, Duration>> threads;  // and what they had used before
-    for (pid_t thread : candidates(base, qp)) threads.emplace_back(thread, look_at_thread(thread).used);
+    for (pid_t thread : candidates(base, qp)) threads.emplace_back(thread, processor_time(thread));
     const auto starved = [&] {
         return std::any_of(threads.begin(), threads.end(), [](const auto& entry) {
-            const ThreadState now = look_at_thread(entry.first);
-            return now.wants_processor && now.used - entry.second < kOwnTime;
+            const auto [thread, before] = entry;
+            return wants_processor(thread) && processor_time(thread) - before < kOwnTime;
         });
     };
     const Time end = adapter::now() + kStarvedPollerWait;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "transport/queue_pair.h"
+#include "transport/rc_harness_parts.h"
 #include "transport/rc_short.h"
-#include "transport/shown_receives.h"
 #include "transport/vendor_error.h"
 #include "wire/answer_place.h"
 #include "wire/packet.h"
@@ -22,108 +22,11 @@
 
 namespace verbena::transport::testing {
 
-inline constexpr std::size_t kGuard = 64;
 inline constexpr Duration kOneWay = 10 * kMicrosecond;
-
-struct Sent {
-    int from;  // 0 or 1
-    Time at;
-    wire::Headers headers;
-    std::size_t payload;
-    wire::Aside aside{};
-    bool dropped = false;
-};
-
-// What becomes of a packet: delivered once for each entry, that much later than usual.
-using Fate = std::vector<Duration>;
-inline const Fate kDeliver{0};
-inline const Fate kDrop{};
-
-// XRC: side 0 initiates, side 1 is the target; its receive queue has this number and domain.
-inline constexpr std::uint32_t kXrcQueue = 0x77, kXrcDomain = 7;
-
-struct FakeXrcQueues : XrcQueues {
-    std::shared_ptr<ReceiveQueue> find(std::uint32_t number) override {
-        const auto found = queues.find(number);
-        return found == queues.end() ? nullptr : found->second;
-    }
-    std::map<std::uint32_t, std::shared_ptr<ReceiveQueue>> queues;
-};
 
 class Harness : private QpListener {
    public:
-    struct Side : wire::PacketSink {
-        Harness* harness = nullptr;
-        int index = 0;
-        memory::Sections sections{};
-        std::vector<memory::RegionRecord> records = std::vector<memory::RegionRecord>(16);
-        memory::RegionTable regions{records, sections};
-        struct Events : completion::CompletionListener {
-            void completion_event(completion::CompletionQueue&) override { count++; }
-            void overrun(completion::CompletionQueue&) override {}
-            int count = 0;
-        } cq_events;  // of the receive queue's
-        completion::CompletionQueue send_cq{1024, nullptr}, receive_cq{1024, &cq_events};
-        std::shared_ptr<ReceiveQueue> receives;
-        ShownReceives shown{};
-        std::unique_ptr<QueuePair> qp;
-        std::vector<std::uint8_t> memory;
-        memory::Keys keys{};
-        Attributes attributes;
-        wire::Path path;
-        std::vector<QpEvent> events;
-        bool asleep = false;      // nothing is delivered, no timer runs
-        bool full = false;        // packets pile up in the link
-        std::size_t largest = 0;  // bytes: its link is one to peers of the same host
-        bool copies = false;      // ... and takes them at once: the test must not lose any
-        unsigned run = 1;         // packets that its link takes as one
-
-        void send(const wire::OutPacket& out) override { harness->carry(*this, out); }
-        bool copy(const wire::OutPacket& out) override {
-            if (!copies || full) return false;
-            send(out);
-            return true;
-        }
-        // Short messages leave by this (rc_short.h), in the same way.
-        bool copy_short(const wire::ShortPacket& packet) override {
-            return packet.length <= wire::kMostShort &&
-                   with(packet, [this](const auto& out) { return copy(out); });
-        }
-        // By a wire they do behind others.
-        bool go_on(const wire::ShortPacket& packet) override {
-            if (full || copies) return false;
-            harness->went_behind++;
-            return with(packet, [this](const auto& out) {
-                send(out);
-                return true;
-            });
-        }
-        static bool with(const wire::ShortPacket& packet,
-                         const std::function<bool(const wire::OutPacket&)>& take) {
-            const iovec payload = {const_cast<void*>(packet.payload), packet.length};
-            wire::OutPacket out;
-            out.path = packet.path;
-            std::memcpy(out.header.data(), packet.bth.data(), wire::kBthLength);
-            std::memcpy(out.header.data() + wire::kBthLength, packet.extended.data(),
-                        4 * packet.extended_words);
-            out.header_length = static_cast<std::uint8_t>(packet.header_length());
-            out.pad_count = packet.pad_count;
-            out.payload = {&payload, packet.length > 0 ? 1u : 0u};
-            out.aside.acknowledges = packet.acknowledges;
-            out.aside.acknowledged = packet.acknowledged;
-            return take(out);
-        }
-        void flush() override {}
-        bool is_full(const wire::Path&, std::uint32_t) override { return full; }
-        std::size_t largest_payload(const wire::Path&, std::uint32_t, bool) override { return largest; }
-        unsigned longest_run(const wire::Path&, std::uint32_t) override { return run; }
-        std::uint64_t address(std::size_t offset = 0) const {
-            return reinterpret_cast<std::uintptr_t>(memory.data()) + offset;
-        }
-        Sge sge(std::size_t offset, std::uint32_t length) const {
-            return {address(offset), length, keys.lkey};
-        }
-    };
+    using Side = HarnessSide;
 
     static Attributes defaults() {
         Attributes a;
@@ -160,7 +63,6 @@ class Harness : private QpListener {
     bool straight = false;       // what can take the straight path does
     unsigned went_straight = 0;  // requests, and SENDs and WRITEs that arrived
     unsigned went_short = 0;     // requests among them
-    unsigned went_behind = 0;    // likewise
     unsigned acknowledged_straight = 0, answered_straight = 0, concluded_straight = 0;
     unsigned settled_straight = 0;
     bool fetches = false;  // payloads that stay where they are are fetched from there
@@ -193,8 +95,8 @@ class Harness : private QpListener {
 
     void make(int i) {
         Side& s = side[i];
-        s.harness = this;
         s.index = i;
+        s.carry = [this](Side& from, const wire::OutPacket& out) { carry(from, out); };
         s.memory.assign(memory_size + kGuard, 0);  // the guard lies behind the region
         if (s.regions.add(1, s.memory.data(), memory_size, s.address(), access, s.keys)) std::abort();
         const bool xrc = service == Service::xrc_send;
@@ -376,40 +278,6 @@ class Harness : private QpListener {
         std::vector<std::uint8_t> bytes;
         wire::Aside aside;
         iovec place;  // where an answer may be written to
-    };
-
-    struct Fetched final : wire::Elsewhere {
-        Fetched(std::span<const std::uint8_t> lies, std::uint64_t in, unsigned& counted)
-            : bytes(lies), receive(in), count(counted) {}
-        std::size_t length() const override { return bytes.size(); }
-        std::uint64_t placed() const override { return receive; }
-        bool fetch(std::uint32_t, std::span<const iovec> into) override {
-            count++;
-            std::size_t at = 0;
-            for (const iovec& piece : into) {
-                std::memcpy(piece.iov_base, bytes.data() + at, piece.iov_len);
-                at += piece.iov_len;
-            }
-            return true;
-        }
-        void decline() override {}
-
-        std::span<const std::uint8_t> bytes;
-        std::uint64_t receive;
-        unsigned& count;
-    };
-
-    struct Stored final : wire::AnswerPlace {
-        Stored(const iovec& there, unsigned& counted, bool may)
-            : AnswerPlace(there), count(counted), willing(may) {}
-        bool store(std::uint32_t requester, const std::uint8_t* from) override {
-            if (!willing) return false;
-            count++;
-            return AnswerPlace::store(requester, from);
-        }
-
-        unsigned& count;
-        const bool willing;
     };
 
     void must(int i, const Attributes& a, std::uint32_t mask) {

@@ -96,7 +96,7 @@ StraightOutcome converse(bool straight, Way way, unsigned seed, const Trouble& t
     outcome.end(h);
     outcome.straight = h.went_straight;
     outcome.shortly = h.went_short;
-    outcome.behind = h.went_behind;
+    outcome.behind = h.side[0].went_behind + h.side[1].went_behind;
     outcome.acknowledged = h.acknowledged_straight;
     outcome.settled = h.settled_straight;
     return outcome;

@@ -44,8 +44,6 @@ void Adapter::look_at_gathered(Time now) { state_->look_at_gathered(now); }
 
 std::uint64_t Adapter::long_rounds() const { return state_->long_rounds.load(std::memory_order_relaxed); }
 
-bool Adapter::is_driven() const { return state_->progress_lock.is_taken(); }
-
 void Adapter::post_took(Duration time) { state_->post_took(time); }
 
 completion::EventDeadlines& Adapter::event_deadlines() { return state_->event_deadlines; }

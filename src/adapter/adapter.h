@@ -147,8 +147,6 @@ class Adapter {
     void post_took(Duration time);
     // Changes, now and then, while a call transmits much, and only then. Any thread.
     std::uint64_t long_rounds() const;
-    // Whether a thread is just handling what has come or is due. Any thread.
-    bool is_driven() const;
 
     // For the program's end: may acknowledgements be owed (perhaps by who is inside just now), or
     // requests wait? Then they leave. owes() waits for nobody.

@@ -484,22 +484,6 @@ TEST_F(EnginePollTest, TheHelperSleepsWhileSomebodyPolls) {
     EXPECT_GT(link.reminders, 0u);
 }
 
-// It need not compute while it does.
-TEST_F(EnginePollTest, WhoHandlesPacketsForLongIsStillThere) {
-    const auto poller = std::this_thread::get_id();
-    bool handled = false, there = false;
-    link.at_receive = [&] {
-        if (std::this_thread::get_id() != poller || !link.polled || handled) return;
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        handled = true;
-        there = link.polled;
-    };
-    Engine engine(*endpoint.adapter, link);
-    ASSERT_EQ(engine.start(), 0);
-    for (const Time start = now(); !handled && now() - start < 10 * kSecond;) engine.poll_progress();
-    EXPECT_TRUE(there);
-}
-
 TEST_F(EngineTest, AnIdlePairDoesNotWakeUp) {
     ASSERT_EQ(read_from_far(64), 0);
     ASSERT_GE(poll_near(1), 0);

@@ -159,10 +159,9 @@ bool Engine::polls_end() {
         do
             if (take_orders(true)) return false;
         while (!watchdog_.is_over(now()));
-        // A call that transmits for a millisecond is no poll, and yet somebody is there, as is who handles
-        // packets for as long.
+        // A call that transmits for a millisecond is no poll, and yet somebody is there.
         const std::uint64_t rounds = adapter_.long_rounds();
-        if (watched_rounds_.exchange(rounds) == rounds && !adapter_.is_driven()) return true;
+        if (watched_rounds_.exchange(rounds) == rounds) return true;
     }
 }
 

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -39,7 +38,6 @@ class MemoryLink final : public link::Link {
     bool merges = false;                 // what comes together and is as long is given as a burst
     unsigned taken_together = 0;
     std::atomic<unsigned> flushes{0};  // of sinks that held something
-    std::function<void()> at_receive = [] {};
 
     void set_polled(bool now) override { polled = now; }
     void still_polled() override { reminders++; }
@@ -97,7 +95,6 @@ class MemoryLink final : public link::Link {
         arrived_.push_back(std::move(flying));
     }
     unsigned receive(link::Receiver& receiver, unsigned max) override {
-        at_receive();
         unsigned count = 0;
         for (; count < std::min(max, at_once); count++) {
             if (const unsigned taken = is_ring ? receive_together(receiver) : 0) {

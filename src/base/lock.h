@@ -46,11 +46,6 @@ class Lock {
             leave_common();
     }
 
-    // Without taking it: by the time of the answer that may have changed.
-    bool is_taken() const {
-        return state_.load(std::memory_order_relaxed) != kFree ||
-               inside_.load(std::memory_order_relaxed) != kFree;
-    }
     bool is_owned() const { return owner_.load(std::memory_order_relaxed) != kNobody; }  // by some thread
 
    private:

@@ -34,12 +34,9 @@ struct Guarded {
 
 TEST(LockTest, IsHeldByOneAtATime) {
     Lock lock;
-    EXPECT_FALSE(lock.is_taken());
     ASSERT_TRUE(lock.try_lock());
     EXPECT_FALSE(lock.try_lock());
-    EXPECT_TRUE(lock.is_taken());
     lock.unlock();
-    EXPECT_FALSE(lock.is_taken());
     EXPECT_TRUE(lock.try_lock());
     lock.unlock();
 }
@@ -78,14 +75,6 @@ TEST_F(OwnedLockTest, IsHeldByOneAtATime) {
     guarded_.lock.unlock();
     EXPECT_TRUE(guarded_.lock.try_lock());
     guarded_.lock.unlock();
-}
-
-TEST_F(OwnedLockTest, LookingWhetherItIsTakenEndsNothing) {
-    EXPECT_FALSE(guarded_.lock.is_taken());
-    ASSERT_TRUE(guarded_.lock.try_lock());
-    std::thread([&] { EXPECT_TRUE(guarded_.lock.is_taken()); }).join();
-    guarded_.lock.unlock();
-    EXPECT_TRUE(guarded_.lock.is_owned());
 }
 
 TEST_F(OwnedLockTest, AnotherThreadTakesItWhileTheOwnerIsOutside) {

@@ -8,7 +8,6 @@
 #include <cstdio>
 
 #include "base/features.h"
-#include "base/uncancelled.h"
 
 namespace verbena::adapter {
 namespace {
@@ -33,22 +32,19 @@ MemoryFile::Result result_of(long done, std::size_t wanted) {
 
 }  // namespace
 
-MemoryFile::MemoryFile(pid_t pid)
-    : fd_(open_memory(pid)), identity_(FileIdentity::of(fd_)), usable_(fd_ >= 0) {}
+MemoryFile::MemoryFile(pid_t pid) : file_(open_memory(pid)), usable_(file_.get() >= 0) {}
 
-// Unless the program has: then the number is perhaps another file's.
 void MemoryFile::close() {
     give_up();
-    if (identity_.is(fd_)) uncancelled::close(fd_);
-    fd_ = -1;
+    file_.close();
 }
 
 MemoryFile::Result MemoryFile::read(std::uint64_t from, void* into, std::size_t length) const {
-    return result_of(syscall(SYS_pread64, fd_, into, length, from), length);
+    return result_of(syscall(SYS_pread64, file_.get(), into, length, from), length);
 }
 
 MemoryFile::Result MemoryFile::write(const void* from, std::uint64_t to, std::size_t length) const {
-    return result_of(syscall(SYS_pwrite64, fd_, from, length, to), length);
+    return result_of(syscall(SYS_pwrite64, file_.get(), from, length, to), length);
 }
 
 }  // namespace verbena::adapter

@@ -26,9 +26,6 @@ class MemoryFile {
     static constexpr std::size_t kMost = 4096;  // bytes; more is as fast otherwise, or faster
 
     explicit MemoryFile(pid_t pid);
-    ~MemoryFile() { close(); }
-    MemoryFile(const MemoryFile&) = delete;
-    MemoryFile& operator=(const MemoryFile&) = delete;
     void close();
 
     bool usable() const { return usable_.load(std::memory_order_relaxed); }
@@ -39,8 +36,7 @@ class MemoryFile {
     Result write(const void* from, std::uint64_t to, std::size_t length) const;
 
    private:
-    int fd_;
-    const FileIdentity identity_;
+    OwnFile file_;
     std::atomic<bool> usable_;
 };
 

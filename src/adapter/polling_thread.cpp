@@ -7,12 +7,6 @@
 #include "base/thread_state.h"
 
 namespace verbena::adapter {
-PollingThread::~PollingThread() { close_file(); }
-
-// Unless the program has, and has another one by its number.
-void PollingThread::close_file() {
-    if (file_ >= 0 && identity_.is(file_)) close(file_);
-}
 
 // It opens the file itself, once: were it the helper, a thread of the program that opens another at the same
 // moment would not get the number that it counts on.
@@ -22,10 +16,8 @@ void PollingThread::begins() {
     const NoCancellation whole;
     const std::lock_guard guard(lock_);
     if (opened_by_ == self) return;
-    close_file();
     opened_by_ = self;
-    file_ = out_of_the_way(open(kOwnStat, O_RDONLY | O_CLOEXEC));
-    identity_ = FileIdentity::of(file_);
+    file_.reset(out_of_the_way(open(kOwnStat, O_RDONLY | O_CLOEXEC)));
 }
 
 void PollingThread::goes_on() {
@@ -37,8 +29,7 @@ Duration PollingThread::ran() const { return processor_time(thread_.load(std::me
 
 bool PollingThread::is_runnable() const {
     const std::lock_guard guard(lock_);
-    return file_ >= 0 && opened_by_ == thread_.load(std::memory_order_relaxed) &&
-           opener_wants_processor(file_);
+    return opened_by_ == thread_.load(std::memory_order_relaxed) && opener_wants_processor(file_.get());
 }
 
 }  // namespace verbena::adapter

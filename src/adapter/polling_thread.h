@@ -16,11 +16,6 @@ namespace verbena::adapter {
 
 class PollingThread {
    public:
-    PollingThread() = default;
-    ~PollingThread();
-    PollingThread(const PollingThread&) = delete;
-    PollingThread& operator=(const PollingThread&) = delete;
-
     // By who begins to poll, and, now and then, by who polls. Where several do, nobody is asked about: the
     // others stand for who is kept from the processor.
     void begins();
@@ -34,13 +29,10 @@ class PollingThread {
    private:
     static constexpr pid_t kNobody = 0;
 
-    void close_file();
-
     std::atomic<pid_t> thread_{kNobody};
     mutable std::mutex lock_;  // of all that follow
     pid_t opened_by_ = kNobody;
-    int file_ = -1;  // that thread's kOwnStat
-    FileIdentity identity_;
+    OwnFile file_;  // that thread's kOwnStat
 };
 
 }  // namespace verbena::adapter

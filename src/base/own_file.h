@@ -91,4 +91,29 @@ struct FileIdentity {
     friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
+// One that the program may have closed: then its number, which is perhaps another file's by now, stays open.
+// Thread safety: what does not change it, with itself.
+class OwnFile {
+   public:
+    explicit OwnFile(int fd = -1) : fd_(fd), identity_(FileIdentity::of(fd)) {}
+    ~OwnFile() { close(); }
+    OwnFile(const OwnFile&) = delete;
+    OwnFile& operator=(const OwnFile&) = delete;
+
+    int get() const { return fd_; }
+    void reset(int fd) {
+        close();
+        fd_ = fd;
+        identity_ = FileIdentity::of(fd);
+    }
+    void close() {
+        if (identity_.is(fd_)) uncancelled::close(fd_);
+        fd_ = -1;
+    }
+
+   private:
+    int fd_;
+    FileIdentity identity_;
+};
+
 }  // namespace verbena

@@ -179,13 +179,13 @@ void Manager::request_taken(IdNumber listen_id) {
     static_cast<void>(state_->serve_held(*listener));
 }
 
+// Without a list of them: where there is no memory left, this is what frees some.
 void Manager::close_file(FileNumber file, Time now) {
-    std::vector<IdNumber> gone;
-    for (const auto& [number, id] : state_->ids)
-        if (id.file == file) gone.push_back(number);
-    for (IdNumber number : gone) {
-        Id* id = state_->find(number);
-        if (id) state_->remove(*id, now, true);  // a listener takes its children along
+    auto& ids = state_->ids;
+    for (auto at = ids.begin(); at != ids.end();) {
+        const IdNumber number = at->first;
+        if (at->second.file == file) state_->remove(at->second, now, true);  // a listener's children go along
+        at = ids.upper_bound(number);
     }
 }
 

@@ -18,8 +18,11 @@ void Captures::name_file(Session& session, const std::string& path) {
     write_named();
 }
 
-void Captures::ended(const Session& session) {
-    if (!session.capture.path.empty()) write_named();
+void Captures::ended(Session& session) {
+    if (!session.capture.path.empty()) {
+        session.capture.path.clear();
+        write_named();
+    }
     if (std::erase_if(shared_, [&](const Shared& each) { return each.session == session.number; })) share();
 }
 

@@ -24,7 +24,7 @@ class Captures {
     int ask(Session& asking, std::uint32_t index, host::Received& received, host::CaptureReply& out,
             std::vector<int>& to_send);
     // Of a session that is none of `sessions` any more.
-    void ended(const Session& session);
+    void ended(Session& session);
 
    private:
     void write_named();

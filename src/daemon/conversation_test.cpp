@@ -200,15 +200,20 @@ std::uint64_t kilobytes_of(pid_t pid, const std::string& what) {
     return 0;
 }
 
-// Where it may have no more memory it says so to who asks for it, and goes on for the others.
-TEST_F(ConversationTest, WithoutMemoryOneCallFails) {
-    if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator ends the program";
-    run([] {
-        const auto daemon = static_cast<pid_t>(status().daemon_pid);
-        const std::uint64_t data = (kilobytes_of(daemon, "VmData") + 4096) * 1024;
+class WithoutMemoryTest : public ConversationTest {
+   protected:
+    void SetUp() override {
+        if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator ends the program";
+        ConversationTest::SetUp();
+    }
+    // From here on the daemon may have no more than this.
+    static void limit(pid_t daemon, std::uint64_t more_kilobytes) {
+        const std::uint64_t data = (kilobytes_of(daemon, "VmData") + more_kilobytes) * 1024;
         const rlimit limit{data, data};
         ASSERT_EQ(prlimit(daemon, RLIMIT_DATA, &limit, nullptr), 0);
-        Channel channel;
+    }
+    // As many as there is memory for.
+    static std::vector<cm::IdNumber> many_ids(const Channel& channel) {
         std::vector<cm::IdNumber> ids;
         int error = 0;
         while (!error && ids.size() < 100'000) {
@@ -221,8 +226,18 @@ TEST_F(ConversationTest, WithoutMemoryOneCallFails) {
         }
         EXPECT_EQ(error, ENOMEM);
         EXPECT_NE(std::strstr(last_reason(), "has no memory for that"), nullptr) << last_reason();
-        ASSERT_GT(ids.size(), 1000u);
-        for (const cm::IdNumber id : ids) {
+        EXPECT_GT(ids.size(), 1000u);
+        return ids;
+    }
+};
+
+// Where it may have no more memory it says so to who asks for it, and goes on for the others.
+TEST_F(WithoutMemoryTest, OneCallFails) {
+    run([] {
+        const auto daemon = static_cast<pid_t>(status().daemon_pid);
+        limit(daemon, 4096);
+        Channel channel;
+        for (const cm::IdNumber id : many_ids(channel)) {
             host::EventsReply events;
             ASSERT_EQ(host::call(host::Command::destroy_id, host::IdRequest{id}, events), 0);
         }
@@ -230,6 +245,38 @@ TEST_F(ConversationTest, WithoutMemoryOneCallFails) {
         EXPECT_NE(channel.create_id(), 0u);
         EXPECT_EQ(static_cast<pid_t>(status().daemon_pid), daemon);
     });
+}
+
+// Nor for something small: so its end must need none.
+TEST_F(WithoutMemoryTest, AProgramsEndFreesIt) {
+    Wire pid, full;
+    const pid_t other = start([&] {
+        const auto daemon = static_cast<pid_t>(status().daemon_pid);
+        pid.say(daemon);
+        full.hear();
+        EXPECT_TRUE(eventually([] { return status().clients == 1; }));
+        EXPECT_EQ(status().ids, 0u);
+        Channel channel;
+        EXPECT_NE(channel.create_id(), 0u);
+        EXPECT_EQ(static_cast<pid_t>(status().daemon_pid), daemon);
+    });
+    run([&] {
+        limit(static_cast<pid_t>(pid.hear()), 4096);
+        Channel channel;
+        const std::vector<cm::IdNumber> ids = many_ids(channel);
+        int error = 0;
+        for (std::size_t i = 0; error == 0 && i < ids.size(); i++) {
+            host::BindRequest request;
+            request.id = ids[i];
+            request.local.family = AF_INET;
+            cm::IdInfo info;
+            error = host::call(host::Command::bind, request, info);
+        }
+        EXPECT_EQ(error, ENOMEM) << last_reason();
+        EXPECT_NE(std::strstr(last_reason(), "has no memory for that"), nullptr) << last_reason();
+    });
+    full.say(1);
+    EXPECT_EQ(wait_for(other), 0);
 }
 
 // When its descriptors run out it refuses newcomers and serves the others; it does not spin.

@@ -440,13 +440,14 @@ int Daemon::close_queue(Session& session, std::uint32_t queue) {
 // free.
 void Daemon::ended(Session& session) {
     const Time at = now();
-    for (cm::FileNumber file : files_.of(session.number)) commands_->close_file(file, at);
+    files_.for_each_of(session.number, [&](cm::FileNumber file) { commands_->close_file(file, at); });
     commands_->ended(session.number);
     captures_.ended(session);  // with the disconnect requests
-    for (const std::uint32_t queue : session.queues) queues_.give_back(queue, at);
+    for (; !session.queues.empty(); session.queues.pop_back()) queues_.give_back(session.queues.back(), at);
     if (session.tables) totals_.program_ended(session.tables.get());
     idle_since_ = at;
-    devices_changed_ = devices_changed_ || sessions_.count() == 0;  // the table may be tidied up now
+    devices_changed_ =
+        devices_changed_ || sessions_.count() == 1;  // the last one: the table may be tidied up
 }
 
 void Daemon::status(std::span<std::uint8_t> reply) const {

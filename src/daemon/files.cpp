@@ -97,11 +97,4 @@ SessionNumber Files::owner(cm::FileNumber number) const {
     return found == files_.end() ? 0 : found->second.owner;
 }
 
-std::vector<cm::FileNumber> Files::of(SessionNumber owner) const {
-    std::vector<cm::FileNumber> numbers;
-    for (const auto& [number, file] : files_)
-        if (file.owner == owner) numbers.push_back(number);
-    return numbers;
-}
-
 }  // namespace verbena::daemon

@@ -33,7 +33,14 @@ class Files {
 
     int descriptor(cm::FileNumber number) const;       // our end; -1: no such file
     SessionNumber owner(cm::FileNumber number) const;  // 0: no such file
-    std::vector<cm::FileNumber> of(SessionNumber owner) const;
+    // each(number), which may close that one.
+    template <class Each>
+    void for_each_of(SessionNumber owner, Each each) {
+        for (auto next = files_.begin(); next != files_.end();) {
+            const auto at = next++;
+            if (at->second.owner == owner) each(at->first);
+        }
+    }
     std::size_t count() const { return files_.size(); }
 
    private:

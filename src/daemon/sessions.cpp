@@ -60,7 +60,7 @@ bool send_reply(int socket, const host::ReplyHeader& header, std::span<const std
     return result == 0 || result == EPIPE || result == ECONNRESET;  // the loop tells of its end
 }
 
-host::ReplyHeader refusal(std::uint32_t sequence, int error, const std::string& reason) {
+host::ReplyHeader refusal(std::uint32_t sequence, int error, std::string_view reason) {
     host::ReplyHeader header;
     header.sequence = sequence;
     header.error = error;
@@ -175,12 +175,14 @@ void Sessions::refuse_newcomer(int error) {
 void Sessions::end(SessionNumber number, const char* why) {
     auto found = sessions_.find(number);
     if (found == sessions_.end()) return;
-    Session session = std::move(found->second);
-    sessions_.erase(found);
+    Session& session = found->second;
+    // Where memory is too short for its end, the loop tells of that until it is done.
+    shutdown(session.socket.get(), SHUT_RDWR);
+    handler_.ended(session);
+    log(LogLevel::info, "pid %d is gone: %s", session.pid, why);
     loop_.remove(session.socket.get());
     if (session.process) loop_.remove(session.process.get());
-    log(LogLevel::info, "pid %d is gone: %s", session.pid, why);
-    handler_.ended(session);
+    sessions_.erase(found);
 }
 
 void Sessions::hear_out(SessionNumber number) {
@@ -237,7 +239,7 @@ bool Sessions::take_datagram(Session& session, std::span<const std::uint8_t> res
 }
 
 void Sessions::refuse(Session& session, const host::RequestHeader& request, int error,
-                      const std::string& reason) {
+                      std::string_view reason) {
     const host::ReplyHeader header = refusal(request.sequence, error, reason);
     if (!send_reply(session.socket.get(), header, {}, {})) end(session.number, kNoReader);
 }
@@ -257,11 +259,10 @@ void Sessions::answer(Session& session, const Request& request, host::Received& 
         error = no_memory();
     }
     if (request.header.sequence == 0) return;  // nobody waits; fail() has logged why it was refused
-    if (error) {
-        refuse(session, request.header, error,
-               lacks_descriptors(error) ? no_descriptors(error) : last_reason());
-        return;
-    }
+    if (error && lacks_descriptors(error))
+        return refuse(session, request.header, error, no_descriptors(error));
+    if (error)
+        return refuse(session, request.header, error, last_reason());  // which may be that memory is short
     host::ReplyHeader header;
     header.sequence = request.header.sequence;
     header.length = static_cast<std::uint32_t>(reply_body.size());

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapter/capture.h"
@@ -49,6 +50,7 @@ class Sessions {
         // Descriptors put into `to_send` go along and stay the callee's.
         virtual int request(Session& session, const Request& request, host::Received& received,
                             std::span<std::uint8_t> reply, std::vector<int>& to_send) = 0;
+        // The last thing that is heard of it; once more if it throws.
         virtual void ended(Session& session) = 0;
     };
     // `all_users`: a service; otherwise only processes of the daemon's own user are let in.
@@ -89,7 +91,7 @@ class Sessions {
     void refuse_newcomer(int error);
     bool take_datagrams(SessionNumber number);
     bool take_datagram(Session& session, std::span<const std::uint8_t> rest, host::Received& received);
-    void refuse(Session& session, const host::RequestHeader& request, int error, const std::string& reason);
+    void refuse(Session& session, const host::RequestHeader& request, int error, std::string_view reason);
     void answer(Session& session, const Request& request, host::Received& received);
     void end(SessionNumber number, const char* why);
 

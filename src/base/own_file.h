@@ -87,6 +87,12 @@ struct FileIdentity {
         if (fd < 0 || fstat(fd, &status) != 0) return {};
         return {status.st_dev, status.st_ino};
     }
+    // The same of an eventfd, without asking for each: they are one file.
+    static FileIdentity of_eventfd(int fd) {
+        if (fd < 0) return {};
+        static const FileIdentity all = of(fd);
+        return all;
+    }
     bool is(int fd) const { return inode != 0 && *this == of(fd); }
     friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };

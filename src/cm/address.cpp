@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::uint16_t kAfIb = 27;  // AF_IB, where the C library's headers do not have it
 constexpr std::uint16_t kFirstUnprivilegedPort = 1024;
+constexpr std::uint32_t kLendable = 8;  // of the ephemeral ports one in so many
 
 // AF_IB names InfiniBand ports. A RoCE device is none, so no address of that family leads anywhere; "any" of
 // them can be bound to, as in Linux.
@@ -99,6 +100,18 @@ int Manager::State::bind_port(Id& id, bool privileged) {
     }
     id.has_port = error == 0;
     return error;
+}
+
+int Manager::State::lend_port(IdNumber holder, std::uint16_t& port) {
+    const auto range = environment.ephemeral_ports();
+    if (ports_lent >= (range.second - range.first) / kLendable)
+        return fail(EADDRNOTAVAIL, "%u ports are lent already", ports_lent);
+    PortClaim claim;
+    claim.local.family = AF_INET6;  // any address, of both families
+    if (int error = ports.claim_any(PortSpace::tcp, holder, claim, range, environment.random(), port))
+        return error;
+    ports_lent++;
+    return 0;
 }
 
 int Manager::State::resolve_address(Id& id, const Endpoint* source, const Endpoint& remote, Duration timeout,
@@ -186,7 +199,7 @@ void Manager::State::address_resolved(Id& id, int error) {
     id.query_token = 0;
     id.state = IdState::address_resolved;
     fill_route(id);  // what the route will be, unless an option changes it
-    deliver(id, EventType::addr_resolved, 0);
+    if (!id.address_told) deliver(id, EventType::addr_resolved, 0);
 }
 
 // What rdma_cm puts into the path record of a RoCE route.

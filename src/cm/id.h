@@ -36,6 +36,7 @@ struct Id {
     Route route;
     std::uint8_t path_count = 0;
     std::uint64_t query_token = 0;  // of the neighbour query under way
+    bool address_told = false;      // its program has the event
     Gid bound_address;              // what `local` and `route` were before it
     Route bound_route;
 

@@ -90,10 +90,19 @@ int Manager::listen(IdNumber number, int backlog, std::unique_ptr<TakenRequests>
 }
 
 int Manager::resolve_address(IdNumber number, const Endpoint* source, const Endpoint& remote,
-                             Duration timeout, Time now, bool privileged) {
+                             Duration timeout, Time now, bool privileged, bool told) {
+    if (Id* known = state_->find(number); known && told) known->events_delivered++;
     Id* id;
     if (int error = state_->find(number, id)) return error;
+    id->address_told = told;
     return state_->resolve_address(*id, source, remote, timeout, privileged, now);
+}
+
+int Manager::lend_port(IdNumber holder, std::uint16_t& port) { return state_->lend_port(holder, port); }
+
+void Manager::end_loan(IdNumber holder, std::uint16_t port) {
+    state_->ports.release(PortSpace::tcp, port, holder);
+    state_->ports_lent--;
 }
 
 int Manager::resolve_route(IdNumber number, Duration, Time, bool told) {

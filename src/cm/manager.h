@@ -83,11 +83,16 @@ class Manager {
     // Without `taken` request_taken() is called for each request that was read.
     int listen(IdNumber id, int backlog, std::unique_ptr<TakenRequests> taken = nullptr);
     // A route that is missing is an error here; what comes to light later, and a route without a device, is
-    // an event. `timeout` < 0: as long as it takes.
+    // an event. `timeout` < 0: as long as it takes. `told`: its program has told itself what the event would
+    // say, from what it was told of that address before.
     int resolve_address(IdNumber id, const Endpoint* source, const Endpoint& remote, Duration timeout,
-                        Time now, bool privileged = false);
+                        Time now, bool privileged = false, bool told = false);
     // `told`: its program knows all that the event would say from addr_resolved, and has told itself.
     int resolve_route(IdNumber id, Duration timeout, Time now, bool told = false);
+    // A port of PortSpace::tcp that nobody else can have until the loan ends, whatever the address. `holder`
+    // is a number that no id gets (reserve_ids). EADDRNOTAVAIL: there is none to spare.
+    int lend_port(IdNumber holder, std::uint16_t& port);
+    void end_loan(IdNumber holder, std::uint16_t port);
     // The event channel's file that the id's events go to; 0: there is no such id.
     FileNumber file(IdNumber id) const;
     int query(IdNumber id, IdInfo& info);

@@ -1,5 +1,7 @@
 // Resolving addresses and routes: what is found, what is not, and how long it takes.
 
+#include <set>
+
 #include "cm/testing.h"
 
 namespace verbena::cm::testing {
@@ -52,6 +54,59 @@ TEST_F(Resolve, ARouteThatWasToldCountsWithoutItsDevice) {
     client->device_removed(0, net.now);
     EXPECT_EQ(client->resolve_route(id, kSecond, net.now, true), EIO);
     EXPECT_EQ(destroy(client, id), 3u);
+}
+
+// Its program knows what an address of the host resolves to, and needs a port that is its own by then.
+TEST_F(Resolve, AnAddressThatWasToldCountsAndIsNotToldAgain) {
+    const IdNumber asked = create(client);
+    ASSERT_EQ(client->resolve_address(asked, nullptr, client.address(7000), kSecond, net.now), 0);
+    const Event before = client.take();
+
+    const IdNumber holder = client->reserve_ids(1);
+    std::uint16_t port = 0;
+    ASSERT_EQ(client->lend_port(holder, port), 0);
+    client->end_loan(holder, port);
+    Endpoint source;
+    source.family = AF_INET;
+    source.port = port;
+    const IdNumber id = create(client);
+    ASSERT_EQ(client->resolve_address(id, &source, client.address(7000), kSecond, net.now, true, true), 0);
+    ASSERT_EQ(client->resolve_route(id, kSecond, net.now, true), 0);
+    EXPECT_TRUE(client.quiet());
+    const IdInfo info = query(client, id);
+    EXPECT_EQ(info.state, IdState::route_resolved);
+    EXPECT_EQ(info.local.port, port);
+    EXPECT_EQ(info.local.address, before.info.local.address);
+    EXPECT_EQ(info.route.destination_gid, before.info.route.destination_gid);
+    EXPECT_EQ(destroy(client, id), 2u) << "events, the program's own";
+
+    const IdNumber late = create(client);
+    client.route_error = ENETUNREACH;
+    EXPECT_EQ(client->resolve_address(late, &source, client.address(7000), kSecond, net.now, true, true),
+              ENETUNREACH);
+    EXPECT_EQ(destroy(client, late), 1u) << "the program has told itself all the same";
+}
+
+TEST_F(Resolve, ALentPortIsNobodyElses) {
+    client.ports = {40000, 40031};
+    const IdNumber first_holder = client->reserve_ids(8);
+    std::uint16_t port = 0;
+    ASSERT_EQ(client->lend_port(first_holder, port), 0);
+    std::set<std::uint16_t> lent{port};
+    std::uint16_t another;
+    for (IdNumber i = 1; client->lend_port(first_holder + i, another) == 0; i++)
+        EXPECT_TRUE(lent.insert(another).second);
+    EXPECT_EQ(lent.size(), 3u) << "an eighth of them, for the others want some, too";
+    for (unsigned i = 0; i < 32 - lent.size(); i++) {
+        const IdNumber id = create(client);
+        ASSERT_EQ(client->bind(id, ipv4(0, 0), false), 0);
+        EXPECT_FALSE(lent.contains(query(client, id).local.port));
+    }
+    const IdNumber id = create(client);
+    EXPECT_EQ(client->bind(id, ipv4(0, 0), false), EADDRNOTAVAIL);
+    EXPECT_EQ(client->bind(id, client.address(port), false), EADDRNOTAVAIL);
+    client->end_loan(first_holder, port);
+    EXPECT_EQ(client->bind(id, client.address(port), false), 0);
 }
 
 TEST_F(Resolve, LoopbackAndZeroGoToTheHostItself) {

@@ -46,6 +46,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     // address.cpp
     int bind(Id& id, const Endpoint& local, bool privileged);
     int bind_port(Id& id, bool privileged);
+    int lend_port(IdNumber holder, std::uint16_t& port);
     int resolve_address(Id& id, const Endpoint* source, const Endpoint& remote, Duration timeout,
                         bool privileged, Time now);
     void set_local_address(Id& id, const Gid& address);
@@ -118,6 +119,7 @@ struct Manager::State final : ConnectionUser, SidrUser {
     Connections connections;
     Sidr sidr;
     Ports ports;
+    std::uint32_t ports_lent = 0;
     HeldRequests held;
     std::map<IdNumber, Id> ids;
     Timers queries;  // of neighbours, by id

@@ -54,7 +54,10 @@ bool CmCommands::owns(const Caller& caller, cm::IdNumber id) const {
 
 int CmCommands::run(const Request& request, const Caller& caller, Descriptor given,
                     std::span<std::uint8_t> reply, Time now) {
+    pages_.hear(caller.session, [&](SessionNumber session, cm::IdNumber id) { departed(session, id, now); });
     switch (request.header.command) {
+        case Command::share_page:
+            return pages_.share(caller.session, given.get());
         case Command::create_id:
             return create(request.as<host::CreateIdRequest>(), caller, reply);
         case Command::requeue: {
@@ -98,8 +101,19 @@ int CmCommands::create(const host::CreateIdRequest& body, const Caller& caller,
     return 0;
 }
 
-int CmCommands::bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply) {
+void CmCommands::departed(SessionNumber session, cm::IdNumber id, Time now) {
+    std::uint64_t events_delivered;
+    if (owns({session}, id)) manager_.destroy_id(id, events_delivered, now);
+}
+
+void CmCommands::hear_departures(Time now) {
+    pages_.hear_all([&](SessionNumber session, cm::IdNumber id) { departed(session, id, now); });
+}
+
+int CmCommands::bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply,
+                     Time now) {
     cm::IdInfo info;
+    want_port(body.local.port, now);
     int error = manager_.bind(body.id, body.local, may_bind(caller, body.local.port));
     if (!error) error = manager_.query(body.id, info);
     answer(reply, info);
@@ -141,16 +155,11 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
             answer(reply, events);
             return error;
         case Command::bind:
-            return bind(request.as<host::BindRequest>(), caller, reply);
-        case Command::resolve_address: {
-            auto body = request.as<host::ResolveAddressRequest>();
-            const std::uint16_t port = body.has_source ? body.source.port : 0;
-            error = manager_.resolve_address(id, body.has_source ? &body.source : nullptr, body.remote,
-                                             milliseconds(body.timeout_ms), now,
-                                             port != 0 && may_bind(caller, port));
+            return bind(request.as<host::BindRequest>(), caller, reply, now);
+        case Command::resolve_address:
+            error = resolve_address(request.as<host::ResolveAddressRequest>(), caller, now);
             if (error && told) manager_.refuse(id, cm::EventType::addr_error, error);
             return error;
-        }
         case Command::resolve_route: {
             auto body = request.as<host::ResolveRouteRequest>();
             return manager_.resolve_route(id, milliseconds(body.timeout_ms), now, body.told != 0);
@@ -207,6 +216,34 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
         default:
             return fail(EOPNOTSUPP, "no such command");
     }
+}
+
+int CmCommands::resolve_address(const host::ResolveAddressRequest& body, const Caller& caller, Time now) {
+    const Duration timeout = milliseconds(body.timeout_ms);
+    if (const std::uint16_t port = body.lent_port; port != 0) {
+        if (!pages_.taken(caller.session, port))
+            return fail(EINVAL, "port %u was not lent to the process", port);
+        cm::Endpoint source;
+        source.family = body.remote.family;
+        source.port = port;
+        return manager_.resolve_address(body.id, &source, body.remote, timeout, now, true, true);
+    }
+    const std::uint16_t port = body.has_source ? body.source.port : 0;
+    want_port(port, now);
+    return manager_.resolve_address(body.id, body.has_source ? &body.source : nullptr, body.remote, timeout,
+                                    now, port != 0 && may_bind(caller, port));
+}
+
+// Nobody has it who does not need it.
+void CmCommands::want_port(std::uint16_t port, Time now) {
+    if (port == 0) return;
+    hear_departures(now);
+    pages_.recall(port);
+}
+
+void CmCommands::ended(SessionNumber session) {
+    reserves_.erase(session);
+    pages_.ended(session);
 }
 
 void CmCommands::close_file(cm::FileNumber file, Time now) {

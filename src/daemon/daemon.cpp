@@ -168,6 +168,7 @@ int Daemon::listen() {
 
 void Daemon::refresh_devices() {
     devices_changed_ = false;
+    commands_->hear_departures(now());
     std::vector<Interface> interfaces;
     std::vector<Address> addresses;
     if (kernel_.interfaces(interfaces) != 0 || kernel_.addresses(addresses) != 0) {
@@ -237,7 +238,10 @@ bool Daemon::run_once(bool waits) {
     if (devices_changed_) refresh_devices();
     const Time at = now();
     if (cm_faults_.next_deadline() <= at) cm_faults_.advance(at);
-    if (manager_->next_deadline() <= at) manager_->advance(at);
+    if (manager_->next_deadline() <= at) {
+        commands_->hear_departures(at);
+        manager_->advance(at);
+    }
     if (neighbors_->next_deadline() <= at) neighbors_->check(at);
     qp1_.deliver_own();
     files_.flush();
@@ -291,11 +295,13 @@ int Daemon::run_command(Session& session, const Request& request, host::Received
             return 0;
         }
         case host::Command::status:
+            commands_->hear_departures(now());
             status(reply);
             return 0;
         case host::Command::next_process:
             return next_process(session, request.as<host::AfterRequest>().after, reply, to_send);
         case host::Command::next_ids:
+            commands_->hear_departures(now());
             next_ids(session, request.as<host::AfterRequest>().after, reply);
             return 0;
         case host::Command::faults:

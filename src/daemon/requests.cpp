@@ -27,6 +27,7 @@ constexpr std::array kCommands = {
     command<host::Empty, host::FileReply>(Command::create_file, "create_file", Descriptors::one),
     command<host::FileRequest, host::Empty>(Command::close_file, "close_file"),
     command<host::FileRequest, host::Empty>(Command::lend_file, "lend_file"),
+    command<host::Empty, host::Empty>(Command::share_page, "share_page", Descriptors::one),
     command<host::CreateIdRequest, host::IdReply>(Command::create_id, "create_id"),
     command<host::IdRequest, host::EventsReply>(Command::destroy_id, "destroy_id"),
     command<host::BindRequest, cm::IdInfo>(Command::bind, "bind"),

@@ -18,7 +18,7 @@ namespace verbena::host {
 
 inline constexpr std::uint32_t kProtocolMagic = 0x56524231;  // "VRB1"
 inline constexpr std::uint32_t kProtocolVersion =
-    12;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
+    13;  // changes whenever a structure here, in cm/types.h, cm/summary.h or adapter/port_totals.h does
 
 enum class Command : std::uint16_t {
     hello = 1,   // HelloRequest -> HelloReply, with the device table's file and (the first time) the read end
@@ -30,6 +30,7 @@ enum class Command : std::uint16_t {
     create_file,  // one end of a SOCK_SEQPACKET pair -> FileReply
     close_file,   // FileRequest
     lend_file,    // FileRequest -> Empty, with the daemon's end, to write events into (rdmacm/lent_ends.h)
+    share_page,   // a page for a host::ProgramPage -> Empty, with ports lent in it
     create_id,    // CreateIdRequest -> IdReply
     destroy_id,   // IdRequest -> EventsReply
     bind,         // BindRequest -> cm::IdInfo
@@ -171,8 +172,10 @@ struct ListenRequest {
 struct ResolveAddressRequest {
     cm::IdNumber id = 0;
     std::int32_t timeout_ms = 0;
+    // Not 0: one that the program took (host/program_page.h) for this id, and it has its event already.
+    std::uint16_t lent_port = 0;
     std::uint8_t has_source = 0;
-    std::uint8_t reserved[7] = {};
+    std::uint8_t reserved[5] = {};
     cm::Endpoint source;
     cm::Endpoint remote;
 };

@@ -64,6 +64,21 @@ void show_path(Id& id, const cm::Route& route) {
     id.route.num_paths = 1;
 }
 
+// `plainly`: it is the first call on the id, without a source.
+int resolve_address(Id& id, const host::ResolveAddressRequest& request, bool plainly) {
+    const cm::Endpoint& remote = request.remote;
+    forget_told(id);
+    // What speaks against that, or a scope that it might lack, is an event, if there is a route.
+    const bool told =
+        plainly && !id.device && !id.synchronous &&
+        (remote.family == AF_INET || (remote.family == AF_INET6 && !remote.address.is_link_local()));
+    if (!told) return ask(host::Command::resolve_address, request);
+    if (const auto known = take_address(id, remote)) return write_address(id, *known);
+    const Way way = way_to(remote);
+    if (way == Way::here) will_learn(id, remote);
+    return tell_or_ask(way != Way::none, host::Command::resolve_address, request);
+}
+
 // The requests that are read then are counted in a page, if there can be one: from the first one on, which
 // another thread may read before this one goes on.
 int begin_to_listen(Id& id, const host::ListenRequest& request, cm::IdInfo& info) {
@@ -218,14 +233,7 @@ int rdma_resolve_addr(rdma_cm_id* public_id, sockaddr* src_addr, sockaddr* dst_a
     // on.
     const sockaddr_storage before = id->route.addr.dst_storage;
     to_sockaddr(request.remote, id->ps, id->route.addr.dst_storage);
-    // What speaks against the first call on an id without a source, or a scope that it might lack, is an
-    // event, if there is a route.
-    const bool told = id.is_first() && !id->device && !src_addr && !id->synchronous &&
-                      (request.remote.family == AF_INET ||
-                       (request.remote.family == AF_INET6 && !request.remote.address.is_link_local())) &&
-                      has_way(request.remote);
-    forget_told(*id);
-    if (tell_or_ask(told, host::Command::resolve_address, request) != 0) {
+    if (resolve_address(*id, request, id.is_first() && !src_addr) != 0) {
         id->route.addr.dst_storage = before;
         return -1;
     }

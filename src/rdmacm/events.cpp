@@ -27,6 +27,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/newer_api.h"
+#include "rdmacm/own_events.h"
 #include "rdmacm/process.h"
 #include "rdmacm/qp.h"
 #include "verbs/private.h"
@@ -229,6 +230,7 @@ Fate translate(EventRecord& record, const cm::Event& event) {
     record.status = event.status;
     switch (event.type) {
         case cm::EventType::addr_resolved:
+            learn_address(id, event);
             if (show(id, event.info) != 0) report_step(record, RDMA_CM_EVENT_ADDR_ERROR);
             return Fate::report;
         case cm::EventType::route_resolved:

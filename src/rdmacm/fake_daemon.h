@@ -14,6 +14,7 @@
 #include "base/shared_page.h"
 #include "host/backlog.h"
 #include "host/client.h"
+#include "host/program_page.h"
 
 namespace verbena::rdmacm {
 
@@ -39,13 +40,19 @@ class FakeDaemon {
     void die();  // closes every file, as the kernel does when a daemon ends; all calls answer EIO from now on
 
     int call(host::Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply,
-             int send_fd);
+             int send_fd, int* received_fd);
     void note(host::Command command, std::span<const std::uint8_t> request);
 
     bool is_dead() const { return dead_; }
 
     // The page of the last listener that brought one: what it has read, and whether it is to tell.
     host::Backlog& backlog() const { return backlog_.as<host::Backlog>(); }
+
+    // The page of the program, once it has shared one.
+    host::ProgramPage& page() const { return page_.as<host::ProgramPage>(); }
+    bool has_page() const { return bool(page_); }
+
+    static host::DeviceTable& devices();  // of all fake daemons
 
     std::uint32_t generation;
     cm::FileNumber last_file = 0;
@@ -60,7 +67,7 @@ class FakeDaemon {
     int answer(host::Command command, const void* request, void* reply, int send_fd);  // locked
     mutable std::mutex mutex_;
     std::vector<Seen> seen_;
-    SharedPage backlog_;
+    SharedPage backlog_, page_;
     std::map<cm::FileNumber, int> files_;
     std::map<cm::IdNumber, std::uint64_t> delivered_;
     cm::IdNumber next_id_ = 1, last_told_ = 0;

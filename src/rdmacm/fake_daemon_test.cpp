@@ -67,7 +67,7 @@ void FakeDaemon::deliver(cm::FileNumber file, const cm::Event& event) {
 }
 
 int FakeDaemon::call(host::Command command, std::span<const std::uint8_t> request,
-                     std::span<std::uint8_t> reply, int send_fd) {
+                     std::span<std::uint8_t> reply, int send_fd, int* received_fd) {
     if (dead_) return EIO;
     note(command, request);
     std::memset(reply.data(), 0, reply.size());
@@ -75,7 +75,22 @@ int FakeDaemon::call(host::Command command, std::span<const std::uint8_t> reques
     if (auto scripted = answers.find(command); scripted != answers.end())
         return scripted->second(request.data(), reply.data());
     std::lock_guard lock(mutex_);
+    if (command == host::Command::lend_file && received_fd) {
+        host::FileRequest wanted;
+        std::memcpy(&wanted, request.data(), sizeof wanted);
+        *received_fd = dup(files_.at(wanted.file));
+    }
     return answer(command, request.data(), reply.data(), send_fd);
+}
+
+host::DeviceTable& FakeDaemon::devices() {
+    static const std::unique_ptr<host::DeviceTable> table = [] {
+        auto made = std::make_unique<host::DeviceTable>();
+        made->count = 1;
+        made->devices[0].present = 1;
+        return made;
+    }();
+    return *table;
 }
 
 int FakeDaemon::answer(host::Command command, const void* request, void* reply, int send_fd) {
@@ -112,6 +127,8 @@ int FakeDaemon::answer(host::Command command, const void* request, void* reply, 
             std::memcpy(reply, &events, sizeof events);
             return 0;
         }
+        case host::Command::share_page:
+            return SharedPage::open(send_fd, page_);
         case host::Command::listen:
             if (send_fd >= 0) SharedPage::open(send_fd, backlog_);
             [[fallthrough]];
@@ -132,7 +149,7 @@ namespace verbena::host {
 int call(Command command, std::span<const std::uint8_t> request, std::span<std::uint8_t> reply, int send_fd,
          int* received_fd) {
     if (received_fd) *received_fd = -1;
-    return rdmacm::running ? rdmacm::running->call(command, request, reply, send_fd) : EIO;
+    return rdmacm::running ? rdmacm::running->call(command, request, reply, send_fd, received_fd) : EIO;
 }
 
 int tell(Command command, std::span<const std::uint8_t> request) {
@@ -143,15 +160,7 @@ int tell(Command command, std::span<const std::uint8_t> request) {
 
 int put_off(Command command, std::span<const std::uint8_t> request) { return tell(command, request); }
 
-const DeviceTable* devices() {
-    static const std::unique_ptr<DeviceTable> table = [] {
-        auto made = std::make_unique<DeviceTable>();
-        made->count = 1;
-        made->devices[0].present = 1;
-        return made;
-    }();
-    return table.get();
-}
+const DeviceTable* devices() { return &rdmacm::FakeDaemon::devices(); }
 
 std::uint32_t generation() { return rdmacm::running ? rdmacm::running->generation : 0; }
 

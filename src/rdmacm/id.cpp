@@ -11,6 +11,7 @@
 #include "host/client.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
+#include "rdmacm/daemon_page.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id_numbers.h"
 #include "rdmacm/process.h"
@@ -171,10 +172,11 @@ int destroy_id(const std::shared_ptr<Id>& id) {
     const host::IdRequest request{id->number};
     host::EventsReply events;
     const bool known = daemon_knows(*id) && !id->home->closed;
-    if (known && is_quiet(*id))
-        tell(host::Command::destroy_id, request);
-    else if (known && host::call(host::Command::destroy_id, request, events) == 0)
+    if (known && is_quiet(*id)) {
+        if (!process().page->leave(id->generation, id->number)) tell(host::Command::destroy_id, request);
+    } else if (known && host::call(host::Command::destroy_id, request, events) == 0) {
         drop_unread(*id, events.events_delivered);
+    }
     wait_for_acknowledgements(*id, events_taken(*id), "rdma_destroy_id");
     if (id->synchronous) close_channel(id->home);
     return 0;

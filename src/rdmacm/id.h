@@ -22,6 +22,7 @@
 #include "base/shared_page.h"
 #include "base/time.h"
 #include "cm/types.h"
+#include "rdmacm/known_addresses.h"
 
 namespace verbena::rdmacm {
 
@@ -84,7 +85,8 @@ struct Id : rdma_cm_id {
 
     decltype(cm::Event::transitions) transitions{};  // of the last event, for the queue pair; under `mutex`
     cm::IdInfo info;                                 // likewise
-    bool always_asks = false;                        // likewise
+    KnownAddresses::Moment asked;  // likewise: for what it resolves to, if that is to be known
+    bool always_asks = false;      // likewise
 
     // rdma_resolve_addrinfo: from the call until the answer is fetched.
     Addrinfo addrinfo;

@@ -3,14 +3,18 @@
 #include <sched.h>
 
 #include <mutex>
+#include <utility>
 
 #include "host/client.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/daemon_call.h"
+#include "rdmacm/daemon_page.h"
 #include "rdmacm/id.h"
+#include "rdmacm/known_addresses.h"
 #include "rdmacm/lent_ends.h"
 #include "rdmacm/process.h"
 #include "verbs/private.h"
+#include "wire/path.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -20,7 +24,61 @@ void daemon_ended(std::uint32_t generation) { process().lent_ends->daemon_ended(
 // The library goes, and the other one stays.
 [[gnu::destructor]] void forget_daemon() { verbena_when_daemon_ends(nullptr); }
 
+// Ports that are lent are of that space.
+bool may_borrow(const Id& id) { return id.ps == RDMA_PS_TCP; }
+
+std::optional<cm::Event> known_answer(const Id& id, const cm::Endpoint& remote) {
+    if (!may_borrow(id)) return {};
+    return process().addresses->find(id.generation, remote, cm::PortSpace::tcp,
+                                     static_cast<cm::QpType>(id.qp_type));
+}
+
+template <class Request>
+int write(const Id& id, host::Command command, const Request& request, const cm::Event& event) {
+    // First: a thread that reads the event may go on at once.
+    if (put_off(command, request) != 0) return -1;
+    LentEnds& ends = *process().lent_ends;
+    if (ends.write(*id.home, event)) return 0;
+    sched_yield();  // the thread that reads may want no more than the processor
+    if (ends.write(*id.home, event)) return 0;
+    // Full, or the program has closed it: what the daemon is given it keeps until there is room.
+    host::RequeueRequest requeue;
+    requeue.file = id.home->file;
+    requeue.event = event;
+    return tell(host::Command::requeue, requeue);
+}
+
 }  // namespace
+
+std::optional<cm::Event> take_address(const Id& id, const cm::Endpoint& remote) {
+    Process& self = process();
+    if (!self.lent_ends->has(*id.home)) return {};
+    std::optional<cm::Event> event = known_answer(id, remote);
+    const std::uint16_t port = event ? self.page->take_port(id.generation) : std::uint16_t{0};
+    if (port == 0) return {};
+    event->id = event->info.id = id.number;
+    event->user_handle = handle_of(id);
+    event->info.local.port = port;
+    event->info.remote = remote;
+    event->info.route.flow_label = wire::flow_label_from_ports(port, remote.port);
+    return event;
+}
+
+void will_learn(Id& id, const cm::Endpoint& remote) {
+    if (remote.is_any() || !may_borrow(id) || known_answer(id, remote)) return;
+    const KnownAddresses::Moment asked(id.generation, host::devices());
+    std::lock_guard lock(id.mutex);
+    id.asked = asked;
+}
+
+void learn_address(Id& id, const cm::Event& resolved) {
+    KnownAddresses::Moment asked;
+    {
+        std::lock_guard lock(id.mutex);
+        std::swap(asked, id.asked);
+    }
+    if (!asked.is_past(id.generation)) process().addresses->learn(resolved, asked);
+}
 
 std::optional<cm::Event> take_route(Id& id) {
     std::lock_guard lock(id.mutex);
@@ -54,21 +112,19 @@ bool can_write(Channel& channel) {
     return ends.keep(channel, channel.generation, fd);
 }
 
+int write_address(const Id& id, const cm::Event& resolved) {
+    host::ResolveAddressRequest request;
+    request.id = id.number;
+    request.remote = resolved.info.remote;
+    request.lent_port = resolved.info.local.port;
+    return write(id, host::Command::resolve_address, request, resolved);
+}
+
 int write_route(const Id& id, const cm::Event& resolved) {
     host::ResolveRouteRequest request;
     request.id = id.number;
     request.told = 1;
-    // First: a thread that reads the event may connect at once.
-    if (put_off(host::Command::resolve_route, request) != 0) return -1;
-    LentEnds& ends = *process().lent_ends;
-    if (ends.write(*id.home, resolved)) return 0;
-    sched_yield();  // the thread that reads may want no more than the processor
-    if (ends.write(*id.home, resolved)) return 0;
-    // Full, or the program has closed it: what the daemon is given it keeps until there is room.
-    host::RequeueRequest requeue;
-    requeue.file = id.home->file;
-    requeue.event = resolved;
-    return tell(host::Command::requeue, requeue);
+    return write(id, host::Command::resolve_route, request, resolved);
 }
 
 }  // namespace verbena::rdmacm

@@ -17,11 +17,19 @@ struct Id;
 // second time, since who resolves one route would gain nothing, and then no more.
 bool can_write(Channel& channel);
 
+// ADDR_RESOLVED of an id that is not bound and has no options, if the daemon has said before what it says of
+// that address, and has lent a port. Otherwise nothing.
+std::optional<cm::Event> take_address(const Id& id, const cm::Endpoint& remote);
+// The daemon is asked about an address of this host for such an id: its answer is to be known from then on.
+void will_learn(Id& id, const cm::Endpoint& remote);
+void learn_address(Id& id, const cm::Event& resolved);
+
 // ROUTE_RESOLVED of an id whose last event was ADDR_RESOLVED, which told everything that there is to know;
 // once. Otherwise nothing.
 std::optional<cm::Event> take_route(Id& id);
 
 // Writes it, on a channel that can be written to. 0, or -1 with errno and a reason: the daemon is gone.
+int write_address(const Id& id, const cm::Event& resolved);
 int write_route(const Id& id, const cm::Event& resolved);
 
 }  // namespace verbena::rdmacm

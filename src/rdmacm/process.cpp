@@ -6,15 +6,22 @@
 
 #include "base/own_pid.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/daemon_page.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/id_numbers.h"
+#include "rdmacm/known_addresses.h"
 #include "rdmacm/lent_ends.h"
 
 namespace verbena::rdmacm {
 
 Process::Process()
-    : pid(own_pid()), devices(new DeviceCache), numbers(new IdNumbers), lent_ends(new LentEnds) {}
+    : pid(own_pid()),
+      devices(new DeviceCache),
+      numbers(new IdNumbers),
+      lent_ends(new LentEnds),
+      page(new DaemonPage),
+      addresses(new KnownAddresses) {}
 Process::~Process() = default;
 
 Process& process() {

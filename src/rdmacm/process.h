@@ -3,7 +3,7 @@
 // meanwhile, or that a forked child inherited, makes a call fail instead of touching freed memory.
 //
 // Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex. Those
-// of the id numbers and of the lent ends are taken last.
+// of the last five members are taken last.
 #pragma once
 
 #include <rdma/rdma_cma.h>
@@ -19,8 +19,10 @@ namespace verbena::rdmacm {
 
 struct Channel;
 struct Id;
+class DaemonPage;
 class DeviceCache;
 class IdNumbers;
+class KnownAddresses;
 class LentEnds;
 
 struct Process {
@@ -33,6 +35,8 @@ struct Process {
     std::unique_ptr<DeviceCache> devices;
     std::unique_ptr<IdNumbers> numbers;
     std::unique_ptr<LentEnds> lent_ends;
+    std::unique_ptr<DaemonPage> page;
+    std::unique_ptr<KnownAddresses> addresses;
 
     Process();
     ~Process();

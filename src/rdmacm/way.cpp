@@ -15,9 +15,10 @@ bool is_own(const Gid& address) {
 
 }  // namespace
 
-bool has_way(const cm::Endpoint& remote) {
-    if (remote.is_any() || remote.is_loopback() || is_own(remote.address)) return true;
-    return !host::fabric().ends_here() && RouteSocket(remote.address, remote.scope_id).error() == 0;
+Way way_to(const cm::Endpoint& remote) {
+    if (remote.is_any() || remote.is_loopback() || is_own(remote.address)) return Way::here;
+    const bool out = !host::fabric().ends_here() && RouteSocket(remote.address, remote.scope_id).error() == 0;
+    return out ? Way::out : Way::none;
 }
 
 }  // namespace verbena::rdmacm

@@ -170,7 +170,7 @@ class EventQueue {
 
     adapter::Awaited awaited_;
     const FilesAge age_;
-    const FileIdentity file_ = FileIdentity::of(fd());
+    const FileIdentity file_ = FileIdentity::of_eventfd(fd());
     std::mutex mutex_;
     Fifo<Event> events_;
     std::optional<pthread_t> expecting_;

@@ -124,6 +124,37 @@ TEST_F(ProgramPagesTest, AnIdThatWasLeftIsGoneBeforeAnybodyCouldMindIt) {
     });
 }
 
+TEST_F(ProgramPagesTest, WhatIsPutOffIsToldBeforeAWait) {
+    Wire number, put_off, told, seen;
+    const pid_t other = start([&] {
+        const auto id = static_cast<cm::IdNumber>(number.hear());
+        put_off.hear();
+        EXPECT_EQ(query(id).state, cm::IdState::idle);
+        told.say(1);
+        EXPECT_TRUE(eventually([&] { return query(id).state == cm::IdState::address_bound; }));
+        seen.say(1);
+    });
+    run([&] {
+        Channel channel;
+        host::BindRequest request;
+        request.id = channel.create_id();
+        request.local = endpoint("127.0.0.1", 0);
+        number.say(request.id);
+        EXPECT_FALSE(host::has_put_off());
+        EXPECT_EQ(host::put_off(
+                      host::Command::bind,
+                      {static_cast<const std::uint8_t*>(static_cast<const void*>(&request)), sizeof request}),
+                  0);
+        EXPECT_TRUE(host::has_put_off());
+        put_off.say(1);
+        told.hear();
+        host::tell_put_off();
+        EXPECT_FALSE(host::has_put_off());
+        seen.hear();
+    });
+    EXPECT_EQ(wait_for(other), 0);
+}
+
 TEST_F(ProgramPagesTest, OthersIdsAreNotItsToLeave) {
     Wire number, left;
     const pid_t other = start([&] {

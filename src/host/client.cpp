@@ -162,6 +162,16 @@ int put_off(Command command, std::span<const std::uint8_t> request) {
     return without_answer([&](Connection& to) { return add_along(to, command, request); });
 }
 
+bool has_put_off() {
+    State& s = state();
+    std::lock_guard lock(s.mutex);
+    return s.connected && !s.connection.along.empty();
+}
+
+void tell_put_off() {
+    without_answer([](Connection& to) { return to.along.empty() || (is_ours(to) && send_along(to)); });
+}
+
 const DeviceTable* devices() {
     return conversing([](State& s) -> const DeviceTable* {
         if (int error = ensure_connection(s, Command::hello)) {

@@ -42,6 +42,10 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 // gone: for what matters to nobody before that.
 [[gnu::visibility("default")]] int put_off(Command command, std::span<const std::uint8_t> request);
 
+// For who is about to wait: whether something is put off, and that it leaves now.
+[[gnu::visibility("default")]] bool has_put_off();
+[[gnu::visibility("default")]] void tell_put_off();
+
 // The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.
 [[gnu::visibility("default")]] const DeviceTable* devices();
 

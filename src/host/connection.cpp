@@ -358,6 +358,14 @@ int ask(Connection& connection, Command command, std::span<const std::uint8_t> r
     return error < 0 ? fail(EIO, "verbenad (pid %d) is gone", connection.daemon) : 0;
 }
 
+bool send_along(Connection& connection) {
+    const iovec out[] = {part(connection.along.data(), connection.along.size())};
+    const int error = send_datagram(connection.socket, out, {});
+    if (is_want_of_memory(error)) return true;
+    connection.along.clear();
+    return error == 0;
+}
+
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request) {
     return send_request(connection, header_of(command, request), request) == 0;
 }

@@ -73,6 +73,9 @@ inline bool is_want_of_memory(int error) { return error == ENOMEM || error == EN
 // Leaves in front of the next request, in one datagram with it. False if the conversation broke.
 bool add_along(Connection& connection, Command command, std::span<const std::uint8_t> request);
 
+// What was left there leaves by itself; without memory it stays. False if the conversation broke.
+bool send_along(Connection& connection);
+
 // Without reply. False if the conversation broke.
 bool send_only(Connection& connection, Command command, std::span<const std::uint8_t> request);
 

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "base/call_fault.h"
 #include "base/no_cancellation.h"
@@ -258,12 +259,18 @@ void late_reader(const rdma_event_channel* channel) {
 
 int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner,
                std::optional<NoCancellation>& whole) {
+    bool puts_off = host::has_put_off();
     for (;;) {
         verbena_step_aside();
-        // Blocks, or not, as the program set the descriptor up; takes nothing.
+        // Blocks, or not, as the program set the descriptor up; takes nothing. (Who waits may wait for long.)
         char byte;
         const int descriptor = channel.closed ? -1 : channel.fd;
-        if (recv(descriptor, &byte, sizeof byte, MSG_PEEK) < 0 && errno != ECONNRESET) {
+        const int flags = puts_off ? MSG_PEEK | MSG_DONTWAIT : MSG_PEEK;
+        if (recv(descriptor, &byte, sizeof byte, flags) < 0 && errno != ECONNRESET) {
+            if (errno == EAGAIN && std::exchange(puts_off, false)) {
+                host::tell_put_off();
+                continue;
+            }
             if (channel.closed || errno == EAGAIN) return errno;  // who does not wait asks often
             return fail(errno, "%s", std::strerror(errno));
         }

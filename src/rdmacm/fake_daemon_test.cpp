@@ -69,6 +69,7 @@ void FakeDaemon::deliver(cm::FileNumber file, const cm::Event& event) {
 int FakeDaemon::call(host::Command command, std::span<const std::uint8_t> request,
                      std::span<std::uint8_t> reply, int send_fd, int* received_fd) {
     if (dead_) return EIO;
+    has_put_off = false;
     note(command, request);
     std::memset(reply.data(), 0, reply.size());
     // A script may call back, so it runs without the lock.
@@ -154,11 +155,20 @@ int call(Command command, std::span<const std::uint8_t> request, std::span<std::
 
 int tell(Command command, std::span<const std::uint8_t> request) {
     if (!rdmacm::running || rdmacm::running->is_dead()) return EIO;
+    rdmacm::running->has_put_off = false;
     rdmacm::running->note(command, request);
     return 0;
 }
 
-int put_off(Command command, std::span<const std::uint8_t> request) { return tell(command, request); }
+int put_off(Command command, std::span<const std::uint8_t> request) {
+    const int error = tell(command, request);
+    if (!error) rdmacm::running->has_put_off = true;
+    return error;
+}
+
+bool has_put_off() { return rdmacm::running && rdmacm::running->has_put_off; }
+
+void tell_put_off() { rdmacm::running->has_put_off = false; }
 
 const DeviceTable* devices() { return &rdmacm::FakeDaemon::devices(); }
 

@@ -1,6 +1,7 @@
 // What the library tells its program by itself, and what the daemon hears of it and when.
 #include "rdmacm/own_events.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -102,6 +103,22 @@ TEST_F(OwnEventsTest, AKnownAddressIsToldWithALentPort) {
     rdma_cm_id* without_port = create();
     EXPECT_TRUE(resolve_by_daemon(without_port)) << "none is left";
     rdma_destroy_id(without_port);
+}
+
+// What the daemon has not heard yet it hears before the program waits.
+TEST_F(OwnEventsTest, WhoWaitsPutsNothingOff) {
+    prepare();
+    rdma_cm_id* id = create();
+    ASSERT_EQ(resolve(id), 0);
+    EXPECT_TRUE(daemon.has_put_off);
+    EXPECT_EQ(next(), RDMA_CM_EVENT_ADDR_RESOLVED);
+    EXPECT_TRUE(daemon.has_put_off) << "nobody has waited";
+    ASSERT_EQ(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    rdma_cm_event* event = nullptr;
+    EXPECT_EQ(rdma_get_cm_event(channel, &event), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    EXPECT_FALSE(daemon.has_put_off);
+    rdma_destroy_id(id);
 }
 
 TEST_F(OwnEventsTest, OtherwiseTheDaemonIsAsked) {

@@ -45,7 +45,7 @@ class FakeDaemon {
 
     bool is_dead() const { return dead_; }
 
-    bool has_put_off = false;  // since something was told or asked
+    std::atomic<bool> has_put_off = false;  // since something was told or asked
 
     // The page of the last listener that brought one: what it has read, and whether it is to tell.
     host::Backlog& backlog() const { return backlog_.as<host::Backlog>(); }

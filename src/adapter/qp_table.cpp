@@ -34,9 +34,11 @@ void QpTable::show_outside(std::uint32_t number, const transport::QueuePair& qp)
 }
 
 void QpTable::make_room(std::uint32_t first, std::uint32_t count) {
-    for (std::uint32_t number = first; number - first < count; number++) {
+    for (std::uint32_t done = 0; done < count;) {
+        const std::uint32_t number = first + done;
         std::atomic<Block*>& block = blocks_[number / link::kBlockSize % link::kMaxBlocks];
         if (!block.load(std::memory_order_relaxed)) block.store(make_block(), std::memory_order_release);
+        done += link::kBlockSize - number % link::kBlockSize;  // to the next block's first
     }
     free_numbers_.reserve(numbers_ + count);
     quarantine_.reserve(numbers_ + count);

@@ -226,7 +226,9 @@ int CmCommands::resolve_address(const host::ResolveAddressRequest& body, const C
         cm::Endpoint source;
         source.family = body.remote.family;
         source.port = port;
-        return manager_.resolve_address(body.id, &source, body.remote, timeout, now, true, true);
+        const int error = manager_.resolve_address(body.id, &source, body.remote, timeout, now, true, true);
+        pages_.lend_more(caller.session);
+        return error;
     }
     const std::uint16_t port = body.has_source ? body.source.port : 0;
     want_port(port, now);

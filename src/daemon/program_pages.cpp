@@ -47,8 +47,11 @@ bool ProgramPages::taken(SessionNumber session, std::uint16_t port) {
     if (found == loans_.end() || sharing == shared_.end() || found->second.to != &sharing->second)
         return false;
     end_loan(sharing->second, found->second.place);
-    fill(sharing->second);
     return true;
+}
+
+void ProgramPages::lend_more(SessionNumber session) {
+    if (const auto found = shared_.find(session); found != shared_.end()) fill(found->second);
 }
 
 void ProgramPages::recall(std::uint16_t port) {

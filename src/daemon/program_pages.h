@@ -21,9 +21,12 @@ class ProgramPages {
     int share(SessionNumber session, int fd);
     void ended(SessionNumber session);
 
-    // The program says that it took that port: it is free for the id that it was taken for, and others are
-    // lent in place of what is missing. False: it was not lent to that program.
+    // The program says that it took that port: it is free for the id that it was taken for. False: it was not
+    // lent to that program.
     bool taken(SessionNumber session, std::uint16_t port);
+    // In place of what it took or what was recalled; once the id has its port, or that one might be lent
+    // again.
+    void lend_more(SessionNumber session);
     // Somebody else wants that port: it is free, unless its program has just taken it.
     void recall(std::uint16_t port);
 

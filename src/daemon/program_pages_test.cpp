@@ -1,7 +1,7 @@
 // The page that a program shares with verbenad: ports that it may take, and ids that it leaves.
 #include <poll.h>
 
-#include "daemon/testing.h"
+#include "daemon/network_testing.h"
 #include "host/program_page.h"
 
 namespace verbena::daemon::testing {
@@ -71,6 +71,23 @@ TEST_F(ProgramPagesTest, ALentPortIsTheProgramsToTake) {
             others++;
         }
         EXPECT_EQ(others, host::LentPorts::kPlaces);
+    });
+}
+
+class FewPortsTest : public NetworkTest {};
+
+// What an id is about to be bound to is not lent again meanwhile.
+TEST_F(FewPortsTest, APortIsLentOnceAtATime) {
+    shell("ip link set lo up; echo 40000 40031 > /proc/sys/net/ipv4/ip_local_port_range");
+    run([] {
+        Sharing me;
+        for (unsigned n = 0; n < 500; n++) {
+            const std::uint16_t port = me.shared().ports.take();
+            ASSERT_NE(port, 0);
+            const cm::IdNumber id = me.channel.create_id();
+            ASSERT_EQ(Sharing::resolve(id, endpoint("127.0.0.1", 9), port), 0) << last_reason();
+            ask<host::EventsReply>(host::Command::destroy_id, host::IdRequest{id});
+        }
     });
 }
 

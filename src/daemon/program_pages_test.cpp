@@ -84,9 +84,11 @@ TEST_F(FewPortsTest, APortIsLentOnceAtATime) {
         for (unsigned n = 0; n < 500; n++) {
             const std::uint16_t port = me.shared().ports.take();
             ASSERT_NE(port, 0);
-            const cm::IdNumber id = me.channel.create_id();
+            const cm::IdNumber id = me.channel.create_id(), other = me.channel.create_id();
+            ASSERT_EQ(bind(other, endpoint("127.0.0.1", 0)), 0);  // the port chosen last is another one
             ASSERT_EQ(Sharing::resolve(id, endpoint("127.0.0.1", 9), port), 0) << last_reason();
-            ask<host::EventsReply>(host::Command::destroy_id, host::IdRequest{id});
+            for (const cm::IdNumber each : {id, other})
+                ask<host::EventsReply>(host::Command::destroy_id, host::IdRequest{each});
         }
     });
 }

@@ -34,27 +34,44 @@ class KnownAddresses {
     };
 
     // ADDR_RESOLVED of an id that was not bound before, had no options, and asked then.
-    void learn(const cm::Event& resolved, const Moment& asked) {
+    // Of several that asked at once the first one's suffices.
+    void learn(std::uint32_t generation, const cm::Event& resolved, const Moment& asked) {
+        if (asked.is_past(generation)) return;
+        const cm::IdInfo& info = resolved.info;
         std::lock_guard lock(mutex_);
+        if (look_up(generation, info.remote, info.port_space, info.qp_type)) return;
         Known& oldest = known_[learned_++ % known_.size()];
         oldest.asked = asked;
         oldest.event = resolved;
+    }
+
+    bool knows(std::uint32_t generation, const cm::Endpoint& remote, cm::PortSpace port_space,
+               cm::QpType type) const {
+        std::lock_guard lock(mutex_);
+        return look_up(generation, remote, port_space, type) != nullptr;
     }
 
     // The same for another id, whose parts of it are the caller's to fill in.
     std::optional<cm::Event> find(std::uint32_t generation, const cm::Endpoint& remote,
                                   cm::PortSpace port_space, cm::QpType type) const {
         std::lock_guard lock(mutex_);
+        const cm::Event* const known = look_up(generation, remote, port_space, type);
+        return known ? std::optional(*known) : std::nullopt;
+    }
+
+   private:
+    // The mutex is held.
+    const cm::Event* look_up(std::uint32_t generation, const cm::Endpoint& remote, cm::PortSpace port_space,
+                             cm::QpType type) const {
         for (const Known& each : known_) {
             const cm::IdInfo& info = each.event.info;
             if (info.remote.family == remote.family && info.remote.address == remote.address &&
                 info.port_space == port_space && info.qp_type == type && !each.asked.is_past(generation))
-                return each.event;
+                return &each.event;
         }
-        return {};
+        return nullptr;
     }
 
-   private:
     struct Known {
         Moment asked;
         cm::Event event;

@@ -27,11 +27,7 @@ void daemon_ended(std::uint32_t generation) { process().lent_ends->daemon_ended(
 // Ports that are lent are of that space.
 bool may_borrow(const Id& id) { return id.ps == RDMA_PS_TCP; }
 
-std::optional<cm::Event> known_answer(const Id& id, const cm::Endpoint& remote) {
-    if (!may_borrow(id)) return {};
-    return process().addresses->find(id.generation, remote, cm::PortSpace::tcp,
-                                     static_cast<cm::QpType>(id.qp_type));
-}
+cm::QpType type_of(const Id& id) { return static_cast<cm::QpType>(id.qp_type); }
 
 template <class Request>
 int write(const Id& id, host::Command command, const Request& request, const cm::Event& event) {
@@ -52,8 +48,9 @@ int write(const Id& id, host::Command command, const Request& request, const cm:
 
 std::optional<cm::Event> take_address(const Id& id, const cm::Endpoint& remote) {
     Process& self = process();
-    if (!self.lent_ends->has(*id.home)) return {};
-    std::optional<cm::Event> event = known_answer(id, remote);
+    if (!may_borrow(id) || !self.lent_ends->has(*id.home)) return {};
+    std::optional<cm::Event> event =
+        self.addresses->find(id.generation, remote, cm::PortSpace::tcp, type_of(id));
     const std::uint16_t port = event ? self.page->take_port(id.generation) : std::uint16_t{0};
     if (port == 0) return {};
     event->id = event->info.id = id.number;
@@ -65,7 +62,9 @@ std::optional<cm::Event> take_address(const Id& id, const cm::Endpoint& remote) 
 }
 
 void will_learn(Id& id, const cm::Endpoint& remote) {
-    if (remote.is_any() || !may_borrow(id) || known_answer(id, remote)) return;
+    if (remote.is_any() || !may_borrow(id) ||
+        process().addresses->knows(id.generation, remote, cm::PortSpace::tcp, type_of(id)))
+        return;
     const KnownAddresses::Moment asked(id.generation, host::devices());
     std::lock_guard lock(id.mutex);
     id.asked = asked;
@@ -77,7 +76,7 @@ void learn_address(Id& id, const cm::Event& resolved) {
         std::lock_guard lock(id.mutex);
         std::swap(asked, id.asked);
     }
-    if (!asked.is_past(id.generation)) process().addresses->learn(resolved, asked);
+    process().addresses->learn(id.generation, resolved, asked);
 }
 
 std::optional<cm::Event> take_route(Id& id) {

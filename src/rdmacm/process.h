@@ -3,7 +3,7 @@
 // meanwhile, or that a forked child inherited, makes a call fail instead of touching freed memory.
 //
 // Thread safety: all functions. Lock order: Channel::mutex, then Process::mutex, then Id::mutex. Those
-// of the last five members are taken last.
+// of the last four members are taken last.
 #pragma once
 
 #include <rdma/rdma_cma.h>

@@ -25,7 +25,8 @@ struct State {
     pid_t pid = 0;
     bool inherited = false;  // the parent talked to a daemon
     std::atomic<std::uint32_t> generation{1};
-    std::mutex mutex;  // guards everything below
+    std::atomic<bool> puts_off{false};  // something waits to go along; asked while others wait for answers
+    std::mutex mutex;                   // guards everything below, and the writing of `puts_off`
     bool connected = false;
     bool lost = false;  // a daemon that it talked to has died
     bool announced = false;
@@ -101,7 +102,9 @@ auto conversing(Work work) -> decltype(work(state())) {
     return unless_out_of_memory([&] {
         State& s = state();
         std::lock_guard lock(s.mutex);
-        return work(s);
+        const auto result = work(s);
+        s.puts_off.store(s.connected && !s.connection.along.empty(), std::memory_order_relaxed);
+        return result;
     });
 }
 
@@ -162,11 +165,7 @@ int put_off(Command command, std::span<const std::uint8_t> request) {
     return without_answer([&](Connection& to) { return add_along(to, command, request); });
 }
 
-bool has_put_off() {
-    State& s = state();
-    std::lock_guard lock(s.mutex);
-    return s.connected && !s.connection.along.empty();
-}
+bool has_put_off() { return state().puts_off.load(std::memory_order_relaxed); }
 
 void tell_put_off() {
     without_answer([](Connection& to) { return to.along.empty() || (is_ours(to) && send_along(to)); });

@@ -259,16 +259,17 @@ void late_reader(const rdma_event_channel* channel) {
 
 int next_event(Channel& channel, cm::Event& event, std::shared_ptr<Id>& owner,
                std::optional<NoCancellation>& whole) {
-    bool puts_off = host::has_put_off();
-    for (;;) {
+    for (bool told = false;;) {
         verbena_step_aside();
+        const bool puts_off = !std::exchange(told, false) && host::has_put_off();
         // Blocks, or not, as the program set the descriptor up; takes nothing. (Who waits may wait for long.)
         char byte;
         const int descriptor = channel.closed ? -1 : channel.fd;
         const int flags = puts_off ? MSG_PEEK | MSG_DONTWAIT : MSG_PEEK;
         if (recv(descriptor, &byte, sizeof byte, flags) < 0 && errno != ECONNRESET) {
-            if (errno == EAGAIN && std::exchange(puts_off, false)) {
+            if (errno == EAGAIN && puts_off) {
                 host::tell_put_off();
+                told = true;  // if there is memory for it
                 continue;
             }
             if (channel.closed || errno == EAGAIN) return errno;  // who does not wait asks often

@@ -73,9 +73,10 @@ int resolve_address(Id& id, const host::ResolveAddressRequest& request, bool pla
         plainly && !id.device && !id.synchronous &&
         (remote.family == AF_INET || (remote.family == AF_INET6 && !remote.address.is_link_local()));
     if (!told) return ask(host::Command::resolve_address, request);
-    if (const auto known = take_address(id, remote)) return write_address(id, *known);
+    if (const auto known = take_address(id, remote)) return write_address(id, request, *known);
+    const KnownAddresses::Moment asked(id.generation, host::devices());  // before anything is found out
     const Way way = way_to(remote);
-    if (way == Way::here) will_learn(id, remote);
+    if (way == Way::here) will_learn(id, asked);
     return tell_or_ask(way != Way::none, host::Command::resolve_address, request);
 }
 

@@ -205,6 +205,7 @@ int rdma_disconnect(rdma_cm_id* public_id) {
     // is gone, which is an event.
     const bool told = id->was_connected && !id->synchronous;
     if (tell_or_ask(told, host::Command::disconnect, request) != 0) return -1;
+    id->disconnects = true;
     return complete(*id);
 }
 

@@ -49,6 +49,7 @@ std::uint64_t unread(Id& id, std::uint64_t delivered) {
 void forget(Id& id) {
     id.wants_route = id.may_connect = id.may_accept = false;
     id.transitions = {};
+    id.asked = {};
 }
 
 // No event of the id lies unread, and none comes before the daemon has heard what it is told now. (If the
@@ -173,7 +174,9 @@ int destroy_id(const std::shared_ptr<Id>& id) {
     host::EventsReply events;
     const bool known = daemon_knows(*id) && !id->home->closed;
     if (known && is_quiet(*id)) {
-        if (!process().page->leave(id->generation, id->number)) tell(host::Command::destroy_id, request);
+        // One that has not disconnected may have a DREP to send by that.
+        if (!id->disconnects || !process().page->leave(id->generation, id->number))
+            tell(host::Command::destroy_id, request);
     } else if (known && host::call(host::Command::destroy_id, request, events) == 0) {
         drop_unread(*id, events.events_delivered);
     }

@@ -65,6 +65,7 @@ struct Id : rdma_cm_id {
     // DISCONNECTED was read, and before that time no event comes but those that tell of a device.
     std::atomic<Time> quiet_until{0};
     std::atomic<bool> writes_events{false};  // itself, whenever
+    std::atomic<bool> disconnects{false};    // the daemon was told so: it owes the peer no answer
     std::atomic<bool> was_connected{
         false};                   // ESTABLISHED was reported, of no datagram, and no DEVICE_REMOVAL
     bool connect_failed = false;  // CONNECT_ERROR was reported: what the peer answers is not shown any more

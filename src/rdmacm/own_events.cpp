@@ -61,11 +61,8 @@ std::optional<cm::Event> take_address(const Id& id, const cm::Endpoint& remote) 
     return event;
 }
 
-void will_learn(Id& id, const cm::Endpoint& remote) {
-    if (remote.is_any() || !may_borrow(id) ||
-        process().addresses->knows(id.generation, remote, cm::PortSpace::tcp, type_of(id)))
-        return;
-    const KnownAddresses::Moment asked(id.generation, host::devices());
+void will_learn(Id& id, const KnownAddresses::Moment& asked) {
+    if (!may_borrow(id)) return;
     std::lock_guard lock(id.mutex);
     id.asked = asked;
 }
@@ -111,10 +108,7 @@ bool can_write(Channel& channel) {
     return ends.keep(channel, channel.generation, fd);
 }
 
-int write_address(const Id& id, const cm::Event& resolved) {
-    host::ResolveAddressRequest request;
-    request.id = id.number;
-    request.remote = resolved.info.remote;
+int write_address(const Id& id, host::ResolveAddressRequest request, const cm::Event& resolved) {
     request.lent_port = resolved.info.local.port;
     return write(id, host::Command::resolve_address, request, resolved);
 }

@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "cm/types.h"
+#include "host/protocol.h"
+#include "rdmacm/known_addresses.h"
 
 namespace verbena::rdmacm {
 
@@ -21,7 +23,7 @@ bool can_write(Channel& channel);
 // that address, and has lent a port. Otherwise nothing.
 std::optional<cm::Event> take_address(const Id& id, const cm::Endpoint& remote);
 // The daemon is asked about an address of this host for such an id: its answer is to be known from then on.
-void will_learn(Id& id, const cm::Endpoint& remote);
+void will_learn(Id& id, const KnownAddresses::Moment& asked);
 void learn_address(Id& id, const cm::Event& resolved);
 
 // ROUTE_RESOLVED of an id whose last event was ADDR_RESOLVED, which told everything that there is to know;
@@ -29,7 +31,7 @@ void learn_address(Id& id, const cm::Event& resolved);
 std::optional<cm::Event> take_route(Id& id);
 
 // Writes it, on a channel that can be written to. 0, or -1 with errno and a reason: the daemon is gone.
-int write_address(const Id& id, const cm::Event& resolved);
+int write_address(const Id& id, host::ResolveAddressRequest request, const cm::Event& resolved);
 int write_route(const Id& id, const cm::Event& resolved);
 
 }  // namespace verbena::rdmacm

@@ -74,7 +74,11 @@ int CmCommands::run(const Request& request, const Caller& caller, Descriptor giv
             break;
     }
     const cm::IdNumber id = id_of(request);
-    if (!owns(caller, id)) return fail(EINVAL, "the process has no id %u", id);
+    if (!owns(caller, id)) {
+        // Left right behind it, it has been heard of before, and has disconnected by that.
+        if (request.header.command == Command::disconnect && request.header.sequence == 0) return 0;
+        return fail(EINVAL, "the process has no id %u", id);
+    }
     if (request.header.command == Command::listen)
         return listen(request.as<host::ListenRequest>(), given, reply);
     return run_on_id(request, id, caller, reply, now);
@@ -113,8 +117,9 @@ void CmCommands::hear_departures(Time now) {
 int CmCommands::bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply,
                      Time now) {
     cm::IdInfo info;
-    want_port(body.local.port, now);
-    int error = manager_.bind(body.id, body.local, may_bind(caller, body.local.port));
+    int error = with_port(body.local.port, now, [&] {
+        return manager_.bind(body.id, body.local, may_bind(caller, body.local.port));
+    });
     if (!error) error = manager_.query(body.id, info);
     answer(reply, info);
     return error;
@@ -220,27 +225,40 @@ int CmCommands::run_on_id(const Request& request, cm::IdNumber id, const Caller&
 
 int CmCommands::resolve_address(const host::ResolveAddressRequest& body, const Caller& caller, Time now) {
     const Duration timeout = milliseconds(body.timeout_ms);
-    if (const std::uint16_t port = body.lent_port; port != 0) {
-        if (!pages_.taken(caller.session, port))
-            return fail(EINVAL, "port %u was not lent to the process", port);
-        cm::Endpoint source;
+    cm::Endpoint source = body.source;
+    const bool lent = body.lent_port != 0;
+    if (lent) {
+        if (!pages_.taken(caller.session, body.lent_port))
+            return fail(EINVAL, "port %u was not lent to the process", body.lent_port);
+        source = {};
         source.family = body.remote.family;
-        source.port = port;
-        const int error = manager_.resolve_address(body.id, &source, body.remote, timeout, now, true, true);
-        pages_.lend_more(caller.session);
-        return error;
+        source.port = body.lent_port;
     }
-    const std::uint16_t port = body.has_source ? body.source.port : 0;
-    want_port(port, now);
-    return manager_.resolve_address(body.id, body.has_source ? &body.source : nullptr, body.remote, timeout,
-                                    now, port != 0 && may_bind(caller, port));
+    const bool has_source = lent || body.has_source;
+    const std::uint16_t port = has_source ? source.port : 0;
+    const bool privileged = lent || (port != 0 && may_bind(caller, port));
+    const auto resolve = [&] {
+        return manager_.resolve_address(body.id, has_source ? &source : nullptr, body.remote, timeout, now,
+                                        privileged, lent);
+    };
+    const int error = lent ? resolve() : with_port(port, now, resolve);
+    if (!error) pages_.lend_more(caller.session);
+    return error;
 }
 
-// Nobody has it who does not need it.
-void CmCommands::want_port(std::uint16_t port, Time now) {
-    if (port == 0) return;
+// Nobody has a port who does not need it. `bind()`: 0 or an errno, without a trace then.
+template <class Bind>
+int CmCommands::with_port(std::uint16_t port, Time now, Bind bind) {
+    if (port != 0) {
+        hear_departures(now);
+        pages_.recall(port);
+        return bind();
+    }
+    const int error = bind();
+    if (error != EADDRNOTAVAIL) return error;
     hear_departures(now);
-    pages_.recall(port);
+    pages_.recall_all();
+    return bind();
 }
 
 void CmCommands::ended(SessionNumber session) {

@@ -48,7 +48,8 @@ class CmCommands {
                   std::span<std::uint8_t> reply, Time now);
     int bind(const host::BindRequest& body, const Caller& caller, std::span<std::uint8_t> reply, Time now);
     int resolve_address(const host::ResolveAddressRequest& body, const Caller& caller, Time now);
-    void want_port(std::uint16_t port, Time now);
+    template <class Bind>
+    int with_port(std::uint16_t port, Time now, Bind bind);
     int listen(const host::ListenRequest& body, const Descriptor& page, std::span<std::uint8_t> reply);
     int migrate(const host::MigrateRequest& body, const Caller& caller, std::span<std::uint8_t> reply);
 

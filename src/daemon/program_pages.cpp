@@ -1,5 +1,6 @@
 #include "daemon/program_pages.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -29,24 +30,22 @@ void ProgramPages::fill(Shared& to) {
         std::uint16_t& port = to.ports[place];
         if (port != 0) continue;
         if (manager_.lend_port(to.holder(place), port) != 0) return;
-        loans_[port] = {&to, place};
         to.shared().ports.lend(place, port);
     }
 }
 
 void ProgramPages::end_loan(Shared& to, std::size_t place) {
-    const std::uint16_t port = std::exchange(to.ports[place], std::uint16_t{0});
-    if (port == 0) return;
-    loans_.erase(port);
-    manager_.end_loan(to.holder(place), port);
+    if (const std::uint16_t port = std::exchange(to.ports[place], std::uint16_t{0}); port != 0)
+        manager_.end_loan(to.holder(place), port);
 }
 
 bool ProgramPages::taken(SessionNumber session, std::uint16_t port) {
-    const auto found = loans_.find(port);
-    const auto sharing = shared_.find(session);
-    if (found == loans_.end() || sharing == shared_.end() || found->second.to != &sharing->second)
-        return false;
-    end_loan(sharing->second, found->second.place);
+    const auto found = shared_.find(session);
+    if (found == shared_.end()) return false;
+    const auto& ports = found->second.ports;
+    const auto lent = std::find(ports.begin(), ports.end(), port);
+    if (lent == ports.end()) return false;
+    end_loan(found->second, static_cast<std::size_t>(lent - ports.begin()));
     return true;
 }
 
@@ -54,11 +53,20 @@ void ProgramPages::lend_more(SessionNumber session) {
     if (const auto found = shared_.find(session); found != shared_.end()) fill(found->second);
 }
 
+void ProgramPages::take_back(Shared& from, std::size_t place) {
+    if (from.shared().ports.take_back(place, from.ports[place])) end_loan(from, place);
+}
+
 void ProgramPages::recall(std::uint16_t port) {
-    const auto found = loans_.find(port);
-    if (found == loans_.end()) return;
-    const Loan loan = found->second;
-    if (loan.to->shared().ports.take_back(loan.place, port)) end_loan(*loan.to, loan.place);
+    for (auto& [session, shared] : shared_)
+        for (std::size_t place = 0; place < host::LentPorts::kPlaces; place++)
+            if (shared.ports[place] == port) return take_back(shared, place);
+}
+
+void ProgramPages::recall_all() {
+    for (auto& [session, shared] : shared_)
+        for (std::size_t place = 0; place < host::LentPorts::kPlaces; place++)
+            if (shared.ports[place] != 0) take_back(shared, place);
 }
 
 }  // namespace verbena::daemon

@@ -27,8 +27,9 @@ class ProgramPages {
     // In place of what it took or what was recalled; once the id has its port, or that one might be lent
     // again.
     void lend_more(SessionNumber session);
-    // Somebody else wants that port: it is free, unless its program has just taken it.
+    // Somebody else wants that port, or any: it is free, unless its program has just taken it.
     void recall(std::uint16_t port);
+    void recall_all();
 
     // gone(session, id) for each id that the program has left since it was heard last.
     template <class Gone>
@@ -62,15 +63,11 @@ class ProgramPages {
         }
     }
     void fill(Shared& to);
+    void take_back(Shared& from, std::size_t place);
     void end_loan(Shared& to, std::size_t place);
 
     cm::Manager& manager_;
     std::map<SessionNumber, Shared> shared_;
-    struct Loan {
-        Shared* to;
-        std::size_t place;
-    };
-    std::map<std::uint16_t, Loan> loans_;  // by port
 };
 
 }  // namespace verbena::daemon

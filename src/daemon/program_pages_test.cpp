@@ -93,6 +93,29 @@ TEST_F(FewPortsTest, APortIsLentOnceAtATime) {
     });
 }
 
+// What is lent, or left, is not missing where there is no other.
+TEST_F(FewPortsTest, WhoeverWantsAnyPortHasTheLast) {
+    shell("ip link set lo up; echo 40000 40031 > /proc/sys/net/ipv4/ip_local_port_range");
+    Wire shared, done;
+    const pid_t lender = start([&] {
+        Sharing me;
+        const cm::IdNumber left = me.channel.create_id();
+        EXPECT_EQ(bind(left, endpoint("127.0.0.1", 0)), 0);
+        EXPECT_TRUE(me.shared().departures.leave(left));
+        shared.say(1);
+        done.hear();
+    });
+    shared.hear();
+    run([] {
+        Channel channel;
+        for (unsigned n = 0; n < 32; n++)
+            EXPECT_EQ(bind(channel.create_id(), endpoint("127.0.0.1", 0)), 0) << n << ": " << last_reason();
+        EXPECT_EQ(bind(channel.create_id(), endpoint("127.0.0.1", 0)), EADDRNOTAVAIL);
+    });
+    done.say(1);
+    EXPECT_EQ(wait_for(lender), 0);
+}
+
 TEST_F(ProgramPagesTest, WhoeverBindsToAPortThatNobodyTookHasIt) {
     Wire port, bound, looked;
     const pid_t lender = start([&] {

@@ -58,7 +58,9 @@ class Departures {
     }
     // The daemon's, which keeps for itself how many it has heard, modulo 2^32.
     std::optional<cm::IdNumber> hear(std::uint32_t& heard) {
-        if (left_.load() == heard) return {};
+        const std::uint32_t left = left_.load();
+        if (left - heard > kMost) heard = left;  // nonsense
+        if (left == heard) return {};
         const cm::IdNumber id = ids_[heard % kMost].load(std::memory_order_relaxed);
         heard_.store(++heard);
         return id;

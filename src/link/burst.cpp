@@ -22,8 +22,6 @@
 namespace verbena::link {
 namespace {
 
-constexpr std::uint8_t kDefaultHopLimit = 64;  // what prepare_send_socket() has set
-
 void count(std::atomic<std::uint64_t>& counter, std::uint64_t n = 1) {
     // One writer: no locked instruction needed.
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
@@ -302,7 +300,7 @@ void BurstBuilder::prepare(const Message& message, unsigned segments, Prepared& 
     header.msg_name = const_cast<sockaddr*>(prepared.address.get());
     header.msg_namelen = prepared.address.size();
     header.msg_control = prepared.control.data();
-    const bool hops = path.hop_limit != kDefaultHopLimit && path.hop_limit != 0;
+    const bool hops = path.hop_limit != wire::kDefaultHopLimit && path.hop_limit != 0;
     // The interface only where the address alone does not say it; otherwise routing decides, so that one's
     // own address is reached through lo.
     if (path.is_ipv4()) {

@@ -10,6 +10,7 @@
 
 #include "base/own_socket.h"
 #include "base/reason.h"
+#include "wire/path.h"
 
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
@@ -97,16 +98,16 @@ int prepare_send_socket(int fd, int family) {
     if (family == AF_INET) {
         static constexpr Option kOptions[] = {
             {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO, "IP_MTU_DISCOVER", true},
-            {IPPROTO_IP, IP_TTL, 64, "IP_TTL", true},
-            {IPPROTO_IP, IP_MULTICAST_TTL, 64, "IP_MULTICAST_TTL", true},
+            {IPPROTO_IP, IP_TTL, wire::kDefaultHopLimit, "IP_TTL", true},
+            {IPPROTO_IP, IP_MULTICAST_TTL, wire::kDefaultHopLimit, "IP_MULTICAST_TTL", true},
         };
         if (int error = set_options(fd, kOptions)) return error;
     } else {
         static constexpr Option kOptions[] = {
             {IPPROTO_IPV6, IPV6_V6ONLY, 1, "IPV6_V6ONLY", true},
             {IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO, "IPV6_MTU_DISCOVER", true},
-            {IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64, "IPV6_UNICAST_HOPS", true},
-            {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 64, "IPV6_MULTICAST_HOPS", true},
+            {IPPROTO_IPV6, IPV6_UNICAST_HOPS, wire::kDefaultHopLimit, "IPV6_UNICAST_HOPS", true},
+            {IPPROTO_IPV6, IPV6_MULTICAST_HOPS, wire::kDefaultHopLimit, "IPV6_MULTICAST_HOPS", true},
         };
         if (int error = set_options(fd, kOptions)) return error;
     }

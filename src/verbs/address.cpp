@@ -34,7 +34,7 @@ int resolve_path(Context& context, const ibv_ah_attr& attr, wire::Path& path) {
                     index, to_string(path.source).c_str(), to_string(path.destination).c_str());
     path.interface_index = device.interface_index;
     path.traffic_class = attr.grh.traffic_class;
-    path.hop_limit = attr.grh.hop_limit ? attr.grh.hop_limit : 64;
+    path.hop_limit = attr.grh.hop_limit ? attr.grh.hop_limit : wire::kDefaultHopLimit;
     path.udp_source_port =
         attr.grh.flow_label ? wire::udp_source_port(attr.grh.flow_label) : std::uint16_t{0};
     return check_route(path);

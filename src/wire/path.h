@@ -15,6 +15,7 @@ namespace verbena::wire {
 inline constexpr std::uint16_t kUdpPort = 4791;               // annex A17: RoCE v2's destination port
 inline constexpr std::uint16_t kFirstUdpSourcePort = 0xc000;  // the low 14 bits are the flow's
 inline constexpr std::uint32_t kFlowLabelMask = 0xfffff;
+inline constexpr std::uint8_t kDefaultHopLimit = 64;
 
 struct Path {
     Gid source;
@@ -22,7 +23,7 @@ struct Path {
     std::uint32_t interface_index = 0;
     std::uint16_t udp_source_port = kFirstUdpSourcePort;
     std::uint8_t traffic_class = 0;
-    std::uint8_t hop_limit = 64;
+    std::uint8_t hop_limit = kDefaultHopLimit;
 
     // IPv4 iff both GIDs are v4-mapped.
     bool is_ipv4() const { return source.is_ipv4() && destination.is_ipv4(); }

@@ -299,6 +299,8 @@ TEST_F(Attributes, QueryReturnsWhatModifySet) {
     EXPECT_EQ(got.timeout, 19);
     EXPECT_EQ(got.retry_cnt, 3);
     EXPECT_EQ(got.rnr_retry, 5);
+    EXPECT_EQ(got.ah_attr.grh.hop_limit, 64) << "a connection's is the route's";
+    got.ah_attr.grh.hop_limit = set.ah_attr.grh.hop_limit;
     EXPECT_EQ(std::memcmp(&got.ah_attr, &set.ah_attr, sizeof set.ah_attr), 0);
     EXPECT_EQ(std::memcmp(&got.cap, &subject.side.options.cap, sizeof got.cap), 0);
     EXPECT_EQ(setup.send_cq, subject.side.send_cq);

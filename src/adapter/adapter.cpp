@@ -88,6 +88,12 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
     }
     int error = 0;
     std::shared_ptr<transport::Flow> left;  // if it is reset
+    memory::Access revoked = 0;
+    const auto rights = [&] {
+        transport::Attributes current;
+        qp.query(current);
+        return current.access;
+    };
     const bool there = state_->work_on(qp.number(), now, [&](Slot& slot) {
         left = qp.flow();
         state_->let_leave(slot);
@@ -97,13 +103,15 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
             record_failure(FailedPart::queue_pair, qp.number(), 0, "%s moved it to the error state",
                            call ? call : "the program");
         }
+        if (mask & transport::kAttrAccessFlags) revoked = rights();
         error = qp.modify(attributes, mask, now);
+        if (revoked) revoked &= ~rights();
         if (qp.state() != QpState::reset && qp.state() != QpState::init) slot.was_connected = true;
         state_->describe(slot);
     });
     if (!there) return no_queue_pair();
     if (left) state_->serve(left, now);
-    if (ends) state_->wait_for_outsiders(qp.number());
+    if (ends || revoked) state_->wait_for_outsiders(qp.number());
     if (error) errno = error;
     return error;
 }

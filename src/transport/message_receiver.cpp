@@ -113,6 +113,8 @@ memory::LookupError MessageReceiver::scatter_to_receive(std::uint64_t offset,
 
 // The checks that come before a receive request is taken.
 VendorError MessageReceiver::begin_write(const wire::Packet& packet, const wire::OpcodeInfo& info) {
+    // For each packet: the program may take the right away in the middle.
+    if (!(shared_.connection().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (info.starts_message()) {
         if (auto error = check_write_start(packet.headers.reth); error != VendorError::none) return error;
         rest_->reth = packet.headers.reth;
@@ -146,7 +148,6 @@ std::optional<VendorError> MessageReceiver::place_write(const wire::Packet& pack
 
 // IBA 9.7.4.1.3 and .5: for the whole message, so that a bad one changes nothing. Length 0 needs no key.
 VendorError MessageReceiver::check_write_start(const wire::Reth& reth) {
-    if (!(shared_.connection().access & memory::kRemoteWrite)) return VendorError::qp_no_remote_write;
     if (reth.length > kMaxMessage) return VendorError::message_too_long;
     if (reth.length == 0) return VendorError::none;
     const auto found = look_up(reth.rkey, reth.virtual_address, reth.length, memory::kRemoteWrite);

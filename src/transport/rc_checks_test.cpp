@@ -84,6 +84,31 @@ TEST(ReceiverChecks, WrongPeerPkeyOrServiceIsDropped) {
     EXPECT_EQ(h.side[1].memory[0], 0x55);
 }
 
+// ibv_modify_qp() with fewer rights: nothing is written any more when it returns.
+TEST(ReceiverChecks, TheRightToWriteMayEndInAMessage) {
+    for (const bool runs : {false, true}) {
+        Harness h;
+        h.runs = runs;
+        for (auto& side : h.side) side.run = runs ? 8 : 0;
+        h.start();
+        h.fill(0, 0, 1 << 20, 1);
+        std::vector<std::uint8_t> left;
+        h.after_step = [&] {
+            if (!left.empty() || h.side[1].memory[100'000] == 0) return;
+            h.attributes[1].access = memory::kRemoteRead;
+            ASSERT_EQ(h.modify(1, QpState::rts, kAttrAccessFlags), 0);
+            left.assign(h.side[1].memory.begin(), h.side[1].memory.end());
+        };
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_write), {h.side[0].sge(0, 1 << 20)}), 0);
+        h.run();
+        const auto sent = h.sends(0);
+        ASSERT_EQ(sent.size(), 1u);
+        EXPECT_EQ(sent[0].status, Status::remote_invalid_request);
+        ASSERT_FALSE(left.empty());
+        EXPECT_EQ(std::memcmp(left.data(), h.side[1].memory.data(), left.size()), 0) << runs;
+    }
+}
+
 TEST(RequesterChecks, LocalKeyAndBounds) {
     Harness h;
     h.start();

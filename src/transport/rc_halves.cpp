@@ -164,7 +164,7 @@ void RcRequester::read_half(wire::PacketSink& sink, SendEntry& entry, Time now) 
     target.by_both = true;
     Direct read = Direct::declined;
     if (gather(shared_.regions(), shared_.basics().pd, queue_.sges(entry), offset, length,
-               rest_->iovecs.data(), pieces) == memory::LookupError::none)
+               rest_->iovecs.data(), pieces, memory::kLocalWrite) == memory::LookupError::none)
         read = direct_->read(target, {rest_->iovecs.data(), pieces});
     // One that is divided otherwise may have to wait (is_beneath_others).
     if (read == Direct::done) return copied_half(kTimesOfReads);

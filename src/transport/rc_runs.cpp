@@ -32,6 +32,7 @@ bool RcResponder::receive_run(const wire::ReceivedRun& run, Time now) {
 bool MessageReceiver::place_run(const wire::ReceivedRun& run) {
     const bool write = run.bth.opcode == wire::Opcode::rc_write_middle;
     if (message_ != (write ? Message::write : Message::send)) return false;
+    if (write && !(shared_.connection().access & memory::kRemoteWrite)) return false;
     const std::uint64_t end = rest_->offset + run.length();
     if (write ? end >= rest_->reth.length : end > rest_->length) return false;
     std::uint64_t offset = rest_->offset;

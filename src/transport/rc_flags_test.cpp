@@ -205,6 +205,25 @@ TEST(Limits, OutstandingReadsAndAtomics) {
     EXPECT_EQ(h.sends(0).size(), 5u);
 }
 
+// IBA 9.4.4: a READ that is several requests on the wire is one for its program.
+TEST(Limits, OneReadAtATimeIsEnoughForAPeerThatTakesOne) {
+    Harness h;
+    h.attributes[1].max_destination_rd_atomic = 1;
+    h.start();
+    h.fill(1, 0, 1 << 20, 3);
+    for (unsigned n = 0; n < 3; n++) {
+        ASSERT_EQ(h.post(0, h.request(Operation::rdma_read), {h.side[0].sge(0, 1 << 20)}), 0);
+        h.run();
+        const auto done = h.sends(0);
+        ASSERT_EQ(done.size(), 1u);
+        ASSERT_EQ(done[0].status, Status::success);
+        EXPECT_TRUE(h.equal(0, 0, 1 << 20));
+    }
+    std::size_t requests = 0;
+    for (const Sent& sent : h.packets(0)) requests += sent.headers.bth.opcode == Opcode::rc_read_request;
+    EXPECT_GT(requests, 3u);
+}
+
 TEST(Limits, AWindowOfBytes) {
     Harness h;
     h.attributes[0].path_mtu = h.attributes[1].path_mtu = 4096;

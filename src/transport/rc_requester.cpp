@@ -104,8 +104,22 @@ bool RcRequester::wants_to_send() const {
     if (current_packet_ == 0 && (entry.flags & kFence) && outstanding_reads_ > 0 &&
         !mutated(Mutation::fence_ignored))
         return false;
-    // IBA 9.4.4, 11.2.5.1: the initiator depth.
-    return !entry.awaits_response() || outstanding_reads_ < shared_.connection().max_rd_atomic;
+    return !entry.awaits_response() || may_ask();
+}
+
+// IBA 9.4.4, 11.2.5.1: the initiator depth. A READ that is several requests on the wire is one for its
+// program, which may have a peer of a smaller depth than that and post one at a time: no more of them are out
+// than the program ever posted at once.
+bool RcRequester::may_ask() const {
+    if (outstanding_reads_ >= shared_.connection().max_rd_atomic) return false;
+    return outstanding_reads_ < reads_at_once_ || awaits_more_than(outstanding_reads_);
+}
+
+// Whether the program has posted so many requests that get a response and are not complete.
+bool RcRequester::awaits_more_than(std::uint32_t count) const {
+    for (std::uint32_t i = 0; i < queue_.size(); i++)
+        if (queue_.at(i).awaits_response() && count-- == 0) return true;
+    return false;
 }
 
 bool RcRequester::has_room() const {
@@ -176,7 +190,10 @@ bool RcRequester::prepare(SendEntry& entry, Time now) {
     }
     entry.first_psn = next_psn_;
     entry.packets = entry.is_atomic() ? 1 : packets_of(entry.length, shared_.mtu());
-    entry.chunk = std::max(std::min(flow_.window(), kLargestReadChunk) / 2 / shared_.mtu(), 1u);
+    // One is under way while another one is asked for, if both may be.
+    const bool several = reads_at_once_ > 1 || awaits_more_than(1);
+    const std::uint32_t at_once = several && shared_.connection().max_rd_atomic > 1 ? 2 : 1;
+    entry.chunk = std::max(std::min(flow_.window(), kLargestReadChunk) / at_once / shared_.mtu(), 1u);
     entry.started = true;
     return true;
 }
@@ -331,7 +348,7 @@ unsigned RcRequester::send_next(wire::PacketSink& sink, Time now, unsigned most,
     if (!left) return 0;
     entry.beside_window = false;
     count_against_rate(wire_size(entry, packet, count), now);
-    if (entry.awaits_response()) outstanding_reads_++;
+    if (entry.awaits_response()) reads_at_once_ = std::max(reads_at_once_, ++outstanding_reads_);
     if (by_packets_ && may_go_directly(entry) && (!outstanding() || packets_since_ == kNever)) {
         served_since(now, now);
         if (!outstanding() && entry.length > kSmallWrite && !measures(entry.length, way_of(entry)))

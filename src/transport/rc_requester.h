@@ -217,6 +217,8 @@ class RcRequester {
 
     // rc_requester.cpp: sending
     bool wants_to_send() const;
+    bool may_ask() const;
+    bool awaits_more_than(std::uint32_t count) const;
     Time rate_deadline() const { return paced_ ? rest_->rate_allows_at : kNever; }
     bool waits_for_rate() const { return rate_deadline() != kNever; }
     bool rests_between_bursts() const { return !shared_.reliable() && rest_->burst >= kBurst; }
@@ -488,7 +490,8 @@ class RcRequester {
     Time packets_since_ = kNever;  // what left by_packets_, or what is behind the newest answer, waits
     DirectAccess* const direct_;   // QpSetup
     FlowShare flow_;               // una_..next_psn_ is in flight
-    std::uint32_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
+    std::uint16_t outstanding_reads_ = 0;  // READ requests and atomics sent and not answered
+    std::uint16_t reads_at_once_ = 1;      // the most that its program had posted
     bool draining_ = false;
     bool paced_ = false;  // there is a rate limit
     // What Rest::pace does: pauses, since nothing is out; what follows may go on with it.

@@ -141,6 +141,7 @@ bool RcQueuePair::may_gather(std::span<const SendRequest> requests) const {
     return state_ == QpState::rts && (plain_ || !requester_.is_paced()) &&
            std::ranges::all_of(requests, [this](const SendRequest& request) {
                return request.operation <= Operation::send_with_immediate && !(request.flags & kFence) &&
+                      request.sges.size() <= setup().capabilities.max_send_sge &&
                       total_length(request.sges) <= connection_.path_mtu;
            });
 }

@@ -115,7 +115,8 @@ int UdQueuePair::post_send(const SendRequest& request, Time now) {
 bool UdQueuePair::may_gather(std::span<const SendRequest> requests) const {
     return state_ == QpState::rts && !pacer_.limited() &&
            std::ranges::all_of(requests, [this](const SendRequest& request) {
-               return total_length(request.sges) <= setup().port_mtu;
+               return request.sges.size() <= setup().capabilities.max_send_sge &&
+                      total_length(request.sges) <= setup().port_mtu;
            });
 }
 

@@ -8,6 +8,7 @@
 #include "adapter/state.h"
 #include "base/failures.h"
 #include "base/reason.h"
+#include "transport/common.h"
 
 namespace verbena::adapter {
 
@@ -160,6 +161,8 @@ void Adapter::State::destroy_qp(transport::QueuePair& qp, Time now) {
         timers.set(*slot, kNever);
     }
     regions.unbind_windows_of(number);
+    // As adapters do: what a program's wr_id points to may be gone as well.
+    transport::forget_completions(gone->setup());
     gone.reset();
     if (left) serve(left, now);
     table.give_back(*slot);

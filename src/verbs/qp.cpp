@@ -182,8 +182,9 @@ void QueuePair::qp_event(transport::QueuePair&, transport::QpEvent event) {
     context->async_events.push(asynchronous);
 }
 
-ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, ibv_qp_init_attr& attr,
+ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, const ibv_qp_init_attr& wanted,
                           std::uint32_t flags) {
+    ibv_qp_init_attr attr = wanted;
     Context* context = Context::of(handle);
     if (!is_usable(*context)) return nullptr;
     if (!is_qp_type(attr.qp_type))
@@ -287,7 +288,9 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
     Call call("ibv_create_qp");
     const NoCancellation whole;
     if (!pd) return fail_null(EINVAL, "the protection domain is NULL");
-    return create_queue_pair(pd->context, pd, nullptr, *attr);
+    ibv_qp* const qp = create_queue_pair(pd->context, pd, nullptr, *attr);
+    if (qp) attr->cap = QueuePair::of(qp)->created.cap;
+    return qp;
 }
 
 int ibv_destroy_qp(struct ibv_qp* qp) {

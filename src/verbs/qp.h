@@ -10,8 +10,8 @@ namespace verbena::verbs {
 struct QueuePair;
 
 // nullptr with errno and a reason. `xrcd`: of an XRC_RECV queue pair, which has no protection domain.
-// `flags`: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB or 0.
-ibv_qp* create_queue_pair(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd, ibv_qp_init_attr& attr,
+// `flags`: IBV_QP_CREATE_BLOCK_SELF_MCAST_LB or 0. What it really got is QueuePair::created.
+ibv_qp* create_queue_pair(ibv_context* context, ibv_pd* pd, ibv_xrcd* xrcd, const ibv_qp_init_attr& wanted,
                           std::uint32_t flags = 0);
 
 // Gives a queue pair, whose `created`, `qp` and `context` are set, its public half and its place in the

@@ -41,14 +41,14 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
     ibv_pd* pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : nullptr;
     if (pd && pd->context != context)
         return fail_null(EINVAL, "the protection domain belongs to another context");
-    ibv_qp_init_attr basic{attr->qp_context, attr->send_cq, attr->recv_cq,   attr->srq,
-                           attr->cap,        attr->qp_type, attr->sq_sig_all};
+    const ibv_qp_init_attr basic{attr->qp_context, attr->send_cq, attr->recv_cq,   attr->srq,
+                                 attr->cap,        attr->qp_type, attr->sq_sig_all};
     ibv_qp* qp = create_queue_pair(
         context, pd, attr->comp_mask & IBV_QP_INIT_ATTR_XRCD ? attr->xrcd : nullptr, basic, flags);
     if (!qp) return nullptr;
-    attr->cap = basic.cap;
+    QueuePair* const object = QueuePair::of(qp);
+    attr->cap = object->created.cap;
     if (with_builder) {
-        QueuePair* object = QueuePair::of(qp);
         object->builder = unless_out_of_memory(
             [&] { return std::make_unique<WorkBuilder>(*object, attr->send_ops_flags); });
         if (!object->builder) {

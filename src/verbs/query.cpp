@@ -272,9 +272,8 @@ int ibv_query_gid_type(struct ibv_context* context, uint8_t port, unsigned int i
         errno = error;
         return -1;
     }
-    // An empty entry has the kernel's answer for one: EINVAL.
-    if (!device.gid_valid[index]) return fail_minus_one(EINVAL, "GID index %u is empty", index);
-    *type = IBV_GID_TYPE_SYSFS_ROCE_V2;
+    // An empty entry is of the first type, as ever.
+    *type = device.gid_valid[index] ? IBV_GID_TYPE_SYSFS_ROCE_V2 : IBV_GID_TYPE_SYSFS_IB_ROCE_V1;
     return 0;
 }
 

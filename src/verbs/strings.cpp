@@ -57,7 +57,7 @@ const char* ibv_node_type_str(enum ibv_node_type type) {
 
 const char* ibv_port_state_str(enum ibv_port_state state) {
     static constexpr const char* kNames[] = {"no state change (NOP)", "down", "init", "armed", "active",
-                                             "active deferred"};
+                                             "active defer"};
     return name_of(kNames, state);
 }
 
@@ -83,7 +83,7 @@ const char* ibv_event_type_str(enum ibv_event_type event) {
         "client reregistration",
         "GID table change",
         "WQ fatal",
-        "port speed change",
+        "Device link speed change",
     };
     return name_of(kNames, event);
 }

@@ -138,6 +138,18 @@ TEST_F(Objects, CapabilitiesAreGivenAsAskedOrMore) {
     EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+// What was flushed and not polled is gone with its queue pair, as with adapters: so may be what wr_id names.
+TEST(Destroyed, AQueuePairHasNoCompletions) {
+    Pair pair;
+    ASSERT_EQ(pair.b.post_receive(7, nullptr, 0), 0);
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_ERR;
+    ASSERT_EQ(ibv_modify_qp(pair.b.qp, &attributes, IBV_QP_STATE), 0);
+    ASSERT_EQ(ibv_destroy_qp(std::exchange(pair.b.qp, nullptr)), 0);
+    ibv_wc wc;
+    EXPECT_EQ(ibv_poll_cq(pair.b.receive_cq, 1, &wc), 0);
+}
+
 // IBA 11.2.8.1: a completion without a place is lost, so the queue is in error and says so.
 TEST(Overrun, RaisesAnEventAndEndsTheQueue) {
     Options options;

@@ -136,6 +136,12 @@ TEST_F(Refusals, OfSendRequests) {
              r.to(remote, 16);
              r.sg_list->length = 4;
          }},
+        {"atomic write of nothing", EINVAL,
+         [&](Request& r) {
+             r.opcode = IBV_WR_ATOMIC_WRITE;
+             r.to(remote, 16);
+             r.num_sge = 0;
+         }},
     };
     for (const Wrong& wrong : kWrongs) {
         SCOPED_TRACE(wrong.name);

@@ -304,6 +304,20 @@ TEST(Xrc, CreationRefuses) {
     EXPECT_TRUE(refused_null(EINVAL, [&] { return ibv_create_qp(pair.to, &rc); }));
 }
 
+// ibv_create_qp(3): of its argument only `cap` changes.
+TEST(Xrc, CreationLeavesTheRestAlone) {
+    XrcPair pair;
+    ibv_qp_init_attr attr{};
+    attr.qp_type = IBV_QPT_XRC_SEND;
+    attr.send_cq = attr.recv_cq = pair.send_cq;
+    attr.cap.max_recv_wr = 4;
+    ibv_qp* qp = ibv_create_qp(pair.from, &attr);
+    ASSERT_NE(qp, nullptr) << new_log();
+    EXPECT_EQ(attr.recv_cq, pair.send_cq);
+    EXPECT_EQ(attr.cap.max_recv_wr, 0u);
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 // Only a target is of an XRC domain (ibv_create_qp_ex(3)), whatever else is given.
 TEST(Xrc, OtherQueuePairsHaveNoDomain) {
     XrcPair pair;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "host/port.h"
 
@@ -16,6 +17,9 @@ namespace {
 constexpr std::uint32_t kOverhead = 96;
 constexpr std::uint8_t kSmallestCap = 3;  // 1024
 constexpr std::size_t kUnaskedPackets = 128;
+// Programs take 1 or 3 for the IPv4 address without looking, where Linux' rxe and adapters have it. So places
+// up to there that no address needs repeat the first.
+constexpr std::size_t kExpectedGids = 4;
 
 bool is_ipv4_link_local(const Gid& gid) {
     return gid.is_ipv4() && gid.bytes[12] == 169 && gid.bytes[13] == 254;
@@ -88,8 +92,11 @@ void Devices::assign_gids(host::Device& device, std::span<const Address> sorted,
         return std::any_of(sorted.begin(), sorted.end(),
                            [&](const Address& address) { return address.gid == gid; });
     };
-    for (std::size_t i = 0; i < host::kMaxGids; i++)
-        if (may_reorder || (device.gid_valid[i] && !lives(device.gids[i]))) {
+    auto repeats = [&](std::size_t i) {
+        return i > 0 && i < kExpectedGids && device.gids[i] == device.gids[0];
+    };
+    for (std::size_t i = host::kMaxGids; i-- > 0;)
+        if (may_reorder || repeats(i) || (device.gid_valid[i] && !lives(device.gids[i]))) {
             device.gids[i] = {};
             device.gid_valid[i] = 0;
         }
@@ -107,6 +114,11 @@ void Devices::assign_gids(host::Device& device, std::span<const Address> sorted,
     device.gid_count = 0;
     for (std::uint32_t i = 0; i < host::kMaxGids; i++)
         if (device.gid_valid[i]) device.gid_count = i + 1;
+    if (device.gid_valid[0])
+        for (std::uint32_t& count = device.gid_count; count < kExpectedGids; count++) {
+            device.gids[count] = device.gids[0];
+            device.gid_valid[count] = 1;
+        }
     if (device.gids != gids_before || device.gid_valid != valid_before) device.gid_generation++;
 }
 

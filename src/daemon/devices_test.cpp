@@ -61,7 +61,23 @@ TEST_F(DevicesTest, GidOrder) {
     locals.push_back(address(2, "10.0.0.3"));
     update();
     EXPECT_EQ(gids(0), (Names{"10.0.0.2", "10.0.0.3", "fd00::2", "fd00::9", "169.254.1.1", "fe80::2"}));
-    EXPECT_EQ(gids(host::kLoopbackSlot), (Names{"127.0.0.1", "::1"}));
+    EXPECT_EQ(gids(host::kLoopbackSlot), (Names{"127.0.0.1", "::1", "127.0.0.1", "127.0.0.1"}));
+}
+
+// Programs that take 1 or 3 without looking shall find an address there.
+TEST_F(DevicesTest, TheFirstGidIsRepeatedWhereThereAreFew) {
+    locals = {address(2, "10.0.0.2"), address(3, "10.0.1.3"), address(3, "fe80::3")};
+    update();
+    EXPECT_EQ(gids(0), Names(4, "10.0.0.2"));
+    EXPECT_EQ(gids(1), (Names{"10.0.1.3", "fe80::3", "10.0.1.3", "10.0.1.3"}));
+    EXPECT_EQ(devices.find(gid("10.0.0.2")).gid_index, 0u);
+    // What comes later has the place that it would have had, and what goes leaves none behind.
+    locals.push_back(address(2, "fe80::2"));
+    update();
+    EXPECT_EQ(gids(0), (Names{"10.0.0.2", "fe80::2", "10.0.0.2", "10.0.0.2"}));
+    locals.erase(locals.begin());
+    update();
+    EXPECT_EQ(gids(0), (Names{"", "fe80::2"}));
 }
 
 TEST_F(DevicesTest, AnAddressIsFoundAtTheDeviceThatHasIt) {
@@ -121,7 +137,7 @@ TEST_F(DevicesTest, TheLastEntryStaysEmpty) {
 TEST_F(DevicesTest, TentativeAddressesWait) {
     locals = {address(2, "fd00::2"), {gid("fd00::3"), 2, false, false}};
     update();
-    EXPECT_EQ(gids(0), (Names{"fd00::2"}));
+    EXPECT_EQ(gids(0), Names(4, "fd00::2"));
     EXPECT_FALSE(devices.find(gid("fd00::3")).device);
     EXPECT_TRUE(devices.is_own(gid("fd00::3")));
 }
@@ -246,6 +262,27 @@ TEST_F(DevicesTest, NamesAsTheProgramWantsThem) {
     EXPECT_EQ(std::strlen(read(0).name.data()), 63u);
     unsetenv("VERBENA_DEVICE");
     EXPECT_STREQ(read(0).name.data(), "verbena_eth0");
+}
+
+TEST_F(DevicesTest, TheOnesThatTheProgramIsToSee) {
+    update();
+    const auto shown = [&](const char* setting) {
+        setenv("VERBENA_DEVICES", setting, 1);
+        Names out;
+        for (const unsigned slot : {0u, 1u, host::kLoopbackSlot})
+            if (const host::Device device = read(slot); host::is_shown(device))
+                out.push_back(device.name.data());
+        unsetenv("VERBENA_DEVICES");
+        return out;
+    };
+    EXPECT_EQ(shown(""), (Names{"verbena_eth0", "verbena_eth1", "verbena_lo"}));
+    EXPECT_EQ(shown("!lo"), (Names{"verbena_eth0", "verbena_eth1"}));
+    EXPECT_EQ(shown("eth*,!eth0"), (Names{"verbena_eth1"}));
+    EXPECT_EQ(shown(",lo,eth1"), (Names{"verbena_eth1", "verbena_lo"}));
+    EXPECT_EQ(shown("eth7"), Names{});
+    setenv("VERBENA_DEVICE", "mlx5_", 1);
+    EXPECT_EQ(shown("!eth0"), (Names{"mlx5_0", "mlx5_1"}));
+    unsetenv("VERBENA_DEVICE");
 }
 
 TEST_F(DevicesTest, ATableWhoseWriterDiedIsNoHang) {

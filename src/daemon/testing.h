@@ -95,6 +95,7 @@ class FabricTest : public ::testing::Test {
         setenv("VERBENA_DAEMON", VERBENAD, 1);
         setenv("VERBENA_IDLE_MS", "100", 1);
         unsetenv("VERBENA_DEVICE");
+        unsetenv("VERBENA_DEVICES");
     }
     void TearDown() override {
         for (pid_t pid : programs_) {

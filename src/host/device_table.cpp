@@ -1,5 +1,6 @@
 #include "host/device_table.h"
 
+#include <fnmatch.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -20,22 +21,30 @@ void set_name(Device& device, std::string_view name) {
     std::memcpy(device.name.data(), name.data(), size);
 }
 
+// The setting's entries one by one, without those that are empty.
+template <class Entry>
+void for_each_entry(std::string_view setting, Entry entry) {
+    while (!setting.empty()) {
+        const std::size_t comma = std::min(setting.find(','), setting.size());
+        if (comma > 0) entry(setting.substr(0, comma));
+        setting.remove_prefix(std::min(comma + 1, setting.size()));
+    }
+}
+
 // `position`: how many devices come before it in the list.
 void rename(Device& device, unsigned position, std::string_view setting) {
-    std::string_view prefix;
-    while (!setting.empty()) {
-        std::size_t comma = setting.find(',');
-        std::string_view entry = setting.substr(0, comma);
-        setting = comma == std::string_view::npos ? std::string_view{} : setting.substr(comma + 1);
-        std::size_t equals = entry.find('=');
-        if (equals == std::string_view::npos) {
+    std::string_view prefix, own;
+    for_each_entry(setting, [&](std::string_view entry) {
+        const std::size_t equals = entry.find('=');
+        if (equals == std::string_view::npos)
             prefix = entry;
-        } else if (entry.substr(0, equals) == device.netdev.data() && equals + 1 < entry.size()) {
-            set_name(device, entry.substr(equals + 1));
-            return;
-        }
-    }
-    if (!prefix.empty()) set_name(device, std::string(prefix) + std::to_string(position));
+        else if (entry.substr(0, equals) == device.netdev.data())
+            own = entry.substr(equals + 1);
+    });
+    if (!own.empty())
+        set_name(device, own);
+    else if (!prefix.empty())
+        set_name(device, std::string(prefix) + std::to_string(position));
 }
 
 // What `look` finds while the daemon does not write, for which it may look several times; false, and what
@@ -64,7 +73,8 @@ bool copy(const DeviceTable& table, unsigned slot, Device& out, unsigned* positi
         std::memcpy(&out, &table.devices[slot], sizeof out);
         if (!position) return true;
         *position = 0;
-        for (unsigned i = 0; i < slot; i++) *position += table.devices[i].present;
+        for (unsigned i = 0; i < slot; i++)
+            *position += table.devices[i].present && is_shown(table.devices[i]);
         return true;
     });
     if (found) out.name.back() = out.netdev.back() = '\0';
@@ -90,6 +100,20 @@ bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
     if (!copy(table, slot, out, setting ? &position : nullptr)) return false;
     if (setting) rename(out, position, setting);
     return true;
+}
+
+bool is_shown(const Device& device) {
+    const char* const setting = std::getenv("VERBENA_DEVICES");
+    if (!setting) return true;
+    bool names_some = false, named = false, excluded = false;
+    for_each_entry(setting, [&](std::string_view entry) {
+        const bool excludes = entry.front() == '!';
+        const std::string pattern(entry.substr(excludes));
+        const bool matches = fnmatch(pattern.c_str(), device.netdev.data(), 0) == 0;
+        names_some |= !excludes;
+        (excludes ? excluded : named) |= matches;
+    });
+    return !excluded && (named || !names_some);
 }
 
 bool find_address(const DeviceTable& table, const Gid& address, std::uint32_t& index) {

@@ -57,6 +57,10 @@ bool copy_device(const DeviceTable& table, unsigned slot, Device& out);
 //     mlx5_            every device: the prefix and its position in the list: mlx5_0, mlx5_1, ...
 //     eth0=rxe0,...    the device of that netdev
 bool read_device(const DeviceTable& table, unsigned slot, Device& out);
+// Whether programs are to see it (VERBENA_DEVICES):
+//     eth0,ib*         those of these network interfaces
+//     !lo,!docker*     not those
+bool is_shown(const Device& device);
 // The index of the first one that has the address.
 [[gnu::visibility("default")]] bool find_address(const DeviceTable& table, const Gid& address,
                                                  std::uint32_t& index);

@@ -15,6 +15,7 @@
 #include "base/stay_loaded.h"
 #include "host/client.h"
 #include "rdmacm/process.h"
+#include "verbs/private.h"
 
 namespace verbena::rdmacm {
 namespace {
@@ -83,11 +84,8 @@ Device* DeviceCache::known(std::uint32_t index) const {
 Device* DeviceCache::find(std::uint32_t index) {
     std::lock_guard lock(mutex_);
     if (Device* device = known(index)) return device;
-    DeviceList list;
-    if (!list) return nullptr;
-    for (ibv_device* entry : list)
-        if (index_of(entry) == index) return open(entry);
-    return fail_null(ENODEV, "device %u is not in the device list any more", index);
+    ibv_device* const device = verbena_device(index);
+    return device ? open(device) : nullptr;
 }
 
 int DeviceCache::all(std::vector<Device*>& every) {

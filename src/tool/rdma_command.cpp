@@ -65,7 +65,9 @@ int show(const host::DeviceTable& table, const RdmaOptions& options, bool link, 
     Json all = Json::array();
     for (unsigned slot = 0; slot < table.count && slot < host::kMaxDevices; slot++) {
         host::Device device;
-        if (!host::read_device(table, slot, device) || (wanted && name != device.name.data())) continue;
+        if (!host::read_device(table, slot, device) || !host::is_shown(device) ||
+            (wanted && name != device.name.data()))
+            continue;
         all.push_back(link ? describe_link(device, options) : describe_device(device));
     }
     if (wanted && all.empty()) {

@@ -17,6 +17,7 @@
 #include "base/reason.h"
 #include "host/client.h"
 #include "verbs/objects.h"
+#include "verbs/private.h"
 
 namespace verbena::verbs {
 namespace {
@@ -64,9 +65,20 @@ ibv_device** make_list(const host::DeviceTable* table, int& found) {
     std::lock_guard lock(devices_lock);
     for (unsigned slot = 0; slot < count; slot++) {
         host::Device entry;
-        if (host::read_device(*table, slot, entry)) made[found++] = &device_object(slot, entry)->base;
+        if (host::read_device(*table, slot, entry) && host::is_shown(entry))
+            made[found++] = &device_object(slot, entry)->base;
     }
     return made.release();
+}
+
+ibv_device* find_device(const host::DeviceTable& table, std::uint32_t index) {
+    std::lock_guard lock(devices_lock);
+    for (unsigned slot = 0; slot < std::min(table.count, host::kMaxDevices); slot++) {
+        host::Device entry;
+        if (host::read_device(table, slot, entry) && entry.index == index)
+            return &device_object(slot, entry)->base;
+    }
+    return fail_null(ENODEV, "device %u is not in the device list any more", index);
 }
 
 }  // namespace
@@ -89,6 +101,11 @@ struct ibv_device** ibv_get_device_list(int* num_devices) {
     ibv_device** list = unless_out_of_memory([&] { return make_list(table, found); });
     if (num_devices && list) *num_devices = found;
     return list;
+}
+
+struct ibv_device* verbena_device(uint32_t index) {
+    const host::DeviceTable* table = host::devices();
+    return table ? unless_out_of_memory([&] { return find_device(*table, index); }) : nullptr;
 }
 
 void ibv_free_device_list(struct ibv_device** list) { std::free(list); }

@@ -7,6 +7,10 @@
 
 extern "C" {
 
+// The device of that index (ibv_get_device_index), whether or not the program is to see it in its list; NULL
+// with errno and a reason.
+[[gnu::visibility("default")]] struct ibv_device* verbena_device(uint32_t index);
+
 // The queue pairs below may be gone already: programs destroy an id's queue pair by ibv_destroy_qp, while the
 // id still names it. The functions notice that, also when it happens while they wait.
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "base/own_socket.h"
 #include "base/reason.h"
@@ -23,7 +24,10 @@ struct Answer {
     bool own = false;  // an address of this namespace: the kernel would send to it from itself
 };
 
-bool is_loopback(const Gid& gid) { return gid.is_ipv4() && gid.bytes[12] == 127; }
+bool is_loopback(const Gid& gid) {
+    if (gid.is_ipv4()) return gid.bytes[12] == 127;
+    return std::memcmp(gid.bytes.data(), &in6addr_loopback, sizeof in6addr_loopback) == 0;
+}
 
 Answer ask_kernel(const wire::Path& path) {
     const RouteSocket socket(path.destination, path.interface_index);
@@ -49,6 +53,9 @@ int check_route(const wire::Path& path) {
     const Answer answer = ask_kernel(path);
     if (answer.error == ENETUNREACH || answer.error == EHOSTUNREACH)
         return fail(answer.error, "there is no route to grh.dgid %s", to_string(path.destination).c_str());
+    if (!answer.own && is_loopback(path.source))
+        return fail(ENETUNREACH, "grh.dgid %s cannot be reached from %s, an address of this host alone",
+                    to_string(path.destination).c_str(), to_string(path.source).c_str());
     if (answer.error || answer.own) return 0;
     const host::FabricInfo fabric = host::fabric();
     if (!fabric.ends_here()) return 0;

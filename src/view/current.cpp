@@ -84,7 +84,7 @@ int read_devices(std::vector<Shown>& devices) {
     const host::DeviceTable& table = *connection.table;
     for (unsigned slot = 0; slot < table.count && slot < host::kMaxDevices; slot++) {
         Shown shown;
-        if (!host::read_device(table, slot, shown.device)) continue;
+        if (!host::read_device(table, slot, shown.device) || !host::is_shown(shown.device)) continue;
         shown.parent = parent_of(shown.device);
         devices.push_back(std::move(shown));
     }

@@ -42,6 +42,10 @@ TEST(Route, IsAskedForWhenAnAddressVectorIsSetUp) {
         const int route = kernels_answer(address);
         const int expected = route || own ? route : ENETUNREACH;
         EXPECT_EQ(side.to_rtr(destination, 77), expected) << text;
+        if (route == 0 && !own) {
+            const std::string reason = new_log();
+            EXPECT_NE(reason.find("cannot be reached from 127.0.0.1"), std::string::npos) << reason;
+        }
         EXPECT_EQ(side.state(), expected ? IBV_QPS_INIT : IBV_QPS_RTR) << text;
 
         ibv_ah_attr vector{};

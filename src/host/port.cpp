@@ -20,6 +20,8 @@ struct Width {
 };
 constexpr Width kWidths[] = {{1, 1}, {4, 2}, {8, 4}, {12, 8}};
 
+// Ethernets of that speed and more have several lanes, for Linux.
+constexpr std::uint32_t kFourLanesFrom = 100000;
 constexpr std::uint32_t kUnknownSpeed = 10000;  // Mbit/s, for an interface that does not tell
 
 }  // namespace
@@ -34,7 +36,8 @@ Port port_of(const Device& device) {
     std::uint32_t best = 0;
     for (const Width& width : kWidths)
         for (const Lane& lane : kLanes)
-            if (std::uint32_t total = width.lanes * lane.megabits; total <= megabits && total > best) {
+            if (std::uint32_t total = width.lanes * lane.megabits;
+                total <= megabits && total > best && (width.lanes > 1 || total < kFourLanesFrom)) {
                 best = total;
                 port.active_width = width.code;
                 port.active_speed = lane.code;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -123,7 +124,8 @@ ibv_context* open(ibv_device* device) {
     base->device = device;
     base->cmd_fd = -1;
     base->async_fd = context->async_events.fd();
-    base->num_comp_vectors = 1;
+    // As many as adapters have, whose vectors programs spread over; here they are all alike.
+    base->num_comp_vectors = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
     pthread_mutex_init(&base->mutex, nullptr);
     base->abi_compat = __VERBS_ABI_IS_EXTENDED;
     base->cmd_fd = make_command_file(context->device->index, context->device->node_guid);

@@ -33,7 +33,7 @@ int ibv_set_ece(struct ibv_qp* qp, struct ibv_ece* ece) {
     if (!ece->vendor_id) return fail(EOPNOTSUPP, "vendor_id is 0, which stands for an end without ECE");
     if (ece->comp_mask) return fail(EINVAL, "comp_mask 0x%x; no bit is defined", ece->comp_mask);
     if (ece->vendor_id != kVendorId)
-        return fail(EINVAL, "vendor_id 0x%06x; the device's is 0x%06x", ece->vendor_id, kVendorId);
+        return fail(EOPNOTSUPP, "vendor_id 0x%06x; the device's is 0x%06x", ece->vendor_id, kVendorId);
     ece->options = 0;  // what is accepted of the wanted ones
     return 0;
 }

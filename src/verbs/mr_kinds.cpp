@@ -39,6 +39,8 @@ ibv_mr* register_dma_buf(ibv_pd* pd, std::uint64_t offset, std::size_t length, s
     if (iova % page != into_page)
         return fail_null(EINVAL, "offset 0x%llx and iova 0x%llx lie at different offsets into their pages",
                          static_cast<unsigned long long>(offset), static_cast<unsigned long long>(iova));
+    // So NCCL, UCX and libfabric ask whether memory of PCIe devices can be registered.
+    if (fd == -1) return fail_null(EOPNOTSUPP, "of dma-bufs those alone that the CPU can map; fd is -1");
     if (fcntl(fd, F_GETFD) < 0) return fail_null(EBADF, "descriptor %d is not open", fd);
     if (!is_dma_buf(fd)) return fail_null(EINVAL, "descriptor %d is no dma-buf", fd);
     if (length == 0 || length > SIZE_MAX - into_page) return fail_null(EINVAL, "%zu bytes", length);

@@ -74,7 +74,11 @@ std::string parent_of(const host::Device& device) {
         (std::strcmp(entry->d_name, device.netdev.data()) == 0 ? found : others)++;
     }
     closedir(stream);
-    return found && !others ? path : std::string();
+    if (!found || others) return {};
+    // Between a virtio device and its function of the PCI bus there is a folder that is nothing of the bus.
+    char* const name = std::strrchr(path, '/');
+    if (std::strncmp(name, "/virtio", 7) == 0) *name = '\0';
+    return path;
 }
 
 // One conversation with the daemon, which leaves nothing open.

@@ -105,7 +105,9 @@ TEST_F(Tree, Rates) {
     EXPECT_EQ(rate(100), "10 Gb/sec (1X QDR)\n");  // slower than any that InfiniBand knows
     EXPECT_EQ(rate(2500), "2.5 Gb/sec (1X)\n");
     EXPECT_EQ(rate(10000), "10 Gb/sec (1X QDR)\n");
-    EXPECT_EQ(rate(100000), "100 Gb/sec (1X NDR)\n");
+    EXPECT_EQ(rate(100000), "100 Gb/sec (4X EDR)\n");
+    EXPECT_EQ(rate(50000), "50 Gb/sec (1X HDR)\n");
+    EXPECT_EQ(rate(400000), "400 Gb/sec (4X NDR)\n");
     EXPECT_EQ(rate(40000), "40 Gb/sec (4X QDR)\n");
 }
 

@@ -63,11 +63,18 @@ ibv_device** make_list(const host::DeviceTable* table, int& found) {
         static_cast<ibv_device**>(std::calloc(count + 1, sizeof(ibv_device*))));
     if (!made) throw std::bad_alloc();
     std::lock_guard lock(devices_lock);
+    unsigned hidden = 0;
     for (unsigned slot = 0; slot < count; slot++) {
         host::Device entry;
-        if (host::read_device(*table, slot, entry) && host::is_shown(entry))
+        if (!host::read_device(*table, slot, entry)) continue;
+        if (host::is_shown(entry))
             made[found++] = &device_object(slot, entry)->base;
+        else
+            hidden++;
     }
+    if (found == 0 && hidden > 0)
+        log(LogLevel::warn, "VERBENA_DEVICES=%s leaves none of %u devices", std::getenv("VERBENA_DEVICES"),
+            hidden);
     return made.release();
 }
 

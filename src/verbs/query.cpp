@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "adapter/adapter.h"
@@ -64,6 +65,19 @@ void fill_device(const Device& device, ibv_device_attr& attr) {
     attr.phys_port_cnt = 1;
 }
 
+// Programs that use all devices at once (UCX, NCCL) take those whose port is active. Another host is not
+// reached by loopback, and this one is by any device: so it is there for programs that have opened no other,
+// or that were told which to see.
+bool is_beside_another(Context& context, const host::Device& device) {
+    if (!device.loopback || context.process->forked() || std::getenv("VERBENA_DEVICES")) return false;
+    bool beside = false;
+    context.process->for_each_context([&](Context& other) {
+        host::Device its;
+        beside = beside || (find_device(other, its) && !its.loopback && its.active);
+    });
+    return beside;
+}
+
 int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
     out = {};
     if (int error = check_port(port)) return error;
@@ -77,7 +91,7 @@ int fill_port(Context& context, unsigned port, abi::PortAttr& out) {
         attr.active_mtu = static_cast<ibv_mtu>(device.active_mtu);
         attr.active_width = known.active_width;
         attr.active_speed = known.active_speed;
-        if (!faults::link_is_down()) {
+        if (!faults::link_is_down() && !is_beside_another(context, device)) {
             attr.state = static_cast<ibv_port_state>(known.state);
             attr.phys_state = known.phys_state;
         }

@@ -254,14 +254,42 @@ TEST(Addresses, ThePortGoesDownAndUp) {
     });
 }
 
+// Of the device verbena_vb0.
+bool add_interface() {
+    return std::system(
+               "ip link add vb0 type veth peer name vb1 2>/dev/null && ip addr add 10.79.0.1/24 dev vb0 &&"
+               " ip link set vb0 up && ip link set vb1 up") == 0;
+}
+
+// For who takes all active ports: by loopback no other host is reached, and this one is by any device.
+TEST(Loopback, IsDownForWhoHasAnotherDevice) {
+    in_own_network([] {
+        if (!set_up("lo", true) || !add_interface()) return;  // no iproute2 here, or not root
+        ibv_context* const loopback = open_loopback();
+        const auto state = [](ibv_context* context) {
+            ibv_port_attr port{};
+            EXPECT_EQ(ibv_query_port(context, 1, &port), 0);
+            return port.state;
+        };
+        EXPECT_EQ(state(loopback), IBV_PORT_ACTIVE);
+        ibv_context* const another = open_device("verbena_vb0");
+        ASSERT_TRUE(another);
+        EXPECT_EQ(state(loopback), IBV_PORT_DOWN);
+        EXPECT_EQ(state(another), IBV_PORT_ACTIVE);
+        setenv("VERBENA_DEVICES", "*", 1);
+        EXPECT_EQ(state(loopback), IBV_PORT_ACTIVE) << "as the user wants it";
+        unsetenv("VERBENA_DEVICES");
+        EXPECT_EQ(ibv_close_device(another), 0);
+        EXPECT_EQ(state(loopback), IBV_PORT_ACTIVE);
+        EXPECT_EQ(ibv_close_device(loopback), 0);
+    });
+}
+
 // The interface goes, and the device with it: the queue pairs fail, the calls say why, and everything can be
 // given back.
 TEST(Removal, OfTheInterface) {
     in_own_network([] {
-        if (std::system(
-                "ip link add vb0 type veth peer name vb1 2>/dev/null && ip addr add 10.79.0.1/24 dev vb0 &&"
-                " ip link set vb0 up && ip link set vb1 up") != 0)
-            return;  // no iproute2 here, or not root
+        if (!add_interface()) return;  // no iproute2 here, or not root
         ibv_context* context = open_device("verbena_vb0");
         ASSERT_TRUE(context);
         Side side(Options{.mtu = IBV_MTU_1024, .connect = false}, context);

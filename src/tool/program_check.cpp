@@ -92,8 +92,8 @@ Linkage linkage_of(const Mapping& file, const Elf64_Ehdr& header) {
     return linkage;
 }
 
-// The folder of an RPATH that has RDMA libraries of its own; empty if none has.
-std::string foreign_folder(const std::string& rpath, const std::string& file) {
+// Whether a folder of the RPATH has RDMA libraries.
+bool names_others(const std::string& rpath, const std::string& file) {
     std::istringstream folders(rpath);
     std::string folder;
     while (std::getline(folders, folder, ':')) {
@@ -101,9 +101,9 @@ std::string foreign_folder(const std::string& rpath, const std::string& file) {
             if (folder.rfind(origin, 0) == 0)
                 folder = file.substr(0, file.rfind('/')) + folder.substr(std::strlen(origin));
         for (const char* library : {"/libibverbs.so.1", "/librdmacm.so.1"})
-            if (access((folder + library).c_str(), R_OK) == 0) return folder;
+            if (access((folder + library).c_str(), R_OK) == 0) return true;
     }
-    return {};
+    return false;
 }
 
 }  // namespace
@@ -164,15 +164,19 @@ std::string why_not_preloaded(const std::string& name) {
 }
 
 std::string why_not_ours(const std::string& name) {
-    return judged(name, "LD_LIBRARY_PATH", [&](const Mapping& file, const Linkage& linkage) -> std::string {
+    return judged(name, "LD_LIBRARY_PATH", [](const Mapping& file, const Linkage& linkage) -> std::string {
         // A static program is worth a word only if it has an RDMA library inside.
-        if (!linkage.dynamic && file.bytes().find("/infiniband") != std::string_view::npos)
-            return "it is statically linked and carries its own libibverbs";
-        const std::string folder = foreign_folder(linkage.rpath, name);
-        if (folder.empty()) return {};
-        return "its RPATH names " + folder +
-               ", which has other RDMA libraries and comes before LD_LIBRARY_PATH";
+        return !linkage.dynamic && file.bytes().find("/infiniband") != std::string_view::npos
+                   ? "it is statically linked and carries its own libibverbs"
+                   : "";
     });
+}
+
+bool prefers_others(const std::string& name) {
+    const Mapping file(name);
+    Elf64_Ehdr header;
+    return is_elf(file, header) && header.e_ident[EI_CLASS] == ELFCLASS64 &&
+           names_others(linkage_of(file, header).rpath, name);
 }
 
 }  // namespace verbena::tool

@@ -11,9 +11,13 @@ inline constexpr const char* kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // 
 // over.
 std::string find_program(const std::string& name, const std::string& other_than = {});
 
-// Why the program would use other RDMA libraries than ours: static linking, a set-user-ID bit, an RPATH.
+// Why the program would use other RDMA libraries than ours, or none: static linking, a set-user-ID bit.
 // Empty if nothing speaks against it, or if the file is a script.
 std::string why_not_ours(const std::string& file);
+
+// Whether its RPATH, which comes before LD_LIBRARY_PATH but not before what is preloaded, leads to other RDMA
+// libraries.
+bool prefers_others(const std::string& file);
 
 // Why no library can be put in front of the program's calls (LD_PRELOAD); likewise.
 std::string why_not_preloaded(const std::string& file);

@@ -128,6 +128,15 @@ void preload(const std::string& library, Variables& variables) {
     variables.emplace_back("LD_PRELOAD", all);
 }
 
+// Ours are there before the loader looks for them, behind what else is preloaded.
+void preload_libraries() {
+    const std::string folder = find_installation().libraries;
+    std::string all = std::getenv("LD_PRELOAD") ? std::getenv("LD_PRELOAD") : "";
+    for (const char* const library : {"/libibverbs.so.1", "/librdmacm.so.1"})
+        all += (all.empty() ? "" : ":") + preloadable(folder + library);
+    setenv("LD_PRELOAD", all.c_str(), 1);
+}
+
 // The program's sockets become rsockets. False, and told, if the library is missing.
 bool add_sockets(const Installation& installation, Variables& variables) {
     if (installation.sockets.empty()) {
@@ -242,6 +251,7 @@ int prepare(const RunOptions& options, const std::vector<std::string>& command) 
     if (int status = environment(options, variables)) return status;
     const std::string file = find_program(command[0]);
     if (file.empty()) return 0;
+    if (!options.system && prefers_others(file)) preload_libraries();
     const char* what = "will not use Verbena's libraries";
     std::string why = options.system ? std::string() : why_not_ours(file);
     if (why.empty() && !options.interposer.empty()) {

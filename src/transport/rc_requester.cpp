@@ -115,9 +115,11 @@ bool RcRequester::may_ask() const {
     return outstanding_reads_ < reads_at_once_ || awaits_more_than(outstanding_reads_);
 }
 
-// Whether the program has posted so many requests that get a response and are not complete.
+// Whether the program has posted more requests that get a response and are not complete; far behind the
+// oldest they do not count.
 bool RcRequester::awaits_more_than(std::uint32_t count) const {
-    for (std::uint32_t i = 0; i < queue_.size(); i++)
+    constexpr std::uint32_t kMostLookedAt = 64;
+    for (std::uint32_t i = 0; i < std::min(queue_.size(), kMostLookedAt); i++)
         if (queue_.at(i).awaits_response() && count-- == 0) return true;
     return false;
 }
@@ -190,10 +192,11 @@ bool RcRequester::prepare(SendEntry& entry, Time now) {
     }
     entry.first_psn = next_psn_;
     entry.packets = entry.is_atomic() ? 1 : packets_of(entry.length, shared_.mtu());
-    // One is under way while another one is asked for, if both may be.
-    const bool several = reads_at_once_ > 1 || awaits_more_than(1);
-    const std::uint32_t at_once = several && shared_.connection().max_rd_atomic > 1 ? 2 : 1;
-    entry.chunk = std::max(std::min(flow_.window(), kLargestReadChunk) / at_once / shared_.mtu(), 1u);
+    // One is under way while another one is asked for, if both may be; else it is all that the window takes.
+    const bool several =
+        shared_.connection().max_rd_atomic > 1 && (reads_at_once_ > 1 || awaits_more_than(1));
+    const std::uint32_t window = std::min(flow_.window(), kLargestReadChunk);
+    entry.chunk = std::max(several ? window / 2 / shared_.mtu() : window / full_cost(), 1u);
     entry.started = true;
     return true;
 }

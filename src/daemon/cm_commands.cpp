@@ -246,7 +246,7 @@ int CmCommands::resolve_address(const host::ResolveAddressRequest& body, const C
     return error;
 }
 
-// Nobody has a port who does not need it. `bind()`: 0 or an errno, without a trace then.
+// Nobody has a port who does not need it. `bind()`: 0 or an errno, and may be tried once more then.
 template <class Bind>
 int CmCommands::with_port(std::uint16_t port, Time now, Bind bind) {
     if (port != 0) {

@@ -111,14 +111,11 @@ void Devices::assign_gids(host::Device& device, std::span<const Address> sorted,
         device.gids[free] = address.gid;
         device.gid_valid[free] = 1;
     }
+    for (std::size_t i = 1; i < kExpectedGids && device.gid_valid[0]; i++)
+        if (!std::exchange(device.gid_valid[i], std::uint8_t{1})) device.gids[i] = device.gids[0];
     device.gid_count = 0;
     for (std::uint32_t i = 0; i < host::kMaxGids; i++)
         if (device.gid_valid[i]) device.gid_count = i + 1;
-    if (device.gid_valid[0])
-        for (std::uint32_t& count = device.gid_count; count < kExpectedGids; count++) {
-            device.gids[count] = device.gids[0];
-            device.gid_valid[count] = 1;
-        }
     if (device.gids != gids_before || device.gid_valid != valid_before) device.gid_generation++;
 }
 

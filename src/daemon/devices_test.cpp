@@ -72,12 +72,16 @@ TEST_F(DevicesTest, TheFirstGidIsRepeatedWhereThereAreFew) {
     EXPECT_EQ(gids(1), (Names{"10.0.1.3", "fe80::3", "10.0.1.3", "10.0.1.3"}));
     EXPECT_EQ(devices.find(gid("10.0.0.2")).gid_index, 0u);
     // What comes later has the place that it would have had, and what goes leaves none behind.
+    locals.push_back(address(2, "fd00::2"));
     locals.push_back(address(2, "fe80::2"));
     update();
-    EXPECT_EQ(gids(0), (Names{"10.0.0.2", "fe80::2", "10.0.0.2", "10.0.0.2"}));
+    EXPECT_EQ(gids(0), (Names{"10.0.0.2", "fd00::2", "fe80::2", "10.0.0.2"}));
+    std::erase_if(locals, [](const Address& a) { return a.gid == gid("fd00::2"); });
+    update();
+    EXPECT_EQ(gids(0), (Names{"10.0.0.2", "10.0.0.2", "fe80::2", "10.0.0.2"}));
     locals.erase(locals.begin());
     update();
-    EXPECT_EQ(gids(0), (Names{"", "fe80::2"}));
+    EXPECT_EQ(gids(0), (Names{"", "", "fe80::2"}));
 }
 
 TEST_F(DevicesTest, AnAddressIsFoundAtTheDeviceThatHasIt) {
@@ -282,6 +286,9 @@ TEST_F(DevicesTest, TheOnesThatTheProgramIsToSee) {
     EXPECT_EQ(shown("eth7"), Names{});
     setenv("VERBENA_DEVICE", "mlx5_", 1);
     EXPECT_EQ(shown("!eth0"), (Names{"mlx5_0", "mlx5_1"}));
+    setenv("VERBENA_DEVICES", "!eth0", 1);
+    EXPECT_STREQ(read(0).name.data(), "verbena_eth0") << "no other's name";
+    unsetenv("VERBENA_DEVICES");
     unsetenv("VERBENA_DEVICE");
 }
 

@@ -31,8 +31,8 @@ void for_each_entry(std::string_view setting, Entry entry) {
     }
 }
 
-// `position`: how many devices come before it in the list.
-void rename(Device& device, unsigned position, std::string_view setting) {
+// `position`: how many devices come before it in the list; nullptr: it is not there.
+void rename(Device& device, const unsigned* position, std::string_view setting) {
     std::string_view prefix, own;
     for_each_entry(setting, [&](std::string_view entry) {
         const std::size_t equals = entry.find('=');
@@ -43,8 +43,8 @@ void rename(Device& device, unsigned position, std::string_view setting) {
     });
     if (!own.empty())
         set_name(device, own);
-    else if (!prefix.empty())
-        set_name(device, std::string(prefix) + std::to_string(position));
+    else if (!prefix.empty() && position)
+        set_name(device, std::string(prefix) + std::to_string(*position));
 }
 
 // What `look` finds while the daemon does not write, for which it may look several times; false, and what
@@ -98,7 +98,7 @@ bool read_device(const DeviceTable& table, unsigned slot, Device& out) {
     const char* const setting = std::getenv("VERBENA_DEVICE");
     unsigned position = 0;
     if (!copy(table, slot, out, setting ? &position : nullptr)) return false;
-    if (setting) rename(out, position, setting);
+    if (setting) rename(out, is_shown(out) ? &position : nullptr, setting);
     return true;
 }
 

@@ -6,6 +6,9 @@
 
 namespace verbena::tool {
 
+// In the folder of the libraries.
+inline constexpr const char* kLibraries[] = {"/libibverbs.so.1", "/librdmacm.so.1"};
+
 struct Installation {
     std::string obstacle;    // why nothing can be found, whatever is there; empty if nothing is in the way
     std::string libraries;   // the folder with libibverbs.so.1 and librdmacm.so.1; empty if not found

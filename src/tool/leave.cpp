@@ -65,6 +65,8 @@ void take_out_folder(const char* variable, const std::string& own) {
 void leave_verbena(const Installation& installation, bool own_interposer) {
     const bool interposer_goes = own_interposer || !is_watched();
     take_out("LD_PRELOAD", " :", [&](std::string_view word) {
+        for (const char* const library : kLibraries)
+            if (is_same(word, installation.libraries + library)) return true;
         return is_same(word, installation.view) || is_same(word, installation.sockets) ||
                (interposer_goes && is_same(word, installation.interposer));
     });

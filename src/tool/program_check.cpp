@@ -11,6 +11,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "tool/installation.h"
+
 namespace verbena::tool {
 namespace {
 
@@ -100,7 +102,7 @@ bool names_others(const std::string& rpath, const std::string& file) {
         for (const char* origin : {"$ORIGIN", "${ORIGIN}"})
             if (folder.rfind(origin, 0) == 0)
                 folder = file.substr(0, file.rfind('/')) + folder.substr(std::strlen(origin));
-        for (const char* library : {"/libibverbs.so.1", "/librdmacm.so.1"})
+        for (const char* const library : kLibraries)
             if (access((folder + library).c_str(), R_OK) == 0) return true;
     }
     return false;

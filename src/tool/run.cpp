@@ -128,13 +128,15 @@ void preload(const std::string& library, Variables& variables) {
     variables.emplace_back("LD_PRELOAD", all);
 }
 
-// Ours are there before the loader looks for them, behind what else is preloaded.
-void preload_libraries() {
+// Ours are there before the loader looks for them, behind what else is preloaded. False: their names do not
+// allow it, and those found by a bare name would be the others.
+bool preload_libraries() {
     const std::string folder = find_installation().libraries;
+    if (!can_be_preloaded(folder)) return false;
     std::string all = std::getenv("LD_PRELOAD") ? std::getenv("LD_PRELOAD") : "";
-    for (const char* const library : {"/libibverbs.so.1", "/librdmacm.so.1"})
-        all += (all.empty() ? "" : ":") + preloadable(folder + library);
+    for (const char* const library : kLibraries) all += (all.empty() ? "" : ":") + folder + library;
     setenv("LD_PRELOAD", all.c_str(), 1);
+    return true;
 }
 
 // The program's sockets become rsockets. False, and told, if the library is missing.
@@ -251,9 +253,10 @@ int prepare(const RunOptions& options, const std::vector<std::string>& command) 
     if (int status = environment(options, variables)) return status;
     const std::string file = find_program(command[0]);
     if (file.empty()) return 0;
-    if (!options.system && prefers_others(file)) preload_libraries();
     const char* what = "will not use Verbena's libraries";
     std::string why = options.system ? std::string() : why_not_ours(file);
+    if (why.empty() && !options.system && prefers_others(file) && !preload_libraries())
+        why = "its RPATH leads to other RDMA libraries, and comes before LD_LIBRARY_PATH";
     if (why.empty() && !options.interposer.empty()) {
         what = "will show none of its calls";
         why = why_not_preloaded(file);

@@ -181,6 +181,12 @@ const DeviceTable* devices() {
     });
 }
 
+bool is_own(const Gid& address) {
+    const DeviceTable* const table = devices();
+    std::uint32_t index;
+    return table && find_address(*table, address, index);
+}
+
 FabricInfo fabric() {
     State& s = state();
     std::lock_guard lock(s.mutex);

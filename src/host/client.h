@@ -48,6 +48,8 @@ int call(Command command, const Request& request, Reply& reply, int send_fd = -1
 
 // The device table, mapped; nullptr with errno and a reason if there is no daemon and none can be started.
 [[gnu::visibility("default")]] const DeviceTable* devices();
+// Whether a device of this host has that address.
+[[gnu::visibility("default")]] bool is_own(const Gid& address);
 
 // Whom this process can reach, as the daemon said when it was found; without name before that.
 [[gnu::visibility("default")]] FabricInfo fabric();

@@ -59,6 +59,7 @@ Device* DeviceCache::open(ibv_device* device) {
     devices_.reserve(devices_.size() + 1);
     ibv_context* verbs = ibv_open_device(device);
     if (!verbs) return nullptr;
+    verbena_is_librarys(verbs);
     opened->index = index_of(device);
     opened->generation = host::generation();
     opened->verbs = verbs;

@@ -172,6 +172,11 @@ void tell_put_off() { rdmacm::running->has_put_off = false; }
 
 const DeviceTable* devices() { return &rdmacm::FakeDaemon::devices(); }
 
+bool is_own(const Gid& address) {
+    std::uint32_t index;
+    return find_address(*devices(), address, index);
+}
+
 std::uint32_t generation() { return rdmacm::running ? rdmacm::running->generation : 0; }
 
 FabricInfo fabric() { return {}; }

@@ -56,8 +56,9 @@ struct Context {
     std::atomic<bool> failed{false};  // its device is gone, or failed by a plan of faults: for good
     PortView seen;                    // the port as the program has been told; the process's, under its lock
     bool foreign = false;             // imported from another process
-    Context* next_of_file = this;     // import.h
-    bool closed = false;              // likewise
+    std::atomic<bool> of_library{false};      // librdmacm has opened it, for ids
+    Context* next_of_file = this;             // import.h
+    bool closed = false;                      // likewise
     adapter::ObjectRecord* record = nullptr;  // what tools are shown; may be missing
 
     std::mutex objects_lock;

@@ -145,6 +145,8 @@ using namespace verbena::verbs;
 
 extern "C" {
 
+void verbena_is_librarys(struct ibv_context* context) { Context::of(context)->of_library = true; }
+
 int verbena_has_qp(struct ibv_context* base, struct ibv_qp* qp) {
     return with_live(base, qp, [](QueuePair&) {});
 }

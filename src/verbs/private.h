@@ -11,6 +11,9 @@ extern "C" {
 // with errno and a reason.
 [[gnu::visibility("default")]] struct ibv_device* verbena_device(uint32_t index);
 
+// The context is librdmacm's own, which the program has not opened itself.
+[[gnu::visibility("default")]] void verbena_is_librarys(struct ibv_context* context);
+
 // The queue pairs below may be gone already: programs destroy an id's queue pair by ibv_destroy_qp, while the
 // id still names it. The functions notice that, also when it happens while they wait.
 

@@ -66,14 +66,14 @@ void fill_device(const Device& device, ibv_device_attr& attr) {
 }
 
 // Programs that use all devices at once (UCX, NCCL) take those whose port is active. Another host is not
-// reached by loopback, and this one is by any device: so it is there for programs that have opened no other,
-// or that were told which to see.
+// reached by loopback, and this one is by any device: so it is there for programs that have opened no other
+// themselves, or that were told which to see.
 bool is_beside_another(Context& context, const host::Device& device) {
     if (!device.loopback || context.process->forked() || std::getenv("VERBENA_DEVICES")) return false;
     bool beside = false;
     context.process->for_each_context([&](Context& other) {
         host::Device its;
-        beside = beside || (find_device(other, its) && !its.loopback && its.active);
+        beside = beside || (!other.of_library && find_device(other, its) && !its.loopback && its.active);
     });
     return beside;
 }

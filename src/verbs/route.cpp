@@ -53,7 +53,7 @@ int check_route(const wire::Path& path) {
     const Answer answer = ask_kernel(path);
     if (answer.error == ENETUNREACH || answer.error == EHOSTUNREACH)
         return fail(answer.error, "there is no route to grh.dgid %s", to_string(path.destination).c_str());
-    if (!answer.own && is_loopback(path.source))
+    if (!answer.own && is_loopback(path.source) && !host::is_own(path.destination))
         return fail(ENETUNREACH, "grh.dgid %s cannot be reached from %s, an address of this host alone",
                     to_string(path.destination).c_str(), to_string(path.source).c_str());
     if (answer.error || answer.own) return 0;

@@ -274,8 +274,8 @@ TEST(Loopback, IsDownForWhoHasAnotherDevice) {
         EXPECT_EQ(state(loopback), IBV_PORT_ACTIVE);
         ibv_context* const another = open_device("verbena_vb0");
         ASSERT_TRUE(another);
+        EXPECT_TRUE(wait_until([&] { return state(another) == IBV_PORT_ACTIVE; })) << "with its carrier";
         EXPECT_EQ(state(loopback), IBV_PORT_DOWN);
-        EXPECT_EQ(state(another), IBV_PORT_ACTIVE);
         setenv("VERBENA_DEVICES", "*", 1);
         EXPECT_EQ(state(loopback), IBV_PORT_ACTIVE) << "as the user wants it";
         unsetenv("VERBENA_DEVICES");

@@ -192,13 +192,17 @@ bool RcRequester::prepare(SendEntry& entry, Time now) {
     }
     entry.first_psn = next_psn_;
     entry.packets = entry.is_atomic() ? 1 : packets_of(entry.length, shared_.mtu());
-    // One is under way while another one is asked for, if both may be; else it is all that the window takes.
+    if (entry.is_read()) entry.chunk = read_chunk();
+    entry.started = true;
+    return true;
+}
+
+// One is under way while another one is asked for, if both may be; else it is all that the window takes.
+std::uint32_t RcRequester::read_chunk() const {
     const bool several =
         shared_.connection().max_rd_atomic > 1 && (reads_at_once_ > 1 || awaits_more_than(1));
     const std::uint32_t window = std::min(flow_.window(), kLargestReadChunk);
-    entry.chunk = std::max(several ? window / 2 / shared_.mtu() : window / full_cost(), 1u);
-    entry.started = true;
-    return true;
+    return std::max(several ? window / 2 / shared_.mtu() : window / full_cost(), 1u);
 }
 
 // Requests complete in order (IBA 10.8.5): the error waits until all before it are acknowledged.

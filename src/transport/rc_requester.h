@@ -10,9 +10,10 @@
 // of its responses. Retransmission is go-back-N: the cursor returns to una_ and everything from there is sent
 // again.
 //
-// A READ is asked for in chunks of at most half the congestion window, each a READ request of its own on the
-// wire: responses are not acknowledged, so this is what keeps them from overflowing our receive buffer. A
-// chunk's end never moves, so that a repeated request lies inside the original one (IBA 9.4.4).
+// A READ is asked for in chunks of at most half the congestion window, or all of it if one may be out, each a
+// READ request of its own on the wire: responses are not acknowledged, so this is what keeps them from
+// overflowing our receive buffer. A chunk's end never moves, so that a repeated request lies inside the
+// original one (IBA 9.4.4).
 //
 // Loss. A NAK sequence error or a gap in READ responses (implied NAK, IBA 9.7.5.1.1) is obeyed once for each
 // una_; repetitions say nothing new. It costs no retry, unlike in the specification, which thinks of a wire
@@ -224,6 +225,7 @@ class RcRequester {
     bool rests_between_bursts() const { return !shared_.reliable() && rest_->burst >= kBurst; }
     bool has_room() const;
     bool prepare(SendEntry& entry, Time now);
+    std::uint32_t read_chunk() const;
     std::uint32_t wire_size(const SendEntry& entry, std::uint32_t packet, std::uint32_t count) const;
     void count_against_rate(std::uint32_t bytes, Time now);
     unsigned send_next(wire::PacketSink& sink, Time now, unsigned most, wire::Aside& riding);

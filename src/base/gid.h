@@ -26,6 +26,12 @@ struct Gid {
         return std::memcmp(bytes.data(), kPrefix, sizeof kPrefix) == 0;
     }
     bool is_multicast() const { return bytes[0] == 0xff || (is_ipv4() && (bytes[12] & 0xf0) == 0xe0); }
+    bool is_loopback() const {
+        if (is_ipv4()) return bytes[12] == 127;
+        Gid one;
+        one.bytes[15] = 1;
+        return *this == one;
+    }
     bool is_link_local() const { return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80; }
 
     // IPv4 address in host byte order; only meaningful if is_ipv4().

@@ -22,12 +22,7 @@ struct Endpoint {
     std::uint32_t flow_info = 0;
 
     bool is_any() const { return address.is_zero() || (address.is_ipv4() && address.ipv4() == 0); }
-    bool is_loopback() const {
-        if (address.is_ipv4()) return address.bytes[12] == 127;
-        Gid one;
-        one.bytes[15] = 1;
-        return address == one;
-    }
+    bool is_loopback() const { return address.is_loopback(); }
 };
 
 inline constexpr std::uint32_t kNoDevice = 0xffffffff;

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/own_socket.h"
 #include "base/reason.h"
@@ -24,11 +23,6 @@ struct Answer {
     bool own = false;  // an address of this namespace: the kernel would send to it from itself
 };
 
-bool is_loopback(const Gid& gid) {
-    if (gid.is_ipv4()) return gid.bytes[12] == 127;
-    return std::memcmp(gid.bytes.data(), &in6addr_loopback, sizeof in6addr_loopback) == 0;
-}
-
 Answer ask_kernel(const wire::Path& path) {
     const RouteSocket socket(path.destination, path.interface_index);
     // Else not this question's answer.
@@ -41,7 +35,7 @@ Answer ask_kernel(const wire::Path& path) {
     if (getsockname(socket.fd(), any, &size) != 0)
         answer.error = errno;
     else
-        answer.own = gid_of(any) == path.destination || is_loopback(path.destination);
+        answer.own = gid_of(any) == path.destination || path.destination.is_loopback();
     return answer;
 }
 
@@ -53,7 +47,7 @@ int check_route(const wire::Path& path) {
     const Answer answer = ask_kernel(path);
     if (answer.error == ENETUNREACH || answer.error == EHOSTUNREACH)
         return fail(answer.error, "there is no route to grh.dgid %s", to_string(path.destination).c_str());
-    if (!answer.own && is_loopback(path.source) && !host::is_own(path.destination))
+    if (!answer.own && path.source.is_loopback() && !host::is_own(path.destination))
         return fail(ENETUNREACH, "grh.dgid %s cannot be reached from %s, an address of this host alone",
                     to_string(path.destination).c_str(), to_string(path.source).c_str());
     if (answer.error || answer.own) return 0;

@@ -103,7 +103,7 @@ int Adapter::modify(transport::QueuePair& qp, const transport::Attributes& attri
             record_failure(FailedPart::queue_pair, qp.number(), 0, "%s moved it to the error state",
                            call ? call : "the program");
         }
-        if (mask & transport::kAttrAccessFlags) revoked = rights();
+        if ((mask & transport::kAttrAccessFlags) && slot.was_connected) revoked = rights();
         error = qp.modify(attributes, mask, now);
         if (revoked) revoked &= ~rights();
         if (qp.state() != QpState::reset && qp.state() != QpState::init) slot.was_connected = true;

@@ -45,12 +45,6 @@ class KnownAddresses {
         oldest.event = resolved;
     }
 
-    bool knows(std::uint32_t generation, const cm::Endpoint& remote, cm::PortSpace port_space,
-               cm::QpType type) const {
-        std::lock_guard lock(mutex_);
-        return look_up(generation, remote, port_space, type) != nullptr;
-    }
-
     // The same for another id, whose parts of it are the caller's to fill in.
     std::optional<cm::Event> find(std::uint32_t generation, const cm::Endpoint& remote,
                                   cm::PortSpace port_space, cm::QpType type) const {

@@ -125,7 +125,8 @@ ibv_context* open(ibv_device* device) {
     base->cmd_fd = -1;
     base->async_fd = context->async_events.fd();
     // As many as adapters have, whose vectors programs spread over; here they are all alike.
-    base->num_comp_vectors = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+    static const int kProcessors = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+    base->num_comp_vectors = kProcessors;
     pthread_mutex_init(&base->mutex, nullptr);
     base->abi_compat = __VERBS_ABI_IS_EXTENDED;
     base->cmd_fd = make_command_file(context->device->index, context->device->node_guid);

@@ -82,8 +82,8 @@ int to_transport(const ibv_qp* qp, const ibv_send_wr& wr, transport::SendRequest
     } else if (wr.opcode != IBV_WR_BIND_MW) {
         request.remote_address = wr.wr.rdma.remote_addr;
         request.rkey = wr.wr.rdma.rkey;
-        if (wr.opcode == IBV_WR_ATOMIC_WRITE &&
-            wr.num_sge == 0)  // with ibv_wr_atomic_write() they come along
+        // Of ibv_wr_atomic_write() alone they come along without one.
+        if (wr.opcode == IBV_WR_ATOMIC_WRITE && wr.num_sge == 0)
             return fail(EINVAL, "an atomic write needs an element of 8 bytes; num_sge is 0");
     }
     if (wr.opcode == IBV_WR_BIND_MW)

@@ -140,10 +140,11 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     if (int error = check_values(*attr, mask)) return error;
     mask = without_ignored(base->qp_type, mask);
     transport::Attributes wanted = to_transport(*attr);
+    ibv_ah_attr vector = attr->ah_attr;
+    // As Linux has it for a connection, whatever the program says: many say 1, and work through routers.
+    vector.grh.hop_limit = wire::kDefaultHopLimit;
     if (mask & IBV_QP_AV) {
-        if (int error = resolve_path(*qp->context, attr->ah_attr, wanted.path)) return error;
-        // As Linux has it for a connection, whatever the program says: many say 1, and work through routers.
-        wanted.path.hop_limit = wire::kDefaultHopLimit;
+        if (int error = resolve_path(*qp->context, vector, wanted.path)) return error;
         if (!wanted.path.udp_source_port) {
             std::uint32_t peer = (mask & IBV_QP_DEST_QPN) ? attr->dest_qp_num : 0;
             wanted.path.udp_source_port =
@@ -159,10 +160,7 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
     qp->context->process->adapter().query(*qp->qp, current);
     base->state = static_cast<ibv_qp_state>(current.state);
     if (error) return error;
-    if (mask & IBV_QP_AV) {
-        qp->address_vector = attr->ah_attr;
-        qp->address_vector.grh.hop_limit = wire::kDefaultHopLimit;
-    }
+    if (mask & IBV_QP_AV) qp->address_vector = vector;
     if ((mask & IBV_QP_STATE) && (mask & IBV_QP_AV))
         qp->context->process->meet(current.path.destination, current.destination_qp);
     qp->context->process->engine().posted();

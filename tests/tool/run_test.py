@@ -156,6 +156,15 @@ class Warnings(Case):
                                    f"-L{LIBRARIES}", "-libverbs")
             self.assertEqual("", self.warning(program))
 
+    def test_rpath_without_rdma_libraries(self):
+        program = self.compile("rpath", QUIET, "-Wl,-rpath,/usr/share", "-Wl,--disable-new-dtags")
+        self.assertEqual("", self.warning(program))
+
+    @unittest.skipIf(preloadable(LIBRARIES) == LIBRARIES, "it is passed by")
+    def test_an_rpath_that_cannot_be_passed_by(self):
+        program = self.compile("rpath", QUIET, f"-Wl,-rpath,{self.foreign()}", "-Wl,--disable-new-dtags")
+        self.assert_one_line(self.warning(program), "RPATH")
+
     def test_static(self):
         source = 'const char* volatile where = "/dev/infiniband/uverbs0"; int main(void) { return where == 0; }'
         self.assert_one_line(self.warning(self.compile("static", source, "-static")), "statically linked")

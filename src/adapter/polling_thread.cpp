@@ -17,6 +17,7 @@ void PollingThread::begins() {
     const std::lock_guard guard(lock_);
     if (opened_by_ == self) return;
     opened_by_ = self;
+    file_.close();  // so that the next has its number: programs' tests count descriptors by their numbers
     file_.reset(out_of_the_way(open(kOwnStat, O_RDONLY | O_CLOEXEC)));
 }
 

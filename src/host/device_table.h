@@ -22,7 +22,7 @@ inline constexpr unsigned kMaxGids = 64;  // per device; the entry after the las
 struct Device {
     std::array<char, 64> name{};    // "verbena_eth0"
     std::array<char, 16> netdev{};  // "eth0"
-    std::uint32_t index = 0;  // never reused while the daemon lives; cm::Route::device, ibv_get_device_index
+    std::uint32_t index = 0;        // never reused while the daemon lives; cm::Route::device
     std::uint32_t interface_index = 0;
     std::uint64_t node_guid = 0;   // network byte order
     std::uint32_t mtu = 0;         // bytes, of the netdev

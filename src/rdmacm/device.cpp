@@ -26,10 +26,6 @@ std::uint8_t depth(int device_limit) {
     return static_cast<std::uint8_t>(std::clamp(device_limit, 0, kMaxPublicDepth));
 }
 
-std::uint32_t index_of(ibv_device* device) {
-    return static_cast<std::uint32_t>(ibv_get_device_index(device));
-}
-
 // ibv_get_device_list for as long as it is looked at; the device objects outlive it.
 class DeviceList {
    public:
@@ -60,7 +56,7 @@ Device* DeviceCache::open(ibv_device* device) {
     ibv_context* verbs = ibv_open_device(device);
     if (!verbs) return nullptr;
     verbena_is_librarys(verbs);
-    opened->index = index_of(device);
+    opened->index = verbena_device_index(device);
     opened->generation = host::generation();
     opened->verbs = verbs;
     ibv_device_attr attributes{};
@@ -94,7 +90,7 @@ int DeviceCache::all(std::vector<Device*>& every) {
     DeviceList list;
     if (!list) return errno;
     for (ibv_device* entry : list) {
-        Device* device = known(index_of(entry));
+        Device* device = known(verbena_device_index(entry));
         if (!device) device = open(entry);
         if (device)
             every.push_back(device);

@@ -14,7 +14,7 @@
 namespace verbena::rdmacm {
 
 struct Device {
-    std::uint32_t index = 0;  // cm::Route::device, ibv_get_device_index
+    std::uint32_t index = 0;  // cm::Route::device
     std::uint32_t generation =
         0;  // of the daemon whose device it is; its successor's has a context of its own
     ibv_context* verbs = nullptr;

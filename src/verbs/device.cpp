@@ -121,6 +121,9 @@ const char* ibv_get_device_name(struct ibv_device* device) { return device->name
 
 __be64 ibv_get_device_guid(struct ibv_device* device) { return Device::of(device)->node_guid; }
 
-int ibv_get_device_index(struct ibv_device* device) { return static_cast<int>(Device::of(device)->index); }
+// The kernel's number of a device, by which its netlink is asked; it knows none of ours.
+int ibv_get_device_index(struct ibv_device*) { return -1; }
+
+uint32_t verbena_device_index(struct ibv_device* device) { return Device::of(device)->index; }
 
 }  // extern "C"

@@ -7,8 +7,11 @@
 
 extern "C" {
 
-// The device of that index (ibv_get_device_index), whether or not the program is to see it in its list; NULL
-// with errno and a reason.
+// The daemon's number of the device, cm::Route::device.
+[[gnu::visibility("default")]] uint32_t verbena_device_index(struct ibv_device* device);
+
+// The device of that number, whether or not the program is to see it in its list; NULL with errno and a
+// reason.
 [[gnu::visibility("default")]] struct ibv_device* verbena_device(uint32_t index);
 
 // The context is librdmacm's own, which the program has not opened itself.

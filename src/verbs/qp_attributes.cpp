@@ -156,18 +156,20 @@ int ibv_modify_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask) {
         return qp->context->process->adapter().modify(*qp->qp, wanted, static_cast<std::uint32_t>(mask),
                                                       adapter::now());
     });
-    transport::Attributes current;  // under its lock: the peer or the daemon's death may change it meanwhile
-    qp->context->process->adapter().query(*qp->qp, current);
-    base->state = static_cast<ibv_qp_state>(current.state);
     if (error) return error;
+    if (mask & IBV_QP_STATE) base->state = attr->qp_state;
     if (mask & IBV_QP_AV) qp->address_vector = vector;
-    if ((mask & IBV_QP_STATE) && (mask & IBV_QP_AV))
+    if ((mask & IBV_QP_STATE) && (mask & IBV_QP_AV)) {
+        transport::Attributes current;
+        qp->context->process->adapter().query(*qp->qp, current);
         qp->context->process->meet(current.path.destination, current.destination_qp);
+    }
     qp->context->process->engine().posted();
     return 0;
 }
 
-int ibv_query_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init_attr) {
+int ibv_query_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int mask,
+                 struct ibv_qp_init_attr* init_attr) {
     if (const Fault fault{"ibv_query_qp"}) return fault.error();
     Call call("ibv_query_qp", "QP", base->qp_num);
     QueuePair* qp = QueuePair::of(base);
@@ -177,7 +179,9 @@ int ibv_query_qp(struct ibv_qp* base, struct ibv_qp_attr* attr, int, struct ibv_
     *attr = from_transport(now);
     attr->cap = qp->created.cap;
     attr->ah_attr = qp->address_vector;
-    base->state = attr->qp_state;
+    // What programs read there is what they have set or asked for: UCX asks for a failed queue pair's
+    // address, and ends where the state is another afterwards.
+    if (mask & IBV_QP_STATE) base->state = attr->qp_state;
     if (init_attr) {
         *init_attr = qp->created;
         init_attr->qp_context = base->qp_context;

@@ -231,6 +231,26 @@ TEST(Query, OfANewQueuePair) {
     EXPECT_LT(side.qp->qp_num, 1u << 24);
 }
 
+// What a program reads in the queue pair itself is what it has set or asked for, whatever has happened
+// meanwhile.
+TEST(Query, TellsAStateToWhoAsksForIt) {
+    Pair pair;
+    Memory memory(pair.a.pd, 64);
+    ibv_sge sge = memory.sge(0, 64);
+    sge.lkey ^= 0x5555;
+    Request request(1, IBV_WR_SEND, &sge, 1);
+    ASSERT_EQ(request.post(pair.a.qp), 0);
+    EXPECT_EQ(completion(pair.a.send_cq).status, IBV_WC_LOC_PROT_ERR);
+    ibv_qp_attr got{};
+    ibv_qp_init_attr setup{};
+    ASSERT_EQ(ibv_query_qp(pair.a.qp, &got, IBV_QP_AV | IBV_QP_DEST_QPN, &setup), 0);
+    EXPECT_EQ(pair.a.qp->state, IBV_QPS_RTS);
+    EXPECT_EQ(got.dest_qp_num, pair.b.qp->qp_num);
+    ASSERT_EQ(ibv_query_qp(pair.a.qp, &got, IBV_QP_STATE, &setup), 0);
+    EXPECT_EQ(got.qp_state, IBV_QPS_ERR);
+    EXPECT_EQ(pair.a.qp->state, IBV_QPS_ERR);
+}
+
 // Regions may overlap, each with its own rights and its own end.
 TEST(Regions, OfTheSameMemory) {
     Pair pair;

@@ -29,13 +29,12 @@ TEST(DeviceList, EndsWithNullAndKeepsItsPointers) {
     ASSERT_GE(count, 1);
     EXPECT_EQ(list[count], nullptr);
     std::set<std::string> names;
-    std::set<int> indices;
     for (int i = 0; i < count; i++) {
         EXPECT_EQ(list[i]->node_type, IBV_NODE_CA);
         EXPECT_EQ(list[i]->transport_type, IBV_TRANSPORT_IB);
         EXPECT_NE(ibv_get_device_guid(list[i]), 0u);
         EXPECT_TRUE(names.insert(ibv_get_device_name(list[i])).second);
-        EXPECT_TRUE(indices.insert(ibv_get_device_index(list[i])).second);
+        EXPECT_EQ(ibv_get_device_index(list[i]), -1);  // the kernel has none of them
     }
     // What was opened outlives the list, and the next list has the same devices.
     ibv_device* device = list[0];

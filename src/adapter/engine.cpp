@@ -27,7 +27,6 @@ namespace verbena::adapter {
 namespace {
 
 constexpr unsigned kLookAside = 8;  // polls of the link to one of the descriptors and of others' needs
-constexpr Duration kNap = 100 * kMicrosecond;
 constexpr Duration kPosting = 200 * kMicrosecond;  // between two looks, while the program does nothing else
 constexpr std::size_t kHelperStack = 256 << 10;
 
@@ -192,17 +191,24 @@ void Engine::pause(Patience& patience) {
 
 void Engine::nap() {
     const NoCancellation whole;
-    pollfd waiting[2] = {{link_.wait_fd(), POLLIN, 0}, {nap_fd_, POLLIN, 0}};
-    nappers_.fetch_add(1);
-    link_.enter_sleep();
+    const Nappers::Nap nap = nappers_.begins();
     const Time before = now();
-    poll_until(waiting, 2, std::min(adapter_.next_deadline(), before + kNap));
-    const bool lost = !files_.is_of_now();
-    if (!lost) link_.leave_sleep();
-    nappers_.fetch_sub(1);
-    if (lost) return;
+    const Time end = before + nap.length;
+    if (nap.on_link)
+        nap_on_link(end);
+    else
+        poll_until(nullptr, 0, end);
+    nappers_.ends();
+    if (files_.is_of_now()) streak_.napped(before, now());
+}
+
+void Engine::nap_on_link(Time end) {
+    pollfd waiting[2] = {{link_.wait_fd(), POLLIN, 0}, {nap_fd_, POLLIN, 0}};
+    link_.enter_sleep();
+    poll_until(waiting, 2, std::min(adapter_.next_deadline(), end));
+    if (!files_.is_of_now()) return;
+    link_.leave_sleep();
     if (waiting[1].revents) take_events(nap_fd_);
-    streak_.napped(before, now());
 }
 
 void Engine::arm() {

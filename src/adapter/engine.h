@@ -28,6 +28,7 @@
 
 #include "adapter/adapter.h"
 #include "adapter/alarm.h"
+#include "adapter/nappers.h"
 #include "adapter/patience.h"
 #include "adapter/poll_streak.h"
 #include "adapter/processor_share.h"
@@ -122,6 +123,7 @@ class Engine {
     Yield yield() const;
     void pause(Patience& patience);
     void nap();
+    void nap_on_link(Time end);
 
     // helper.cpp
     static void* run(void* engine);
@@ -164,9 +166,8 @@ class Engine {
     std::atomic<Farewell> farewell_{Farewell::none};
     pthread_t thread_{};
     int kick_fd_ = -1;  // eventfd
-    // Of pollers that nap: how many, and an eventfd by which the helper tells that it took what woke both.
-    std::atomic<unsigned> nappers_{0};
-    int nap_fd_ = -1;
+    Nappers nappers_;
+    int nap_fd_ = -1;        // eventfd by which the helper tells who naps that it took what woke both
     Alarm timer_;            // ends the sleep at the earliest deadline
     Alarm gathering_timer_;  // for the helper that nobody needs otherwise
     Watchdog watchdog_;      // tells it when nobody polls any more

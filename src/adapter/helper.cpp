@@ -202,7 +202,7 @@ bool Engine::serve() {
         glances = kGlances;
         if (done > 0) {
             // The same packet has woken them, perhaps, but we took it. They go on, and not we.
-            if (nappers_.load(std::memory_order_relaxed) > 0) {
+            if (nappers_.any()) {
                 signal_event(nap_fd_);
                 return true;
             }

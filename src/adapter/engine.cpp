@@ -30,6 +30,14 @@ constexpr unsigned kLookAside = 8;  // polls of the link to one of the descripto
 constexpr Duration kPosting = 200 * kMicrosecond;  // between two looks, while the program does nothing else
 constexpr std::size_t kHelperStack = 256 << 10;
 
+// Of the calling thread.
+struct Poller {
+    Patience patience;
+    unsigned glances = 0;      // polls left that only look whether there is a packet
+    bool bound_known = false;  // `patience` is that of a bound thread, or not
+};
+VERBENA_QUICK_THREAD_LOCAL constinit Poller poller;
+
 bool bound_to_one_processor() {
     cpu_set_t processors;
     return sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) == 1;
@@ -121,13 +129,9 @@ void Engine::change(Mode from, Mode to) {
     return progress(now, caller);
 }
 
+void Engine::poll_found() { poller.patience.found(); }
+
 bool Engine::poll_progress() {
-    struct Poller {
-        Patience patience;
-        unsigned glances = 0;      // polls left that only look whether there is a packet
-        bool bound_known = false;  // `patience` is that of a bound thread, or not
-    };
-    VERBENA_QUICK_THREAD_LOCAL constinit Poller poller;
     auto& [patience, glances, bound_known] = poller;
     unsigned done = 0;
     // A glance looks at neither clock nor timers, so that a packet is found sooner.

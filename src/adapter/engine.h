@@ -64,6 +64,8 @@ class Engine {
     // The caller found its completion queue empty. True if packets were handled or timers ran, so that
     // looking again may pay. Yields the processor when called in vain again and again.
     bool poll_progress();
+    // Or it found something there: its next poll in vain is the first in a row.
+    static void poll_found();
 
     // Handles what has come and is due, without regard to who polls; the number of packets and timers.
     unsigned progress(Time now, Adapter::Caller caller = Adapter::Caller::waits);

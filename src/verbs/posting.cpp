@@ -322,7 +322,9 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     cq.poller_at_work.store(true, std::memory_order_relaxed);
     // If the queue is empty the caller's time is what moves packets. Once only, so that a poll never blocks.
     std::size_t taken = 0;
-    if (count > 0 && (queue.waiting() > 0 || (process->usable() && process->engine().poll_progress())))
+    const bool waits = queue.waiting() > 0;
+    if (waits) adapter::Engine::poll_found();
+    if (count > 0 && (waits || (process->usable() && process->engine().poll_progress())))
         taken = queue.poll_each(static_cast<std::size_t>(count),
                                 [&wc](const completion::Completion& each) { to_public(each, *wc++); });
     if (taken == 0) cq.poller_at_work.store(false, std::memory_order_release);
@@ -337,7 +339,10 @@ int take_completion(Cq& cq, completion::Completion& out, bool may_progress) {
     // As in poll_cq.
     cq.poller.store(this_thread(), std::memory_order_relaxed);
     cq.poller_at_work.store(true, std::memory_order_relaxed);
-    if (cq.queue->poll({&out, 1})) return 0;
+    if (cq.queue->poll({&out, 1})) {
+        adapter::Engine::poll_found();
+        return 0;
+    }
     if (process->usable() && process->engine().poll_progress() && cq.queue->poll({&out, 1})) return 0;
     cq.poller_at_work.store(false, std::memory_order_release);
     return ENOENT;

@@ -218,7 +218,7 @@ void show(QueuePair& qp, ibv_pd* pd) {
 
     if (pd) Pd::of(pd)->enter();
     if (attr.send_cq) Cq::of(attr.send_cq)->users++;
-    if (attr.recv_cq) Cq::of(attr.recv_cq)->users++;
+    if (attr.recv_cq && attr.recv_cq != attr.send_cq) Cq::of(attr.recv_cq)->users++;
     if (attr.srq) Srq::of(attr.srq)->users++;
     if (qp.xrcd) qp.xrcd->users++;
     {
@@ -270,7 +270,7 @@ void destroy_queue_pair(QueuePair& qp) {
     pthread_cond_destroy(&base->cond);
     if (base->pd) Pd::of(base->pd)->leave();
     if (base->send_cq) Cq::of(base->send_cq)->users--;
-    if (base->recv_cq) Cq::of(base->recv_cq)->users--;
+    if (base->recv_cq && base->recv_cq != base->send_cq) Cq::of(base->recv_cq)->users--;
     if (base->srq) Srq::of(base->srq)->users--;
     if (qp.xrcd) qp.xrcd->users--;
     delete &qp;

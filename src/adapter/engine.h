@@ -169,7 +169,7 @@ class Engine {
     pthread_t thread_{};
     int kick_fd_ = -1;  // eventfd
     Nappers nappers_;
-    int nap_fd_ = -1;        // eventfd by which the helper tells who naps that it took what woke both
+    int nap_fd_ = -1;        // eventfd: the helper tells who naps on the link that it took what woke both
     Alarm timer_;            // ends the sleep at the earliest deadline
     Alarm gathering_timer_;  // for the helper that nobody needs otherwise
     Watchdog watchdog_;      // tells it when nobody polls any more

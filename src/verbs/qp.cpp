@@ -199,6 +199,12 @@ ibv_qp* create_queue_pair(ibv_context* handle, ibv_pd* pd, ibv_xrcd* xrcd, const
 
 namespace {
 
+// Once, where it has the same one on both sides.
+void for_each_queue(const ibv_qp& qp, auto&& visit) {
+    if (qp.send_cq) visit(*Cq::of(qp.send_cq));
+    if (qp.recv_cq && qp.recv_cq != qp.send_cq) visit(*Cq::of(qp.recv_cq));
+}
+
 void show(QueuePair& qp, ibv_pd* pd) {
     const ibv_qp_init_attr& attr = qp.created;
     const transport::QpSetup& setup = qp.qp->setup();
@@ -217,8 +223,7 @@ void show(QueuePair& qp, ibv_pd* pd) {
     pthread_cond_init(&base->cond, nullptr);
 
     if (pd) Pd::of(pd)->enter();
-    if (attr.send_cq) Cq::of(attr.send_cq)->users++;
-    if (attr.recv_cq && attr.recv_cq != attr.send_cq) Cq::of(attr.recv_cq)->users++;
+    for_each_queue(*base, [](Cq& cq) { cq.users++; });
     if (attr.srq) Srq::of(attr.srq)->users++;
     if (qp.xrcd) qp.xrcd->users++;
     {
@@ -269,8 +274,7 @@ void destroy_queue_pair(QueuePair& qp) {
     pthread_mutex_destroy(&base->mutex);
     pthread_cond_destroy(&base->cond);
     if (base->pd) Pd::of(base->pd)->leave();
-    if (base->send_cq) Cq::of(base->send_cq)->users--;
-    if (base->recv_cq && base->recv_cq != base->send_cq) Cq::of(base->recv_cq)->users--;
+    for_each_queue(*base, [](Cq& cq) { cq.users--; });
     if (base->srq) Srq::of(base->srq)->users--;
     if (qp.xrcd) qp.xrcd->users--;
     delete &qp;

@@ -145,9 +145,11 @@ int Adapter::post_send(std::uint32_t number, std::span<const transport::SendRequ
     CrowdedFlow crowded;
     if (state_->many()) state_->comes_to(number);
     {
+        std::optional<State::Boarding> boarding;
         LockedQp locked = state_->lock(number);
         if (!locked) return no_queue_pair();
-        error = state_->post(locked.slot(), requests, index, list_goes_on, now, crowded);
+        error = state_->post(locked.slot(), boarding.emplace(*state_, locked.slot()), requests, index,
+                             list_goes_on, now, crowded);
     }
     if (crowded) state_->serve(crowded, now);
     if (error) errno = error;
@@ -159,11 +161,14 @@ int Adapter::post_send_together(transport::QueuePair& qp, std::span<const transp
     int error = 0;
     CrowdedFlow crowded;
     {
+        std::optional<State::Boarding> boarding;
         LockedQp locked = state_->lock(qp.number());
         if (!locked) return no_queue_pair();
         std::size_t index = 0;
         error = qp.check_send(requests);
-        if (!error) error = state_->post(locked.slot(), requests, index, false, now, crowded);
+        if (!error)
+            error = state_->post(locked.slot(), boarding.emplace(*state_, locked.slot()), requests, index,
+                                 false, now, crowded);
     }
     if (crowded) state_->serve(crowded, now);
     if (error) errno = error;

@@ -238,22 +238,28 @@ unsigned Engine::progress(Time now, Adapter::Caller caller) {
 // deadline, and then looks whether somebody sleeps too long. All sequentially consistent, so that one of them
 // sees the other.
 
-void Engine::enter_sleep() {
+Time Engine::enter_sleep() {
     const Time deadline = adapter_.next_deadline();
     {
         std::lock_guard guard(timer_lock_);
-        if (sleepers_++ == 0) sleeping_until_.store(timer_.set());
+        const Time others = sleepers_++ == 0 ? timer_.set() : sleeping_until_.load();
+        sleeping_until_.store(std::min(others, deadline));
     }
-    if (deadline < sleeping_until_.load()) lower_timer(deadline);
     posted();
     link_.enter_sleep();
+    return deadline;
 }
 
+// Until when the others sleep is not known, but for the timer.
 void Engine::leave_sleep() {
     if (!files_.is_of_now()) return;
     link_.leave_sleep();
-    std::lock_guard guard(timer_lock_);
-    if (--sleepers_ == 0) sleeping_until_.store(kNobody);
+    {
+        std::lock_guard guard(timer_lock_);
+        if (--sleepers_ == 0) return sleeping_until_.store(kNobody);
+        sleeping_until_.store(timer_.set());
+    }
+    posted();
 }
 
 void Engine::lower_timer(Time deadline) {
@@ -291,9 +297,9 @@ class Engine::Lending {
     Lending(const Lending&) = delete;
     Lending& operator=(const Lending&) = delete;
 
-    void enter_sleep() {
-        engine_.enter_sleep();
+    Time enter_sleep() {
         sleeping_ = true;
+        return engine_.enter_sleep();
     }
     void leave_sleep() {
         sleeping_ = false;
@@ -337,18 +343,18 @@ Engine::Wait Engine::wait_readable(Awaited& awaited, Time deadline) {
             fresh = false;
         }
         const bool linger = time - last <= (lingers ? kLinger : kHesitation);
-        const bool due = time - kernel_asked > kLinger, look = due || !awaited.counted;
-        if (linger && !(served && look) && round % kLookAside != 0) continue;
+        const bool due = time - kernel_asked > kLinger, asks = due || !awaited.counted;
+        if (linger && !(served && asks) && round % kLookAside != 0) continue;
 
         pollfd fds[3] = {{awaited.fd, POLLIN, 0}, {link_.wait_fd(), POLLIN, 0}, {timer_.fd(), POLLIN, 0}};
         int ready = 0;
         if ((!linger || due) && !ask_whether_blocks(awaited)) return Wait::readable;
         if (linger) {
-            if (look) ready = poll_until(fds, 3, 0);
+            if (asks) ready = poll_until(fds, 3, 0);
         } else {
             if (std::exchange(asked, false)) lingering_.paid();
-            lending.enter_sleep();
-            ready = poll_until(fds, 3, deadline);
+            const Time look = lending.enter_sleep();
+            ready = poll_until(fds, 3, std::min(look, deadline));
             lending.leave_sleep();
             fresh = true;
             lingers = false;

@@ -136,6 +136,7 @@ class Engine {
     bool polls_end();
     void stand_in();
     bool serve();
+    void hand_over();
     bool look_in_turn(bool glance, unsigned& done);
     void look_at_share(Time now);
     bool take_orders(bool watches);
@@ -149,8 +150,9 @@ class Engine {
     void change(Mode from, Mode to);
     void kick();
 
-    // Sleepers: the helper while armed, a thread in wait_readable().
-    void enter_sleep();
+    // Sleepers: the helper while armed, a thread in wait_readable(). Each looks at the answered time at the
+    // latest; the timer is for deadlines that others set meanwhile.
+    Time enter_sleep();
     void leave_sleep();
     void lower_timer(Time deadline);
     void timer_fired();
@@ -196,6 +198,8 @@ class Engine {
     // milliseconds, during which nothing is served.
     Trial lingering_;
     Trial hesitating_;                  // the helper's: for longer than a moment although others want it
+    Trial handing_over_;                // the helper's: yielding to whom it has woken
+    unsigned handed_over_ = 0;          // ... times in a row
     ProcessorShare share_;              // the helper's
     std::atomic<bool> lending_{false};  // a thread is in wait_readable()
     std::atomic<bool> lends_{false};    // the program sleeps in wait_readable(), so arm() need not hurry

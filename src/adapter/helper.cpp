@@ -14,6 +14,7 @@
 #include "adapter/presence.h"
 #include "adapter/waiting.h"
 #include "adapter/yielding.h"
+#include "base/put_off.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
 
@@ -170,12 +171,12 @@ void Engine::stand_in() {
     while (mode_.load() == Mode::armed && !stop_.load()) {
         const bool served = serve();
         if (std::exchange(left_alone_, false)) streak_.is_over(served);
-        enter_sleep();
+        const Time until = enter_sleep();
         pollfd fds[4] = {{kick_fd_, POLLIN, 0},
                          {watched_fd_, POLLIN, 0},
                          {link_.wait_fd(), POLLIN, 0},
                          {timer_.fd(), POLLIN, 0}};
-        const int ready = poll_until(fds, 4, kNever);
+        const int ready = poll_until(fds, 4, until);
         if (lost_files()) return;
         leave_sleep();
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
@@ -185,6 +186,19 @@ void Engine::stand_in() {
         if (fds[3].revents) timer_fired();
     }
     posted();  // the timer that has just been taken is for whoever sleeps now
+}
+
+// The thread that was woken goes on, if this is its processor, and soon waits for more. Or somebody gets it
+// who computes, and keeps it for some milliseconds: one of those costs as much as many of the others gain.
+void Engine::hand_over() {
+    constexpr Duration kComputes = 400 * kMicrosecond;
+    constexpr unsigned kMany = 64;
+    if (yield_to_others() > kComputes) {
+        handing_over_.in_vain();
+        handed_over_ = 0;
+    } else if (++handed_over_ == kMany) {
+        handing_over_.paid();
+    }
 }
 
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
@@ -214,6 +228,10 @@ bool Engine::serve() {
             paid |= hesitates && std::exchange(outlasted, false);
             last = now();
             if (share_.is_due(last)) look_at_share(last);
+            if (PutOff::woke() && handing_over_.pays()) {
+                hand_over();
+                last = now();
+            }
             continue;
         }
         if (!any || mode_.load(std::memory_order_relaxed) != Mode::armed) return any;

@@ -94,10 +94,9 @@ void Adapter::State::serve(const CrowdedFlow& flow, Time now, Outgoing* out) {
     }
 }
 
-int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
-                         bool list_goes_on, Time now, CrowdedFlow& crowded) {
+int Adapter::State::post(Slot& slot, Boarding& boarding, std::span<const transport::SendRequest> requests,
+                         std::size_t& index, bool list_goes_on, Time now, CrowdedFlow& crowded) {
     transport::QueuePair& qp = *slot.qp;
-    Boarding boarding(*this, slot);
     Outgoing& out = boarding.out();
     const bool gathers = may_gather(out, qp, requests, list_goes_on, now);
     if (!link::packet_faults() && !requests.empty()) {
@@ -115,7 +114,7 @@ int Adapter::State::post(Slot& slot, std::span<const transport::SendRequest> req
         crowded = transmit(slot, now, false, boarding);
         waits = gathers && !error && qp.quiet(now, false);
     }
-    if (!waits || !gather(out, qp, requests.size(), now)) leave(out);
+    if (!waits || !gather(out, qp, requests.size(), now)) boarding.leave_at_end();
     return error;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "adapter/state.h"
+#include "base/put_off.h"
 #include "base/reason.h"
 #include "link/hooks.h"
 #include "wire/byte_order.h"
@@ -43,6 +44,7 @@ std::size_t count_alike(std::span<const std::uint8_t> burst, std::size_t size, s
     for (unsigned round = 0; round == 0 || (round < kReceiveRounds && link.goes_on()); round++) {
         if (!files.is_of_now()) [[unlikely]]
             break;
+        if (round > 0) PutOff::catch_up();
         done += link.receive(*this, kReceiveBudget);
         if (held_ || !touched_.empty()) finish_touched();
         leave_together();
@@ -113,11 +115,13 @@ unsigned Adapter::State::run(Time now, Owed owed, Caller caller) {
 
 unsigned Adapter::progress(Time now, bool idle, Caller caller) {
     if (caller == Caller::waits) state_->somebody_waits(now);
+    const PutOff behind_locks;
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     return lock ? state_->run(now, idle ? State::Owed::leaves : State::Owed::stays, caller) : 0;
 }
 
 unsigned Adapter::progress_in_turn(LazyTime now) {
+    const PutOff behind_locks;
     std::lock_guard lock(state_->progress_lock);
     return state_->run(now.get(), State::Owed::may_wait, Caller::stands_in);
 }
@@ -129,7 +133,9 @@ bool Adapter::glance(LazyTime now, unsigned& done, bool in_turn) {
         state_->somebody_waits(now.get());
     std::unique_lock lock(state_->progress_lock, std::try_to_lock);
     if (!lock || (state_->looks_empty() && (!in_turn || until == kNever || now.get() < until))) return false;
+    const PutOff behind_locks;
     done = state_->look_closer(now, in_turn);
+    lock.unlock();
     return true;
 }
 

@@ -100,12 +100,16 @@ class Adapter::State final : public link::Receiver {
        public:
         Boarding(State& state, Slot& slot);  // the thread's own
         Boarding(State& state, Slot& slot, Outgoing& out);
-        ~Boarding() { out_->lock.unlock(); }
+        ~Boarding() {
+            if (leaves_) state_.leave(*out_);
+            out_->lock.unlock();
+        }
         Boarding(const Boarding&) = delete;
         Boarding& operator=(const Boarding&) = delete;
 
         Outgoing& out() { return *out_; }
         wire::PacketSink& sink();
+        void leave_at_end() { leaves_ = true; }
 
        private:
         std::uint8_t number() const {  // Slot::out
@@ -115,6 +119,7 @@ class Adapter::State final : public link::Receiver {
         State& state_;
         Slot& slot_;
         Outgoing* out_;
+        bool leaves_ = false;
     };
 
     // Needs the slot's lock and a section. What is put into `out` leaves with it, otherwise at once. Returns
@@ -128,8 +133,8 @@ class Adapter::State final : public link::Receiver {
     }
     void leave_in_run();
     // Posts in order, stops at the first that fails and says which; what became ready leaves.
-    int post(Slot& slot, std::span<const transport::SendRequest> requests, std::size_t& index,
-             bool list_goes_on, Time now, CrowdedFlow& crowded);
+    int post(Slot& slot, Boarding& boarding, std::span<const transport::SendRequest> requests,
+             std::size_t& index, bool list_goes_on, Time now, CrowdedFlow& crowded);
     // Lets those who wait send, in their order, while the window is open. No queue pair's lock is held.
     void serve(const CrowdedFlow& flow, Time now, Outgoing* out = nullptr);
     void serve_crowded(Time now);  // all that transmit() met; needs progress_lock

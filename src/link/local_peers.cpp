@@ -168,10 +168,9 @@ void LocalPeers::declare_dead(LocalPeer& peer) {
 }
 
 void LocalPeers::free_if_done(LocalPeer& peer) {
-    if (!peer.in->empty() || peer.visitors.load() != 0) return;
     // Who sends holds it, and may come for ours: not now, then.
     const std::unique_lock guard(peer.lock, std::try_to_lock);
-    if (!guard) return;
+    if (!guard || !peer.in->empty() || peer.visitors.load() != 0) return;
     peer.out.reset();
     peer.spill.clear();
     peer.spilled.store(false);
@@ -237,7 +236,17 @@ void LocalPeers::leave_sleep() {
     if (sleepers_ > 0 && has_work()) signal_event(event_fd_);
 }
 
-void LocalPeers::wake(const LocalPeer& peer) const { signal_event(peer.event_fd); }
+void LocalPeers::wake(LocalPeer& peer) {
+    const PutOff::Added added = PutOff::add(peer);
+    if (added == PutOff::Added::again) return;
+    peer.visitors.fetch_add(1, std::memory_order_seq_cst);
+    if (added == PutOff::Added::now) peer.wake();
+}
+
+void LocalPeer::wake() noexcept {
+    signal_event(event_fd);
+    visitors.fetch_sub(1, std::memory_order_release);
+}
 
 // Each mark is taken before its peer is looked at: one that is set meanwhile is for the next look.
 void LocalPeers::wake_overlooked() {

@@ -37,6 +37,7 @@
 
 #include "base/lock.h"
 #include "base/pidfd.h"
+#include "base/put_off.h"
 #include "link/life_sign.h"
 #include "link/local_meeting.h"
 #include "link/local_ring.h"
@@ -69,7 +70,7 @@ class PeerMemory {
 };
 
 // A place in the table of peers. Its owner changes, itself it lives as long as the table.
-struct LocalPeer {
+struct LocalPeer final : Wakening {
     enum class State : std::uint8_t { unused, asked, met, dead };
     std::atomic<State> state{State::unused};
 
@@ -108,6 +109,7 @@ struct LocalPeer {
         const std::uint64_t settled = in->settled();
         return out->append(packet, std::exchange(heard, settled) == settled);
     }
+    void wake() noexcept override;
 };
 
 class LocalPeers final : public memory::Outsiders {
@@ -169,7 +171,7 @@ class LocalPeers final : public memory::Outsiders {
     // Around a sleep on the link's descriptor. Any thread, several at once.
     void enter_sleep();
     void leave_sleep();
-    void wake(const LocalPeer& peer) const;  // who sleeps there
+    static void wake(LocalPeer& peer);  // who sleeps there; of who holds its lock, or makes progress
 
     // Something was published lightly (local_ring.h) to a peer that did not seem to sleep. Its lock is held.
     void is_unsure(LocalPeer& peer) {

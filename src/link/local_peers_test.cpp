@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "base/cancellation_testing.h"
+#include "base/put_off.h"
+#include "base/signal_event.h"
 #include "link/local_link_harness.h"
 #include "link/local_meeting.h"
 
@@ -279,6 +281,31 @@ TEST(LocalPeersTest, ASignOfLifeTellsOfTheEnd) {
     EXPECT_TRUE(here.is_woken());
     here.receive();
     EXPECT_EQ(here.peers().find(kLoopback, qp_of(9)), nullptr);
+}
+
+// Or else the signal would go to whatever has the descriptor's number by then.
+TEST(LocalPeersTest, WhoIsStillToBeWokenKeepsItsPlace) {
+    LifeSign life;
+    End here(3, fabric(), nobody);
+    ByHand there(9);
+    there.sign = life.shown();
+    there.send(Greeting::Kind::question, 3, 77);
+    here.receive();
+    LocalPeer* const peer = here.peers().find(kLoopback, qp_of(9));
+    ASSERT_NE(peer, nullptr);
+    there.in->enter_sleep();
+    {
+        const PutOff behind_locks;
+        here.post(qp_of(9), "somebody sleeps");
+        life.abandon();
+        here.receive();
+        here.receive();
+        EXPECT_EQ(peer->state, State::dead);
+        EXPECT_FALSE(take_events(there.event));
+    }
+    EXPECT_TRUE(take_events(there.event));
+    here.receive();
+    EXPECT_EQ(peer->state, State::unused);
 }
 
 // As fork() leaves it, in the child: that is not its parent, who may end before it.

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/heavy_barrier.h"
+#include "base/put_off.h"
 #include "link/local_link_harness.h"
 
 namespace verbena::link {
@@ -32,6 +33,21 @@ TEST(LocalWakingTest, ASleeperIsWoken) {
     EXPECT_TRUE(right.is_woken());
     right.link->leave_sleep();
     EXPECT_EQ(right.receive(), 1u);
+}
+
+TEST(LocalWakingTest, ASleeperIsWokenBehindTheSendersLocks) {
+    End left(3), right(4);
+    introduce(left, right);
+    right.link->enter_sleep();
+    {
+        const PutOff behind_locks;
+        left.post(right.qp(), "one");
+        left.post(right.qp(), "two");
+        EXPECT_FALSE(right.is_woken());
+    }
+    EXPECT_TRUE(right.is_woken());
+    right.link->leave_sleep();
+    EXPECT_EQ(right.receive(), 2u);
 }
 
 // The signal is for all sleepers; one of them takes it away and may go on to something else.

@@ -4,11 +4,14 @@
 //
 // To write to it and read it again costs two system calls for each event. So what a thread queues while it
 // waits for events itself (Expecting) waits for that thread: the descriptor is told only of what it leaves.
+// What others queue it is told of when they have left their locks (PutOff), unless somebody has come for it
+// by then.
 //
 // Thread safety: all calls.
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -21,20 +24,24 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "adapter/waiting.h"
 #include "base/fifo.h"
 #include "base/own_file.h"
+#include "base/own_pid.h"
+#include "base/put_off.h"
 #include "base/reason.h"
 #include "base/signal_event.h"
 
 namespace verbena::verbs {
 
 template <class Event>
-class EventQueue {
+class EventQueue final : Wakening {
    public:
     EventQueue() : awaited_(beside_standard_files(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)), true) {}
     ~EventQueue() {
+        wait_for_tellers();
         if (is_ours() && file_.is(fd())) close(fd());
     }
     EventQueue(const EventQueue&) = delete;
@@ -50,17 +57,25 @@ class EventQueue {
     }
 
     void push(const Event& event) noexcept {
-        std::lock_guard lock(mutex_);
-        try {
-            events_.push_back(event);
-        } catch (const std::bad_alloc&) {
-            return log(LogLevel::error, "no memory for an event, which is lost");
+        {
+            std::lock_guard lock(mutex_);
+            try {
+                events_.push_back(event);
+            } catch (const std::bad_alloc&) {
+                return log(LogLevel::error, "no memory for an event, which is lost");
+            }
+            count();
+            if (expected_by_me()) {
+                untold_++;
+                return;
+            }
+            due_++;
+            const PutOff::Added added = PutOff::add(*this);
+            if (added == PutOff::Added::again) return;
+            tellers_++;
+            if (added == PutOff::Added::first) return;
         }
-        count();
-        if (expected_by_me())
-            untold_++;
-        else
-            add(1);
+        wake();
     }
 
     // While it lives, its thread drives whatever queues events, and then takes one.
@@ -80,7 +95,7 @@ class EventQueue {
     // takes it back or knows that it was delivered.
     template <class Taken>
     int take(Event& event, Taken taken) {
-        if (take_untold(event, taken)) return 0;
+        if (take_without_descriptor(event, taken)) return 0;
         while (is_ours()) {
             std::uint64_t one;
             if (read(fd(), &one, sizeof one) != sizeof one) return errno;
@@ -93,38 +108,50 @@ class EventQueue {
     template <class Taken>
     bool take_at_once(Event& event, Taken taken) {
         if (awaited_.events.load(std::memory_order_relaxed) == 0) return false;
-        return take_back() && take_front(event, taken);
+        return take_without_descriptor(event, taken) || (take_back() && take_front(event, taken));
     }
 
     // Takes back the events that match, as if they had never been queued.
     template <class Predicate>
     void remove_if(Predicate matches) {
-        std::lock_guard lock(mutex_);
-        std::size_t left = events_.size();
-        for (std::size_t gone = events_.erase_if(matches); gone > 0; gone--) {
-            left--;
-            if (untold_ > left)
-                untold_--;
-            else
-                take_back();  // a reader that counted this one already finds the queue short and waits again
+        std::size_t told = 0;
+        {
+            std::lock_guard lock(mutex_);
+            std::size_t left = events_.size();
+            for (std::size_t gone = events_.erase_if(matches); gone > 0; gone--) {
+                left--;
+                if (due_ + untold_ <= left)
+                    told++;
+                else if (due_ > 0)
+                    due_--;
+                else
+                    untold_--;
+            }
+            count();
         }
-        count();
+        if (told > 0) wait_for_tellers();
+        // A reader that counted one of these already finds the queue short and waits again.
+        for (; told > 0; told--) take_back();
     }
 
    private:
     template <class Taken>
     bool take_front(Event& event, Taken taken) {
         std::lock_guard lock(mutex_);
-        if (events_.size() <= untold_) return false;  // who expects the untold takes them
+        if (events_.size() <= untold_ + due_) return false;  // those are for others
         remove_front(event, taken);
         return true;
     }
 
     template <class Taken>
-    bool take_untold(Event& event, Taken taken) {
+    bool take_without_descriptor(Event& event, Taken taken) {
         std::lock_guard lock(mutex_);
-        if (untold_ == 0 || !expected_by_me()) return false;
-        untold_--;
+        if (due_ > 0)
+            due_--;
+        else if (untold_ > 0 && expected_by_me())
+            untold_--;
+        else
+            return false;
         remove_front(event, taken);
         return true;
     }
@@ -142,18 +169,37 @@ class EventQueue {
         if (!expecting_) expecting_ = pthread_self();
     }
     void expect_no_more() {
-        std::lock_guard lock(mutex_);
-        if (!expected_by_me()) return;
-        expecting_.reset();
-        if (untold_ > 0) add(untold_);
-        untold_ = 0;
+        {
+            std::lock_guard lock(mutex_);
+            if (!expected_by_me()) return;
+            expecting_.reset();
+            if (untold_ == 0) return;
+            due_ += std::exchange(untold_, 0);
+            tellers_++;
+        }
+        wake();
+    }
+
+    // Not under the lock, which who has been woken by that wants next.
+    void wake() noexcept override {
+        std::uint64_t due = 0;
+        {
+            std::lock_guard lock(mutex_);
+            due = std::exchange(due_, 0);
+        }
+        if (due > 0) add(due);
+        tellers_--;
+    }
+    // Threads that have queued something, and have not told it yet. A forked child has none of its parent's.
+    void wait_for_tellers() const {
+        while (tellers_.load() > 0 && own_pid() == owner_) sched_yield();
     }
     bool expected_by_me() const { return expecting_ && pthread_equal(*expecting_, pthread_self()); }
 
     void count() { awaited_.events.store(static_cast<unsigned>(events_.size()), std::memory_order_relaxed); }
 
-    // The descriptor counts the events but for those untold. Neither call is a cancellation point: what a
-    // thread has taken it returns with, and what it leaves it tells, whoever cancels it.
+    // The descriptor counts the events but for those untold and due. Neither call is a cancellation point:
+    // what a thread has taken it returns with, and what it leaves it tells, whoever cancels it.
     void add(std::uint64_t more) {
         if (is_ours()) signal_event(fd(), more);
     }
@@ -169,12 +215,15 @@ class EventQueue {
     bool is_ours() const { return age_.is_of_now(); }
 
     adapter::Awaited awaited_;
+    const pid_t owner_ = own_pid();
     const FilesAge age_;
     const FileIdentity file_ = FileIdentity::of_eventfd(fd());
     std::mutex mutex_;
     Fifo<Event> events_;
     std::optional<pthread_t> expecting_;
-    std::uint64_t untold_ = 0;
+    std::uint64_t untold_ = 0;  // left to the thread that expects them
+    std::uint64_t due_ = 0;     // told when a thread's locks are free (PutOff)
+    std::atomic<unsigned> tellers_{0};
 };
 
 }  // namespace verbena::verbs

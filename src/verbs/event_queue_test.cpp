@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <thread>
 
 namespace verbena::verbs {
@@ -122,6 +125,93 @@ TEST_F(EventQueueTest, WhatIsTakenBackIsNoLongerTold) {
     }
     EXPECT_FALSE(readable());
     EXPECT_EQ(take(), -1);
+}
+
+TEST_F(EventQueueTest, WhatIsQueuedWithLocksInHandIsToldBehindThem) {
+    {
+        const PutOff behind_locks;
+        queue_.push(1);
+        queue_.push(2);
+        EXPECT_EQ(queue_.awaited().events, 2u);
+        EXPECT_FALSE(readable());
+    }
+    EXPECT_TRUE(readable());
+    EXPECT_EQ(take(), 1);
+    EXPECT_TRUE(readable());
+    EXPECT_EQ(take_at_once(), 2);
+    EXPECT_FALSE(readable());
+}
+
+TEST_F(EventQueueTest, WhoComesForItBeforeThatSparesTheDescriptor) {
+    queue_.push(1);
+    {
+        const PutOff behind_locks;
+        queue_.push(2);
+        queue_.push(3);
+        std::thread([&] {
+            EXPECT_EQ(take_at_once(), 1);
+            EXPECT_EQ(take(), 2);
+        }).join();
+        EXPECT_TRUE(readable());  // of the first, for the third
+    }
+    EXPECT_EQ(take(), 3);
+    EXPECT_EQ(take(), -1);
+    EXPECT_FALSE(readable());
+}
+
+TEST_F(EventQueueTest, WhatIsTakenBackBeforeThatIsNeverTold) {
+    {
+        const PutOff behind_locks;
+        queue_.push(1);
+        queue_.push(2);
+        queue_.remove_if([](int event) { return event == 1; });
+        EXPECT_EQ(queue_.awaited().events, 1u);
+    }
+    EXPECT_EQ(take(), 2);
+    EXPECT_FALSE(readable());
+}
+
+// Its last event is told, though nobody is left to take it.
+TEST_F(EventQueueTest, AQueueStaysUntilWhoHasPutSomethingOffIsDone) {
+    auto queue = std::make_unique<Queue>();
+    std::atomic<bool> ended{false};
+    std::thread destroyer;
+    {
+        const PutOff behind_locks;
+        queue->push(1);
+        destroyer = std::thread([&] {
+            queue.reset();
+            ended = true;
+        });
+        for (int i = 0; i < 100; i++) std::this_thread::yield();
+        EXPECT_FALSE(ended);
+    }
+    destroyer.join();
+    EXPECT_TRUE(ended);
+}
+
+// The child's copy says that the other thread, which it has not, has something to tell.
+TEST_F(EventQueueTest, AForkedChildWaitsForNobody) {
+    auto queue = std::make_unique<Queue>();
+    std::atomic<bool> queued{false}, forked{false};
+    std::thread teller([&] {
+        const PutOff behind_locks;
+        queue->push(1);
+        queued = true;
+        while (!forked) std::this_thread::yield();
+    });
+    while (!queued) std::this_thread::yield();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        queue.reset();
+        _exit(0);
+    }
+    forked = true;
+    teller.join();
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 // One that has read the descriptor finds the queue short, and leaves what is expected to who expects it.

@@ -16,6 +16,7 @@
 #include "adapter/short.h"
 #include "base/call_fault.h"
 #include "base/out_of_memory.h"
+#include "base/put_off.h"
 #include "base/quick_thread_local.h"
 #include "base/reason.h"
 #include "verbs/mw.h"
@@ -287,6 +288,7 @@ pid_t this_thread() {
 }
 
 int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+    const PutOff behind_locks;
     if (may_go_straight(base, wr) && (post_short(base, wr) || post_straight(base, wr))) [[likely]]
         return 0;
     return post_any_send(base, wr, bad_wr);

@@ -10,7 +10,7 @@ WAKE_UP = ("pingpong", "eventfd", "0", "30000", "8")
 
 
 def make_lines(build, fabric, yardsticks):
-    return (many(build, fabric) + connecting(build, fabric, yardsticks) + plain(build, fabric) +
+    return (many(build, fabric) + connecting(build, fabric, yardsticks) + plain(build, fabric) + by_epoll(build, fabric) +
             targets(build, fabric, yardsticks) + idle(build, fabric))
 
 
@@ -70,6 +70,15 @@ def plain(build, fabric):
                                                gigabytes=PLAIN_SENDS * 65536 / measuring.GIGABYTE),
                           lambda p=pair: p.bandwidth("ib_send_bw", 65536, PLAIN_SENDS).value))
     return lines
+
+
+def by_epoll(build, fabric):
+    """Two servers' way of waiting, a round trip, beside the same over TCP."""
+    program = build / "bench/by_epoll"
+    return [Line(f"SEND 64 B and back, by epoll{where}", "sleeping", "us", "TCP by epoll", 1, False,
+                 lambda p=measuring.Perftest(build, fabric | {"VERBENA_LINK": link}): p.own(program, "verbs", pattern=US),
+                 lambda: measuring.printed([str(program), "tcp"], US))
+            for link, where in (("local", ""), ("wire", ", by packets"))]
 
 
 def targets(build, fabric, yardsticks):

@@ -1,6 +1,7 @@
 #include "adapter/clock.h"
 
 #include "adapter/counter_clock.h"
+#include "adapter/wall_time.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -57,5 +58,14 @@ Time now() { return counter.now(); }
 #else
 Time now() { return system_clock(); }  // its counter is as cheap as ours would be
 #endif
+
+Time wall_time_of(Time time) {
+    struct Clocks {
+        static Time now() { return adapter::now(); }
+        static Time wall() { return wall_clock(); }
+    };
+    static constinit WallTime<Clocks> wall;
+    return wall.at(time);
+}
 
 }  // namespace verbena::adapter

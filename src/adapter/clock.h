@@ -17,4 +17,7 @@ inline Time wall_clock() {
     return Time{t.tv_sec} * kSecond + t.tv_nsec;
 }
 
+// What that showed at a time of ours; told again it is the same, unless the clock has been set.
+Time wall_time_of(Time time);
+
 }  // namespace verbena::adapter

@@ -136,7 +136,7 @@ class Engine {
     bool polls_end();
     void stand_in();
     bool serve();
-    void hand_over();
+    bool hand_over();
     bool look_in_turn(bool glance, unsigned& done);
     void look_at_share(Time now);
     bool take_orders(bool watches);

@@ -24,7 +24,8 @@ namespace {
 constexpr Duration kBreath = kMillisecond;  // for others to give memory back
 // A hesitation where packets often come that soon: to fall asleep and be woken takes no less of it.
 constexpr Duration kLongHesitation = 40 * kMicrosecond;
-constexpr unsigned kLooksAYield = 16;  // at most, while nobody else wants the processor
+constexpr Duration kComputes = 400 * kMicrosecond;  // who has the processor for longer than that
+constexpr unsigned kLooksAYield = 16;               // at most, while nobody else wants the processor
 
 }  // namespace
 
@@ -190,20 +191,23 @@ void Engine::stand_in() {
 
 // The thread that was woken goes on, if this is its processor, and soon waits for more. Or somebody gets it
 // who computes, and keeps it for some milliseconds: one of those costs as much as many of the others gain.
-void Engine::hand_over() {
-    constexpr Duration kComputes = 400 * kMicrosecond;
+// Returns whether it still has to get it.
+bool Engine::hand_over() {
     constexpr unsigned kMany = 64;
-    if (yield_to_others() > kComputes) {
+    const Duration away = yield_to_others();
+    if (away > kComputes) {
         handing_over_.in_vain();
         handed_over_ = 0;
     } else if (++handed_over_ == kMany) {
         handing_over_.paid();
     }
+    return away < kSwitch;
 }
 
 // Handles what there is, and goes on for a moment after the last packet. True if there was anything.
 bool Engine::serve() {
     bool any = false, asked = false, lingers = false;
+    bool handing = false;  // who was woken may still have to get the processor
     bool hesitates = false, outlasted = false, paid = false;  // outlasted: a moment, since the last packet
     unsigned glances = 0;                                     // until the next full look
     unsigned looks = 0, looks_a_yield = 1;                    // full ones, since the last yield
@@ -229,7 +233,7 @@ bool Engine::serve() {
             last = now();
             if (share_.is_due(last)) look_at_share(last);
             if (PutOff::woke() && handing_over_.pays()) {
-                hand_over();
+                handing = hand_over();
                 last = now();
             }
             continue;
@@ -248,6 +252,10 @@ bool Engine::serve() {
         outlasted = waited > kHesitation;
         if (!lingers || ++looks < looks_a_yield) continue;
         const Duration away = yield_to_others();
+        if (away > kSwitch && away < kComputes && std::exchange(handing, false)) {
+            last = now();
+            continue;
+        }
         if (away > kLongYield) {
             lingering_.in_vain();
             return any;

@@ -1,7 +1,8 @@
 // Memory windows (IBA 10.6.7). A window's record is bound (its tag has kWindowTag) or not (kDead); a region
 // counts the windows that are bound to it. Type 1 windows are bound again and again, and unbound by length 0;
 // type 2 windows are bound once, by one queue pair, whose alone they are then (type 2B: the protection domain
-// must be the same too), and must be invalidated before the next time.
+// must be the same too), and must be invalidated before the next time. That may be by the same key: another
+// one would be wiser, since a late request by the old one then finds the new binding, but no adapter insists.
 #include <cerrno>
 
 #include "base/mutation.h"
@@ -113,8 +114,8 @@ WindowError RegionTable::bind(const Binding& binding, PdNumber pd, std::uint32_t
     RegionRecord* window = window_of(binding.rkey);
     if (!window || window->pd != pd) return WindowError::no_window;
     std::uint32_t& last = last_tag_[index_of(binding.rkey)];
-    if (byte_of(binding.rkey) == last) return WindowError::same_key;
     const bool type2 = window->kind == RecordKind::window_type2;
+    if (!type2 && byte_of(binding.rkey) == last) return WindowError::same_key;
     if (type2 && is_bound(*window)) return WindowError::already_bound;
     if (binding.length == 0) {
         if (type2) return WindowError::empty;

@@ -86,8 +86,18 @@ TEST_F(Windows, Type2BelongsToTheQueuePairThatBoundIt) {
     EXPECT_EQ(table.invalidate(rkey, kPd, kQp), WindowError::none);
     EXPECT_EQ(table.invalidate(rkey, kPd, kQp), WindowError::not_invalidatable);
     EXPECT_EQ(read(rkey, base() + 64), LookupError::bad_key);
-    EXPECT_EQ(table.bind(binding(rkey, keys), kPd, kQp), WindowError::same_key);
     EXPECT_EQ(table.bind(binding(next_key(rkey), keys), kPd, kQp), WindowError::none);
+}
+
+TEST_F(Windows, Type2MayHaveItsKeyAgain) {
+    const Keys keys = add();
+    const std::uint32_t rkey = window(RecordKind::window_type2);
+    for (int i = 0; i < 2; i++) {
+        EXPECT_EQ(read(rkey, base() + 64), LookupError::bad_key);
+        ASSERT_EQ(table.bind(binding(rkey, keys), kPd, kQp), WindowError::none);
+        EXPECT_EQ(read(rkey, base() + 64), LookupError::none);
+        ASSERT_EQ(table.invalidate(rkey, kPd, kQp), WindowError::none);
+    }
 }
 
 TEST_F(Windows, EveryByteOfTheKeyServes) {

@@ -21,7 +21,9 @@ namespace {
 
 constexpr std::uint64_t kTimes =
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-constexpr std::uint64_t kSupported = std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes | IBV_WC_EX_WITH_CVLAN;
+// The device has neither flow steering nor tag matching, of whose completions the last two tell.
+constexpr std::uint64_t kSupported = std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes | IBV_WC_EX_WITH_CVLAN |
+                                     IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO;
 constexpr std::uint32_t kCreateFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 Cq& queue(ibv_cq_ex* ex) { return *Cq::of(ibv_cq_ex_to_cq(ex)); }
@@ -65,11 +67,12 @@ std::uint32_t read_slid(ibv_cq_ex* ex) { return current(ex).source_lid; }
 std::uint8_t read_sl(ibv_cq_ex* ex) { return current(ex).service_level; }
 std::uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }  // RoCE has no LIDs
 std::uint16_t read_cvlan(ibv_cq_ex*) { return 0; }          // the kernel takes VLAN tags off before us
+std::uint32_t read_flow_tag(ibv_cq_ex*) { return 0; }       // as of any packet that no rule has met
+void read_tm_info(ibv_cq_ex*, ibv_wc_tm_info* info) { *info = {}; }
 std::uint64_t read_completion_ts(ibv_cq_ex* ex) { return current(ex).timestamp; }
 
 std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* ex) {
-    const Time since_then = adapter::now() - static_cast<Time>(current(ex).timestamp);
-    return static_cast<std::uint64_t>(adapter::wall_clock() - since_then);
+    return static_cast<std::uint64_t>(adapter::wall_time_of(static_cast<Time>(current(ex).timestamp)));
 }
 
 // Only what was asked for is there, as with any provider.
@@ -92,6 +95,8 @@ void install(ibv_cq_ex& ex, std::uint64_t wc_flags) {
     with(IBV_WC_EX_WITH_DLID_PATH_BITS, ex.read_dlid_path_bits, read_dlid_path_bits);
     with(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP, ex.read_completion_ts, read_completion_ts);
     with(IBV_WC_EX_WITH_CVLAN, ex.read_cvlan, read_cvlan);
+    with(IBV_WC_EX_WITH_FLOW_TAG, ex.read_flow_tag, read_flow_tag);
+    with(IBV_WC_EX_WITH_TM_INFO, ex.read_tm_info, read_tm_info);
     with(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK, ex.read_completion_wallclock_ns,
          read_completion_wallclock_ns);
 }

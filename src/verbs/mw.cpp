@@ -23,15 +23,15 @@ constexpr memory::Access kWindowAccess = memory::kLocalWrite | memory::kRemoteWr
                                          memory::kRemoteAtomic | memory::kZeroBased | memory::kFlushGlobal |
                                          memory::kFlushPersistent | memory::kOptionalMask;
 
+// Of the rkey that the program chooses, as everywhere.
+constexpr std::uint32_t kChosen = 0xff;
+
 int fill_binding(const ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
                  transport::SendRequest& request) {
-    if (rkey >> 8 != mw->rkey >> 8)
-        return fail(EINVAL, "rkey 0x%x is not of the window 0x%x: only its lowest byte may be chosen", rkey,
-                    mw->rkey);
     if (!info.mr && info.length) return fail(EINVAL, "bind_info.mr is NULL");
     if (info.mw_access_flags & ~kWindowAccess)
         return fail(EINVAL, "mw_access_flags 0x%x has bits that a window cannot have", info.mw_access_flags);
-    request.rkey = rkey;
+    request.rkey = (mw->rkey & ~kChosen) | (rkey & kChosen);
     request.immediate_or_key = info.mr ? info.mr->lkey : 0;
     request.remote_address = info.addr;
     request.range = info.length;

@@ -19,17 +19,19 @@ namespace verbena::scale {
 struct Device {
     ibv_context* context = nullptr;
     ibv_pd* pd = nullptr;
+    ibv_comp_channel* channel = nullptr;
     ibv_cq* cq = nullptr;
     ibv_gid gid{};
 
-    explicit Device(unsigned completions) {
+    explicit Device(unsigned completions, bool with_channel = false) {
         int devices = 0;
         ibv_device** list = ibv_get_device_list(&devices);
         if (!list || devices == 0) fail("no device");
         context = ibv_open_device(list[0]);
         ibv_free_device_list(list);
         if (!context || !(pd = ibv_alloc_pd(context))) fail("ibv_open_device");
-        cq = ibv_create_cq(context, static_cast<int>(completions), nullptr, nullptr, 0);
+        if (with_channel && !(channel = ibv_create_comp_channel(context))) fail("ibv_create_comp_channel");
+        cq = ibv_create_cq(context, static_cast<int>(completions), nullptr, channel, 0);
         if (!cq) fail("ibv_create_cq");
         if (ibv_query_gid(context, 1, 0, &gid)) fail("ibv_query_gid");
     }

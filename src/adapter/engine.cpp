@@ -298,8 +298,9 @@ class Engine::Lending {
     Lending& operator=(const Lending&) = delete;
 
     Time enter_sleep() {
+        const Time until = engine_.enter_sleep();
         sleeping_ = true;
-        return engine_.enter_sleep();
+        return until;
     }
     void leave_sleep() {
         sleeping_ = false;

@@ -41,7 +41,8 @@ void* Engine::run(void* engine) {
 
 void Engine::helper() {
     const Presence presence(adapter_.presence());
-    prctl(PR_SET_TIMERSLACK, 1UL);  // ns: it sleeps until a deadline, not until some 50 us later
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL,
+          0UL);  // ns: it sleeps until a deadline, not until some 50 us later
     take_precedence();
     look_at_share(now());
     while (!stop_.load()) {

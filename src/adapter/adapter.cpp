@@ -130,6 +130,16 @@ bool Adapter::awaits_acknowledgement(const transport::QueuePair& qp) {
     return locked && qp.awaits_acknowledgement();
 }
 
+transport::Standing Adapter::standing(const transport::QueuePair& qp) {
+    LockedQp locked = state_->lock(qp.number());
+    return locked ? qp.standing() : transport::Standing{};
+}
+
+transport::QpCounters Adapter::counters(const transport::QueuePair& qp) {
+    LockedQp locked = state_->lock(qp.number());
+    return locked ? qp.counters() : transport::QpCounters{};
+}
+
 void Adapter::query(transport::QueuePair& qp, transport::Attributes& attributes) {
     if (LockedQp locked = state_->lock(qp.number())) qp.query(attributes);
 }

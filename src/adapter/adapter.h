@@ -169,6 +169,9 @@ class Adapter {
 
     // Whether the peer has not acknowledged all that was posted to `qp`, as far as it leaves by itself.
     bool awaits_acknowledgement(const transport::QueuePair& qp);
+    // Likewise under its lock.
+    transport::Standing standing(const transport::QueuePair& qp);
+    transport::QpCounters counters(const transport::QueuePair& qp);
 
     // Every acknowledgement owed by `qp` leaves (before a disconnect request overtakes it).
     void push_acknowledgements(transport::QueuePair& qp, Time now);

@@ -69,6 +69,12 @@ void Engine::watch(int fd, std::function<bool()> ready, std::function<void()> lo
     lost_ = std::move(lost);
 }
 
+void Engine::look_around(Duration every, std::function<void(Time)> look) {
+    look_around_ = std::move(look);
+    look_around_every_ = every;
+    look_around_at_ = now() + every;
+}
+
 int Engine::start() {
     if (started_.load()) return 0;
     stay_loaded([] {});  // by the loader's lock, which somebody may hold who waits for ours

@@ -57,6 +57,9 @@ class Engine {
     // As far as `fd` tells.
     bool files_are_ours() const { return lifeline_ < 0 || lifeline_file_.is(lifeline_); }
 
+    // The helper calls that as often, or later if it is busy. Before start().
+    void look_around(Duration every, std::function<void(Time)> look);
+
     // Makes the helper, all signals blocked in it; later calls do nothing. With the first queue pair. 0, or
     // errno with a reason.
     int start();
@@ -141,6 +144,7 @@ class Engine {
     void look_at_share(Time now);
     bool take_orders(bool watches);
     void look_at_watched();
+    void look_around_if_due();
     bool lost_files();
     void kicked();
 
@@ -197,6 +201,9 @@ class Engine {
     // want the processor it does not pay, and the yield that finds that out takes their share of some
     // milliseconds, during which nothing is served.
     Trial lingering_;
+    std::function<void(Time)> look_around_;
+    Duration look_around_every_ = 0;
+    Time look_around_at_ = kNever;      // ... the helper
     Trial hesitating_;                  // the helper's: for longer than a moment although others want it
     Trial handing_over_;                // the helper's: yielding to whom it has woken
     unsigned handed_over_ = 0;          // ... times in a row

@@ -41,8 +41,8 @@ void* Engine::run(void* engine) {
 
 void Engine::helper() {
     const Presence presence(adapter_.presence());
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL,
-          0UL);  // ns: it sleeps until a deadline, not until some 50 us later
+    constexpr unsigned long kSlack = 1;  // ns: it sleeps until a deadline, not until some 50 us later
+    prctl(PR_SET_TIMERSLACK, kSlack, 0UL, 0UL, 0UL);
     take_precedence();
     look_at_share(now());
     while (!stop_.load()) {
@@ -107,9 +107,10 @@ bool Engine::take_orders(bool watches) {
                          {watched_fd_, POLLIN, 0},
                          {gathering_timer_.fd(), POLLIN, 0},
                          {watchdog_.fd(), POLLIN, 0}};
-        const int ready = poll_until(fds, watches ? 4 : 3, kNever);
+        const int ready = poll_until(fds, watches ? 4 : 3, look_around_at_);
         asleep_.store(false);
         if (lost_files()) return true;
+        look_around_if_due();
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready < 0) return false;
         if (fds[1].revents) look_at_watched();
@@ -123,6 +124,14 @@ bool Engine::take_orders(bool watches) {
         }
         if (fds[3].revents) return false;
     }
+}
+
+void Engine::look_around_if_due() {
+    if (look_around_at_ == kNever) return;
+    const Time time = now();
+    if (time < look_around_at_) return;
+    look_around_at_ = time + look_around_every_;
+    look_around_(time);
 }
 
 void Engine::look_at_watched() {
@@ -180,9 +189,10 @@ void Engine::stand_in() {
                          {watched_fd_, POLLIN, 0},
                          {link_.wait_fd(), POLLIN, 0},
                          {timer_.fd(), POLLIN, 0}};
-        const int ready = poll_until(fds, 4, until);
+        const int ready = poll_until(fds, 4, std::min(until, look_around_at_));
         if (lost_files()) return;
         leave_sleep();
+        look_around_if_due();
         helper_turns_.fetch_add(1, std::memory_order_relaxed);
         if (ready <= 0) continue;
         if (fds[0].revents) kicked();

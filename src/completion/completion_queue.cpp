@@ -113,6 +113,11 @@ void CompletionQueue::arm(bool solicited_only) {
         armed_ = Armed::solicited;
 }
 
+CompletionQueue::Notice CompletionQueue::notice() {
+    std::lock_guard guard(lock_);
+    return {armed_, held_ > 0};
+}
+
 int CompletionQueue::resize(std::uint32_t capacity) {
     std::lock_guard guard(lock_);
     if (capacity == 0 || capacity < waiting())

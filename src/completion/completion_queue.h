@@ -104,6 +104,13 @@ class CompletionQueue {
     void forget(std::uint32_t qp_number);
 
     void arm(bool solicited_only);
+    enum class Armed : std::uint8_t { no, solicited, any };
+    // As it is now. `is_held`: a notification would be due, but for moderation.
+    struct Notice {
+        Armed armed = Armed::no;
+        bool is_held = false;
+    };
+    Notice notice();
 
     // The notification waits until `count` completions that are worth it have arrived (0: any number), or
     // until `period` after the first of them (0: for ever), or until the queue is full. Both 0, or a count
@@ -121,9 +128,10 @@ class CompletionQueue {
 
     std::uint32_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
     bool in_error() const { return in_error_.load(std::memory_order_relaxed); }
+    std::uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
     std::uint32_t waiting() const {
-        const std::uint64_t taken = taken_.load(std::memory_order_acquire);  // first: it never overtakes
-        return static_cast<std::uint32_t>(pushed_.load(std::memory_order_acquire) - taken);
+        const std::uint64_t before = taken();  // first: it never overtakes
+        return static_cast<std::uint32_t>(pushed_.load(std::memory_order_acquire) - before);
     }
 
    private:
@@ -133,8 +141,6 @@ class CompletionQueue {
     void notify(const Completion& completion, bool solicited);
     void give_if_due(Time now);
     void give();
-
-    enum class Armed : std::uint8_t { no, solicited, any };
 
     Lock lock_;
     std::unique_ptr<Completion[]> ring_;

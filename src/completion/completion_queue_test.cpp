@@ -141,6 +141,22 @@ TEST_F(Moderated, WaitsForTheCount) {
     EXPECT_EQ(listener.events, 2);
 }
 
+TEST_F(Moderated, TellsThatItHoldsOne) {
+    using Armed = CompletionQueue::Armed;
+    EXPECT_EQ(queue.notice().armed, Armed::no);
+    queue.moderate(2, 0, deadlines);
+    queue.arm(false);
+    EXPECT_EQ(queue.notice().armed, Armed::any);
+    EXPECT_FALSE(queue.notice().is_held);
+    push();
+    EXPECT_TRUE(queue.notice().is_held);
+    push();
+    EXPECT_EQ(queue.notice().armed, Armed::no);
+    EXPECT_FALSE(queue.notice().is_held);
+    queue.arm(true);
+    EXPECT_EQ(queue.notice().armed, Armed::solicited);
+}
+
 TEST_F(Moderated, OrForTheTimeAfterTheFirst) {
     queue.moderate(3, 100, deadlines);
     queue.arm(false);

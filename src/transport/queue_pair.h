@@ -22,6 +22,7 @@
 #include "transport/flow.h"
 #include "transport/receive_queue.h"
 #include "transport/requests.h"
+#include "transport/standing.h"
 #include "wire/packet.h"
 #include "wire/packet_sink.h"
 #include "wire/run.h"
@@ -227,6 +228,8 @@ class QueuePair {
 
     // Something was sent that the peer has not acknowledged yet.
     virtual bool awaits_acknowledgement() const = 0;
+    // What is left of what was posted; takes as long as there are requests.
+    virtual Standing standing() const { return {}; }
 
     std::uint32_t number() const { return basics_.number; }
     bool is_rc() const { return basics_.service == Service::rc; }

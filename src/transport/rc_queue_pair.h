@@ -80,6 +80,7 @@ class RcQueuePair final : public Dense, public ConnectedQueuePair {
     bool awaits_acknowledgement() const override {
         return requester_runs() && reliable() && requester_.outstanding();
     }
+    Standing standing() const override { return requester_runs() ? requester_.standing() : Standing{}; }
 
    private:
     bool reliable() const { return basics_.service != Service::uc; }

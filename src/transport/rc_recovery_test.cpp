@@ -131,6 +131,22 @@ TEST(NotReady, RnrNakThenRepetition) {
     EXPECT_EQ(h.receives(1).size(), 1u);
 }
 
+TEST(NotReady, TellsWhatWaits) {
+    Harness h;
+    h.start();
+    const QueuePair& qp = *h.side[0].qp;
+    EXPECT_EQ(qp.standing(), (Standing{.psn = h.start_psn[0]}));
+    ASSERT_EQ(h.post(0, h.request(Operation::send, 5), {h.side[0].sge(0, 64)}), 0);
+    ASSERT_EQ(h.post(0, h.request(Operation::send, 6), {h.side[0].sge(0, 64)}), 0);
+    h.run(100 * kMillisecond);
+    const Standing waits{.sends = 2, .signaled = true, .waits = true, .wr_id = 5, .psn = h.start_psn[0]};
+    EXPECT_EQ(qp.standing(), waits);
+    EXPECT_EQ(h.side[1].qp->standing(), (Standing{.psn = h.start_psn[1]}));
+    for (unsigned n = 0; n < 2; n++) h.post_receive(1, n, {h.side[1].sge(0, 64)});
+    h.run(100 * kMillisecond);
+    EXPECT_EQ(qp.standing(), (Standing{.psn = h.start_psn[0] + 2}));
+}
+
 TEST(NotReady, RetriesAreCounted) {
     Harness h;
     h.attributes[0].rnr_retry = 2;

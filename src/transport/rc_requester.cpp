@@ -427,6 +427,16 @@ void RcRequester::advance(Time now) {
     }
 }
 
+Standing RcRequester::standing() const {
+    Standing standing{.sends = queue_.size(), .psn = una_};
+    if (queue_.empty()) return standing;
+    standing.waits = shared_.reliable() && outstanding();
+    standing.wr_id = queue_.at(0).wr_id;
+    for (std::uint32_t i = 0; i < queue_.size() && !standing.signaled; i++)
+        standing.signaled = queue_.at(i).signaled;
+    return standing;
+}
+
 void RcRequester::flush(Time now) {
     for (; !queue_.empty(); queue_.pop())
         push(queue_.at(0), completion::Status::work_request_flushed, VendorError::flushed, now);

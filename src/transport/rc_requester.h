@@ -175,6 +175,7 @@ class RcRequester {
     bool took_long() const { return took_long_ && wants_to_send(); }
     bool outstanding() const { return una_ != max_psn_; }          // sent, and not acknowledged
     std::uint32_t under_way() const { return flow_.under_way(); }  // anybody's
+    Standing standing() const;
     bool is_paced() const { return paced_; }
     // No round trip is measured from one that has not left.
     void newest_wait(unsigned requests) {

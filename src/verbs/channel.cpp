@@ -35,6 +35,17 @@ void Cq::overrun(completion::CompletionQueue&) {
 
 namespace {
 
+class Sleeping {
+   public:
+    explicit Sleeping(Channel& channel) : sleepers_(channel.sleepers) { sleepers_++; }
+    ~Sleeping() { sleepers_--; }
+    Sleeping(const Sleeping&) = delete;
+    Sleeping& operator=(const Sleeping&) = delete;
+
+   private:
+    std::atomic<unsigned>& sleepers_;
+};
+
 void deliver(const CompletionEvent& event) {
     event.cq->poller.store(this_thread(), std::memory_order_relaxed);
     event.cq->poller_at_work.store(true, std::memory_order_relaxed);  // the thread is going to poll
@@ -92,6 +103,7 @@ int ibv_get_cq_event(struct ibv_comp_channel* handle, struct ibv_cq** cq, void**
     int error = 0;
     if (!channel->events.take_at_once(event, deliver)) {
         const EventQueue<CompletionEvent>::Expecting expecting(channel->events);
+        const Sleeping sleeping(*channel);
         if (process->usable() &&
             process->engine().wait_readable(channel->events.awaited()) == adapter::Engine::Wait::interrupted)
             error = EINTR;

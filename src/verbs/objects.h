@@ -163,7 +163,8 @@ struct Channel {
     ibv_comp_channel base{};
     EventQueue<CompletionEvent> events;
     std::atomic<std::uint32_t> cqs{0};
-    std::atomic<pid_t> reader{0};  // the thread that waited for events last
+    std::atomic<pid_t> reader{0};       // the thread that waited for events last
+    std::atomic<unsigned> sleepers{0};  // threads that wait for one
 
     // For those of one completion queue more: of each, one that nobody has taken yet, and the next.
     void make_room_for_another() { events.make_room_for(2 * (cqs + std::size_t{1})); }
@@ -192,7 +193,12 @@ struct Cq : completion::CompletionListener {
     // since, so that it may be at work on a completion. For verbena_quiesce().
     std::atomic<pid_t> poller{0};
     std::atomic<bool> poller_at_work{false};
+    std::atomic<std::uint32_t> polls_in_vain{0};  // about
 
+    void polled_in_vain() {
+        polls_in_vain.store(polls_in_vain.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        poller_at_work.store(false, std::memory_order_release);
+    }
     ibv_cq* base() { return reinterpret_cast<ibv_cq*>(&shown.base); }
     static Cq* of(ibv_cq* cq) { return reinterpret_cast<Public*>(cq)->self; }
 

@@ -329,7 +329,7 @@ int poll_cq(ibv_cq* base, int count, ibv_wc* wc) {
     if (count > 0 && (waits || (process->usable() && process->engine().poll_progress())))
         taken = queue.poll_each(static_cast<std::size_t>(count),
                                 [&wc](const completion::Completion& each) { to_public(each, *wc++); });
-    if (taken == 0) cq.poller_at_work.store(false, std::memory_order_release);
+    if (taken == 0) cq.polled_in_vain();
     return static_cast<int>(taken);
 }
 
@@ -346,7 +346,7 @@ int take_completion(Cq& cq, completion::Completion& out, bool may_progress) {
         return 0;
     }
     if (process->usable() && process->engine().poll_progress() && cq.queue->poll({&out, 1})) return 0;
-    cq.poller_at_work.store(false, std::memory_order_release);
+    cq.polled_in_vain();
     return ENOENT;
 }
 

@@ -31,6 +31,7 @@
 #include "verbs/objects.h"
 #include "verbs/planned_faults.h"
 #include "verbs/queries.h"
+#include "verbs/standstill_look.h"
 
 namespace verbena::verbs {
 namespace {
@@ -221,6 +222,7 @@ int Process::make_adapter(const host::OpenQueueReply& reply) {
     const int lifeline = host::lifeline_fd();
     engine_->watch(
         lifeline, [this, lifeline] { return lifeline_ready(lifeline); }, [this] { files_closed(); });
+    if (log_enabled(LogLevel::warn)) tell_of_standstill(*this);
     return 0;
 }
 

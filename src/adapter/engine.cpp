@@ -222,6 +222,7 @@ void Engine::nap_on_link(Time end) {
 }
 
 void Engine::arm() {
+    poller.patience.will_sleep();
     streak_.end();
     polls_.store(0, std::memory_order_relaxed);
     if (!lends_.load(std::memory_order_relaxed)) change(Mode::watching, Mode::armed);

@@ -30,9 +30,15 @@ class Patience {
     // `bound`: to one processor.
     constexpr explicit Patience(bool bound = false) : least_(bound ? 1 : kYieldAfter), limit_(least_) {}
 
-    void found() { in_vain_ = 0; }
+    void found() {
+        in_vain_ = 0;
+        found_ = true;
+    }
+    // It asks for events, to sleep for them. The poll that finds nothing more before that waits for nothing.
+    void will_sleep() { spares_ = std::exchange(found_, false); }
     enum class Next { poll, yield, nap };
     Next in_vain() {
+        if (std::exchange(spares_, false)) return Next::poll;
         const bool naps = naps_ > 0;
         if (++in_vain_ < (naps ? std::min(kNapAfter, limit_) : limit_)) return Next::poll;
         if (!naps) return Next::yield;
@@ -60,6 +66,8 @@ class Patience {
     unsigned least_;
     unsigned limit_;            // empty polls until the next yield
     unsigned in_vain_ = 0;      // empty polls in a row
+    bool found_ = false;        // something, since it asked for events
+    bool spares_ = false;       // the next empty poll does not count
     unsigned naps_ = 0;         // to take before the next yield
     unsigned refill_ = 0;       // naps after the last yield; 0: nobody else ran
     Time others_at_ = -kOften;  // the last long yield

@@ -83,6 +83,28 @@ TEST_F(PatienceTest, DoesNotNapForItsOwnHelper) {
     EXPECT_EQ(naps(), Patience::kFewestNaps);
 }
 
+TEST_F(PatienceTest, WhoSleepsForEventsDoesNotWaitByItsLastPoll) {
+    patience = Patience(true);
+    patience.found();
+    for (int event = 0; event < 3; event++) {
+        patience.will_sleep();
+        patience.found();
+        EXPECT_EQ(patience.in_vain(), Next::poll);
+    }
+    EXPECT_EQ(patience.in_vain(), Next::yield);
+}
+
+TEST_F(PatienceTest, ButByEachWhereThereWasNothing) {
+    patience = Patience(true);
+    patience.found();
+    patience.will_sleep();
+    EXPECT_EQ(patience.in_vain(), Next::poll);
+    for (int arming = 0; arming < 3; arming++) {
+        patience.will_sleep();
+        EXPECT_EQ(patience.in_vain(), Next::yield);
+    }
+}
+
 TEST_F(PatienceTest, BoundToOneProcessor) {
     patience = Patience(true);
     EXPECT_TRUE(patience.yields_at_once());

@@ -67,11 +67,11 @@ void show_path(Id& id, const cm::Route& route) {
 // `plainly`: it is the first call on the id, without a source.
 int resolve_address(Id& id, const host::ResolveAddressRequest& request, bool plainly) {
     const cm::Endpoint& remote = request.remote;
-    forget_told(id);
     // What speaks against that, or a scope that it might lack, is an event, if there is a route.
     const bool told =
         plainly && !id.device && !id.synchronous &&
         (remote.family == AF_INET || (remote.family == AF_INET6 && !remote.address.is_link_local()));
+    forget_told(id);  // and its lock is what orders all that before the event, for who reads that elsewhere
     if (!told) return ask(host::Command::resolve_address, request);
     if (const auto known = take_address(id, remote)) return write_address(id, request, *known);
     const KnownAddresses::Moment asked(id.generation, host::devices());  // before anything is found out

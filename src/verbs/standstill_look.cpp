@@ -27,7 +27,9 @@ class Look {
    public:
     explicit Look(Process& process) : adapter_(process.adapter()) {
         process.for_each_context([this](Context& context) {
-            std::lock_guard lock(context.objects_lock);
+            // The helper has other things to do than to wait for who asks the daemon meanwhile.
+            const std::unique_lock lock(context.objects_lock, std::try_to_lock);
+            if (!lock) return;
             for (QueuePair* qp : context.queue_pairs) add(*qp);
         });
     }
